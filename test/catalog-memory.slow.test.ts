@@ -55,8 +55,7 @@ async function growth(): Promise<number> {
 
 it('the discovery of 30 MiB, and its lists, need at most four times its bytes and 2 KiB for each entry', async () => {
   const upstream = await upstreamWith(314);
-  // The size of the young generation, which V8 chooses, varies by a tenth of this.
-  const limit = 1.1 * (4 * 314 + 2_048) * (ENTRIES / MIB);
+  const limit = (4 * 314 + 2_048) * (ENTRIES / MIB);
   try {
     await growth();
     await measured.turns();
@@ -69,9 +68,9 @@ it('the discovery of 30 MiB, and its lists, need at most four times its bytes an
     expect(await growth()).toBeLessThan(limit);
     await measured.turns();
     await expect.poll(() => status('crowded'), { timeout: 60_000, interval: 100 }).toBe(true);
-    // Until it is complete, the new catalog is in memory beside the restored one.
-    expect(await growth()).toBeLessThan(1.3 * limit);
+    expect(await growth()).toBeLessThan(limit);
     expect(await list('crowded')).toBeGreaterThan(29 * MIB);
+    expect(await growth()).toBeLessThan(limit);
     expect((await measured.turns()).longestMs).toBeLessThan(blockedMs / 2);
   } finally {
     await send(`${target.management}/api/v1/namespaces/crowded?cascade=true`, 'DELETE');

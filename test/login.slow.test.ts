@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findBrowser } from './fixtures/browser.ts';
 import { findGo } from './fixtures/programs.ts';
-import { LOGIN_CHECKS } from './login/checks.ts';
+import { loginChecks } from './login/checks.ts';
 import { LOGIN_FOLDER } from './login/deploy-files.ts';
 import { type LoginEnvironment, startLogin } from './login/environment.ts';
 import { buildOauth2Proxy } from './login/oauth2-proxy.ts';
@@ -47,5 +47,5 @@ describe.runIf(isPossible)('the login of deploy/login', () => {
     expect(named.filter((name) => !settings.has(name))).toEqual([]);
   });
 
-  it.each(LOGIN_CHECKS)('$name', async ({ run }) => run(login), 120_000);
+  it.each(loginChecks(2_000))('$name', async ({ run }) => run(login), 120_000);
 });

@@ -2,11 +2,14 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findBrowser } from '../fixtures/browser.ts';
 import { PROGRAM_CACHE } from '../fixtures/programs.ts';
-import { LOGIN_CHECKS } from '../login/checks.ts';
+import { loginChecks } from '../login/checks.ts';
 import { startLogin } from '../login/environment.ts';
 import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
 import { buildOauth2Proxy } from '../login/oauth2-proxy.ts';
 import type { Campaign } from './campaign.ts';
+
+/** How long event streams are held. */
+const STREAM_MINUTES = 60;
 
 /**
  * The login with the real programs, oauth2-proxy and Keycloak, configured by the files in `deploy/login` only.
@@ -14,7 +17,7 @@ import type { Campaign } from './campaign.ts';
 export const loginCampaign: Campaign = {
   name: 'login',
   title: 'Login with oauth2-proxy and Keycloak',
-  async run(print) {
+  async run(print, minutes = STREAM_MINUTES) {
     const java = findJava();
     const browser = findBrowser();
     const oauth2Proxy = java && browser ? await buildOauth2Proxy() : undefined;
@@ -26,7 +29,7 @@ export const loginCampaign: Campaign = {
     const lines: string[] = [];
     let passed = true;
     try {
-      for (const { name, run } of LOGIN_CHECKS) {
+      for (const { name, run } of loginChecks(minutes * 60_000)) {
         const started = performance.now();
         const result = await run(login).then(
           () => 'passed',

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { run } from '../../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../../packages/cli/src/testing/scripted-terminal.ts';
+import { ResponseReader, sessionClient } from '../../packages/server/testing/session-client.ts';
 import { enterDeviceCode, signIn } from './browser.ts';
 import type { LoginCheck } from './environment.ts';
 import { payloadOf } from './forged-tokens.ts';
@@ -126,6 +128,34 @@ export const USE_CHECKS: readonly LoginCheck[] = [
     },
   },
 ];
+
+/** Event streams through both proxies that stay open for this long, with an event at least once a minute. */
+export function streamsLast(ms: number): LoginCheck {
+  const name = `event streams of ${ms < 60_000 ? `${ms / 1000} s` : `${ms / 60_000} min`} pass through both proxies, event by event`;
+  return {
+    name,
+    async run({ mcp, management, provider, service, alice }) {
+      const token = bearer(await provider.token(alice));
+      const session = await sessionClient(`${mcp}/default/mcp`, {}, token);
+      const notifications = session.listen();
+      const events = new ResponseReader(`${management}/api/v1/events`, 'GET', {
+        accept: 'text/event-stream',
+        ...token,
+      });
+      assert.equal((await notifications.head).statusCode, 200);
+      assert.equal((await events.head).statusCode, 200);
+      const end = performance.now() + ms;
+      for (let round = 0; performance.now() < end; round++) {
+        const name = `streamed-${round}`;
+        await service.register('prompts', { name, description: '', content: 'x' });
+        await notifications.message(round);
+        await events.matching(new RegExp(`(?:event: registry[^]*){${round + 1}}`));
+        await delay(Math.max(0, Math.min(ms / 2, 30_000, end - performance.now())));
+      }
+      for (const stream of [notifications, events]) stream.disconnect();
+    },
+  };
+}
 
 /** `sluice auth login` in each of its ways. */
 export const COMMAND_LINE_CHECKS: readonly LoginCheck[] = [

@@ -22,7 +22,13 @@ import { promptsCommand } from './groups/prompts.ts';
 import { resourcesCommand } from './groups/resources.ts';
 import { serveCommand } from './groups/serve.ts';
 import { servicesCommand } from './groups/services.ts';
-import { healthCommand, metricsCommand, statisticsCommand, timeSeriesCommand } from './groups/status.ts';
+import {
+  healthCommand,
+  metricsCommand,
+  replicasCommand,
+  statisticsCommand,
+  timeSeriesCommand,
+} from './groups/status.ts';
 import { toolsCommand } from './groups/tools.ts';
 import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
@@ -51,6 +57,7 @@ function commandGroups(context: Context): Command[] {
     statisticsCommand(context),
     metricsCommand(context),
     timeSeriesCommand(context),
+    replicasCommand(context),
     interactionsCommand(context),
     toolCallsCommand(context),
     eventsCommand(context),

@@ -22,6 +22,7 @@ export * from './schemas/namespace-view.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/plugins.ts';
+export * from './schemas/replicas.ts';
 export * from './schemas/services.ts';
 export * from './schemas/time-series.ts';
 export * from './schemas/tool-calls.ts';

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 /** Purpose of a sealed text, which cannot be opened for another one (mcp 3). */
-export type Purpose = 'session' | 'requestState' | 'eventId';
+export type Purpose = 'session' | 'requestState' | 'eventId' | 'upstreamSession';
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;

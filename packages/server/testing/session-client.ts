@@ -30,14 +30,13 @@ export interface SessionClientOptions {
   readonly version?: string;
   /** JSON text. */
   readonly capabilities?: string;
-  /** Further headers of every request. */
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Opens a session. Throws when that is rejected. */
+/** Opens a session. Throws when that is rejected. `headers` go with every request. */
 export async function sessionClient(
   url: string,
-  { version = LEGACY, capabilities = '{}', headers = {} }: SessionClientOptions = {},
+  { version = LEGACY, capabilities = '{}' }: SessionClientOptions = {},
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<SessionClient> {
   const params = `{"protocolVersion":"${version}","capabilities":${capabilities},"clientInfo":{"name":"raw","version":"1"}}`;
   const opened = await post(url, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`, headers);

@@ -155,3 +155,22 @@ function largest(values: readonly (number | null)[]): number | undefined {
     undefined,
   );
 }
+
+/** `sluice replicas` (docs/replicas.md). */
+export function replicasCommand(context: Context): Command {
+  return new Command('replicas').description('List the replicas that share the database').action(async () => {
+    const client = await context.connect();
+    context.output().list(
+      await unwrap(client.GET('/api/v1/replicas')),
+      [
+        { title: 'ID', value: ({ id }) => id, cut: 'never' },
+        { title: 'VERSION', value: ({ version }) => version },
+        { title: 'STARTED', value: ({ startedAt }) => startedAt },
+        { title: 'STATE', value: ({ live, self }) => `${live ? 'live' : 'gone'}${self ? ' (answered)' : ''}` },
+        { title: 'LAG', value: ({ lag }) => String(lag) },
+        { title: 'FORWARDS', value: ({ forwards }) => String(forwards) },
+      ],
+      'no replicas: this service has a registry of its own',
+    );
+  });
+}

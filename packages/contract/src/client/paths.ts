@@ -866,6 +866,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/replicas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the replicas
+         * @description The processes that share the database. Empty for a service with a registry of its own.
+         */
+        get: operations["listReplicas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/time-series": {
         parameters: {
             query?: never;
@@ -2052,6 +2072,11 @@ export interface components {
             status: "ready";
             /** @description Names of the evaluators that could not be loaded and do not run; omitted if there are none */
             skipped_evaluators?: string[];
+            /**
+             * @description The last known state is served and cannot be changed; omitted otherwise
+             * @constant
+             */
+            database?: "unreachable";
         };
         Refreshed: {
             refreshed: string;
@@ -2097,6 +2122,21 @@ export interface components {
                 namespace: string;
                 forward: string;
             }[];
+        };
+        Replica: {
+            /** @description Of the process: another one after a restart. */
+            id: string;
+            /** @description Whether this replica has answered the request. */
+            self: boolean;
+            version: string;
+            /** Format: date-time */
+            startedAt: string;
+            /** @description Whether it has renewed its lease in time. It is listed for ten minutes longer. */
+            live: boolean;
+            /** @description Commits that it has not confirmed; it does so at least once a second. */
+            lag: number;
+            /** @description Forwards that it discovers and checks for all replicas. */
+            forwards: number;
         };
         Resource: {
             name: string;
@@ -3076,6 +3116,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3106,6 +3151,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3120,6 +3170,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3150,6 +3205,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3184,6 +3244,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3218,6 +3283,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["RemovedNamespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3262,6 +3332,11 @@ export interface operations {
                         data: components["schemas"]["ViewEntry"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3299,6 +3374,11 @@ export interface operations {
                         data: components["schemas"]["Forward"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3331,6 +3411,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3364,6 +3449,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3394,6 +3484,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3431,6 +3526,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3463,6 +3563,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Refreshed"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3495,6 +3600,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["ForwardChange"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3536,6 +3646,11 @@ export interface operations {
                         data: components["schemas"]["Tool"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3577,6 +3692,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3613,6 +3733,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3662,6 +3787,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3705,6 +3835,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3738,6 +3873,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3781,6 +3921,11 @@ export interface operations {
                         data: components["schemas"]["Resource"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3822,6 +3967,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3860,6 +4010,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3911,6 +4066,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3956,6 +4116,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3989,6 +4154,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4032,6 +4202,11 @@ export interface operations {
                         data: components["schemas"]["Prompt"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4073,6 +4248,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4109,6 +4289,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4158,6 +4343,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4201,6 +4391,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4234,6 +4429,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4263,6 +4463,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4293,6 +4498,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4307,6 +4517,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4359,6 +4574,11 @@ export interface operations {
                             entries?: components["schemas"]["Service"][];
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4395,6 +4615,11 @@ export interface operations {
                             count: number;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4433,6 +4658,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Provisioned"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4464,6 +4694,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4500,6 +4735,11 @@ export interface operations {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
                         warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4533,6 +4773,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["DryRunResult"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4562,6 +4807,11 @@ export interface operations {
                     "application/json": {
                         data: string[];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4590,6 +4840,11 @@ export interface operations {
                             [key: string]: string;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4623,6 +4878,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Binding"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4653,6 +4913,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Unbound"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4680,6 +4945,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevision"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4706,6 +4976,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevisionContent"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4736,6 +5011,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevisionContent"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4776,6 +5056,11 @@ export interface operations {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
                         warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4813,6 +5098,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["ToolCallEvent"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4899,6 +5189,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Interaction"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4928,6 +5223,11 @@ export interface operations {
                             cleared: true;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4966,6 +5266,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["InferenceConfig"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4996,6 +5301,11 @@ export interface operations {
                             status: "ok";
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5025,6 +5335,11 @@ export interface operations {
                             status: "ok";
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5051,6 +5366,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Readiness"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5078,6 +5398,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Statistics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5104,12 +5429,49 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Metrics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
+        };
+    };
+    listReplicas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Replicas, the oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Replica"][];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getTimeSeries: {
@@ -5137,6 +5499,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["TimeSeries"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5163,6 +5530,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["PluginManifest"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5237,6 +5609,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Diagnostics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };

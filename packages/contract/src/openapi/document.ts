@@ -147,8 +147,13 @@ const BINARY = { schema: { type: 'string', format: 'binary' } };
 /** OpenAPI 3.1 cannot describe the events of a stream; the operation's description does. */
 const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };
 
+const STALE = {
+  const: true,
+  description: 'The database that replicas share cannot be reached: this is the last known state. Otherwise missing.',
+} as const;
+
 function envelope(data: Schema, optional: Readonly<Record<string, Schema>>): Schema {
-  const properties = { data, error: { type: 'null' }, ...optional } as const;
+  const properties = { data, error: { type: 'null' }, ...optional, stale: STALE } as const;
   return { type: 'object', properties, required: ['data', 'error'] };
 }
 

@@ -143,6 +143,7 @@ function entryOperations<
       body: { kind: `selection of ${plural}`, schema: enable },
       responses: { 200: { description: `Number of selected ${plural}`, data: enabledResult } },
       errors: ['NOT_FOUND', 'CONFLICT'],
+      changes: true,
     }),
   };
 }

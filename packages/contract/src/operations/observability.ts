@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
 import { metrics, readiness, statistics } from '../schemas/observability.ts';
 import { pluginManifest } from '../schemas/plugins.ts';
+import { replica } from '../schemas/replicas.ts';
 import { MAX_TIME_SERIES, timeSeries, timeSeriesGrouping } from '../schemas/time-series.ts';
 import { defineOperation } from './operation.ts';
 
@@ -53,6 +54,16 @@ export const observabilityOperations = {
     summary: 'Get metrics',
     responses: { 200: { description: 'Counters since the process started', data: metrics } },
     errors: [],
+  }),
+  replicas: defineOperation({
+    id: 'listReplicas',
+    method: 'GET',
+    path: '/api/v1/replicas',
+    tag,
+    summary: 'List the replicas',
+    description: 'The processes that share the database. Empty for a service with a registry of its own.',
+    responses: { 200: { description: 'Replicas, the oldest first', data: z.array(replica) } },
+    errors: ['UNAVAILABLE'],
   }),
   timeSeries: defineOperation({
     id: 'getTimeSeries',

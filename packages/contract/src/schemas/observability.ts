@@ -113,6 +113,10 @@ export const readiness = z
       .array(z.string())
       .optional()
       .describe('Names of the evaluators that could not be loaded and do not run; omitted if there are none'),
+    database: z
+      .literal('unreachable')
+      .optional()
+      .describe('The last known state is served and cannot be changed; omitted otherwise'),
   })
   .meta({ id: 'Readiness' });
 

@@ -4,6 +4,7 @@ import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
+import { Peers, peerKey } from '../http/peers.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -64,17 +65,24 @@ import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
-import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
+import { type ChainParts, makeChain, managementMcpHandler, peerListener, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
+import { liveChain, passOn } from './replica-chain.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
+  announce,
   bind,
+  bindAs,
   bootstrap,
+  listReplicas,
   openEvaluators,
   openMarks,
   openRegistry,
   openSealer,
   openSessionStore,
+  openSharedDiscovery,
+  openSharedLog,
+  openSharedSessions,
   openTasks,
 } from './storage.ts';
 
@@ -123,15 +131,23 @@ export async function startService(
   await using open = new AsyncDisposableStack();
   let exportMs = 0;
 
-  const registry = await openRegistry(config, logger, files);
+  const shared = await openSharedLog(config, logger);
+  open.defer(() => shared?.close());
+  const registry = await openRegistry(config, logger, files, shared);
   open.defer(() => registry.close());
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
   const secrets = new Secrets(config.secrets);
   const stateEvents = new StateEvents();
+  const sealer = await openSealer(config, logger, files);
+  const sharedSessions = shared && (await openSharedSessions(shared, sealer));
+  const sharing = shared && (await openSharedDiscovery(shared, registry, logger));
+  open.defer(() => sharing?.close());
   const forwards = new Forwards({
     registry,
+    sharing,
+    sharedSessions,
     secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
@@ -154,7 +170,7 @@ export async function startService(
   open.defer(() => compiler.close());
   const actions = new HostPool();
   open.defer(() => actions.close());
-  const evaluators = await openEvaluators(config, logger, files, {
+  const evaluators = await openEvaluators(config, logger, files, shared, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
@@ -171,14 +187,11 @@ export async function startService(
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
-  const sealer = await openSealer(config, logger, files);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
-  const sessionStore = await openSessionStore(config, logger, files, {
-    subscriptions,
-    maxEnded: config.maxEndedSessions,
-  });
+  const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
+  const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
   open.defer(() => sessionStore.close());
-  const replica = randomBytes(6).toString('base64url');
+  const replica = shared?.members.id ?? randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica, config.maxResumableBytes);
   open.defer(() => events.close());
   const activeSessions = new ActiveSessions(events, replica);
@@ -201,6 +214,11 @@ export async function startService(
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
   });
+  sessionStore.onEnded = (id) => {
+    activeSessions.find(id)?.end();
+    events.dropSession(id);
+    forwards.closeSession(id);
+  };
   sessionStore.onDisplaced = onSubscriptionDisplaced({
     registry,
     store: sessionStore,
@@ -217,6 +235,7 @@ export async function startService(
     upstream: (forward) => forwards.upstream(forward),
     calls,
     subscriptions: sessionSubscriptions,
+    sharedSessions,
     log: logger.target('service::forward'),
   });
   const suspendedCalls = new SuspendedCalls({
@@ -360,7 +379,14 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const chains = pipeline.listeners.map((listener) => ({ listener, chain: makeChain(listener.filters, parts) }));
+  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
+  const peers = replicaKey && new Peers(replicaKey);
+  open.defer(() => peers?.close());
+  const chains = pipeline.listeners.map((listener) => {
+    const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
+    const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
+    return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
+  });
   const listening = { guard, events, logger, requests, registry, bodies };
   const servers = chains.map(({ listener, chain }) => ({
     listener,
@@ -430,6 +456,8 @@ export async function startService(
     openStreams,
     log: managementLog,
     ready: () => ready,
+    hasDatabase: () => shared?.isCurrent ?? true,
+    replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
     guard,
@@ -445,12 +473,20 @@ export async function startService(
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config.mgmtListen, management.server, servers);
+  if (replicaKey && config.peerListen) {
+    const server = peerListener(chains, replicaKey, listening);
+    const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
+    bound.push({ name: 'peer', listener: peer });
+  }
   addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
+  if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
   log.info('started', startFields(config));
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
   ready = true;
+  shared?.start();
+  await sharing?.start();
   forwards.start();
   serviceHealth.start();
   const resources = open.move();

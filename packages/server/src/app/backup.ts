@@ -8,6 +8,7 @@ import { parseRevisions } from '../policy/revision-store.ts';
 import { runSteps } from '../registry/steps.ts';
 import { type BackupFileName, type BackupManifest, createArchive } from '../registry/store/backup-archive.ts';
 import { BackupError, readBackup } from '../registry/store/backup-reader.ts';
+import { ByteRange } from '../registry/store/byte-range.ts';
 import { diskFiles, errorCode, systemClock } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { hostProcesses, takeLock } from '../registry/store/lock.ts';
@@ -137,7 +138,7 @@ async function requireSpace(folder: string, bytes: number): Promise<void> {
 /** Reads a file like the start of the service: its content may be from someone else than Sluice. */
 function requireReadable(name: BackupFileName, bytes: Buffer): void {
   try {
-    if (name === 'registry.json') runSteps(readRegistry(bytes));
+    if (name === 'registry.json') runSteps(readRegistry(ByteRange.of(bytes)));
     else if (name === 'sessions.json') readSessions(bytes);
     else if (name === 'evaluator-revisions.json') parseRevisions(name, bytes);
     else if (!/^[0-9a-f]{64}\n?$/i.test(bytes.toString('latin1'))) {

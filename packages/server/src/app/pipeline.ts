@@ -1,12 +1,14 @@
-import type { Server } from 'node:http';
 import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
+import { PEER_CLIENT, PEER_LISTENER, peerServerTls } from '../http/peers.ts';
+import { drainRequestBody } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import { createHttpServer, type ServeRequest } from '../http/server.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
+import { createPipelineServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
@@ -50,6 +52,7 @@ import {
   type LoadedSettings,
   MCP_LISTENER,
 } from './config/pipeline/pipeline.ts';
+import { recheckMisses } from './replica-chain.ts';
 
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
@@ -75,13 +78,16 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly log: TargetLogger;
   /** Counts the outcomes of each filter. */
   readonly metrics: ServiceMetrics;
+  /** Adds to the filter that some requests are passed on to other replicas; undefined without any. */
+  readonly passOn?: ((filter: McpFilter) => McpFilter) | undefined;
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   const named = filters.map(({ settings }) => {
     const { filter, methods } = makeFilter(settings, parts);
-    return { name: settings.filter, filter: conditional(filter, settings.conditions), methods };
+    const checked = parts.registry.isShared ? recheckMisses(filter, parts.registry) : filter;
+    return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
   });
   return compile(named, parts.metrics);
 }
@@ -95,7 +101,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'mcp':
       return { filter: mcp(settings, parts.messageLimits, passes) };
     case 'service_namespace':
-      return { filter: serviceNamespace(parts, passes) };
+      return { filter: parts.passOn ? parts.passOn(serviceNamespace(parts, passes)) : serviceNamespace(parts, passes) };
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
@@ -153,12 +159,12 @@ export interface PipelineListenerOptions {
 const READ_TIMEOUT_MS = 300_000;
 
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
-export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
+export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
   const { guard, requests, allow } = options;
   const serving = servingOptions(listener, options);
   const { mcp } = serving;
-  return createHttpServer(
+  return createPipelineServer(
     {
       tls: keyPair,
       readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
@@ -169,6 +175,41 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
     },
     requestHandler(serving),
   );
+}
+
+/** The server for requests that other replicas pass on: each runs through the chain of the listener that it came to. */
+export function peerListener(
+  chains: readonly ListenerChain[],
+  key: Buffer,
+  options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
+): HttpServer {
+  const handlers = new Map(
+    chains.map(({ listener, chain }) => [
+      listener.name,
+      requestHandler({ ...servingOptions(listener, { ...options, chain, guard: () => undefined }), viaPeer: true }),
+    ]),
+  );
+  const observe = requestObserver('peer', 'service::mcp::access', options.requests);
+  return createPipelineServer(
+    {
+      tls: peerServerTls(key),
+      readTimeoutMs: READ_TIMEOUT_MS,
+      maxConnections: undefined,
+      guard: () => undefined,
+      observe: (request) => observe({ ...request, client: stringOf(request.headers[PEER_CLIENT]) ?? request.client }),
+    },
+    (request, response, observation, rejection) => {
+      const handler = handlers.get(stringOf(request.headers[PEER_LISTENER]) ?? '');
+      if (handler) return handler(request, response, observation, rejection);
+      drainRequestBody(request, response);
+      response.writeHead(404, []);
+      response.end();
+    },
+  );
+}
+
+function stringOf(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
 /** A listener of the pipeline with its chain. */
@@ -220,6 +261,7 @@ function servingOptions(
           bodies,
           namespaceAt: (path: string) => namespaceAt(registry, path),
           readsBody: checksNamespaces && !rewritesPaths ? namespaceCheck(registry) : () => true,
+          recheck: () => registry.recheck(),
         };
   return {
     chain,

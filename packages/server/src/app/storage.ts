@@ -1,7 +1,8 @@
-import type { Server } from 'node:http';
+import type { Replica } from '@sluice/contract';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import {
@@ -13,44 +14,125 @@ import {
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
-import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
+import {
+  FileRevisionStore,
+  type FileRevisionStoreOptions,
+  memoryRevisionStore,
+  type RevisionStore,
+} from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/change-forward.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
-import { FileStore } from '../registry/store/file-store.ts';
+import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
-import { memoryStore } from '../registry/store/store.ts';
-import type { Logger } from '../telemetry/log.ts';
+import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { memoryStore, type Store } from '../registry/store/store.ts';
+import type { Logger, TargetLogger } from '../telemetry/log.ts';
+import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
+import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
+import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
+import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
-/** The stored registry; its lock decides whether this process may use the folder at all. */
-export async function openRegistry(config: Config, logger: Logger, files: Files): Promise<Registry> {
+/** What replicas share in PostgreSQL; undefined with another backend, for which nothing of it is loaded. */
+export async function openSharedLog({ persist }: Config, logger: Logger): Promise<SharedLog | undefined> {
+  if (persist.backend !== 'postgres') return undefined;
+  const { Database } = await import('../registry/store/postgres/database.ts');
+  const { SharedLog } = await import('../registry/store/postgres/shared-log.ts');
   const log = logger.target('service::registry');
-  const { persist } = config;
-  const registry: Registry = new Registry(
-    persist.backend === 'none'
-      ? memoryStore()
-      : new FileStore({
-          folder: persist.path,
-          recover: persist.recover,
-          snapshot: () => snapshotEntries(registry.current),
-          log,
-          files,
-        }),
-  );
+  const shared = new SharedLog({ database: new Database({ ...persist.database, log }), log, version: VERSION });
+  await shared.open();
+  return shared;
+}
+
+/** Division of discovery among the replicas. */
+export async function openSharedDiscovery(
+  shared: SharedLog,
+  registry: Registry,
+  logger: Logger,
+): Promise<SharedDiscovery> {
+  const { SharedDiscovery } = await import('../upstreams/mcp/shared-discovery.ts');
+  const log = logger.target('service::forward');
+  const sharing = new SharedDiscovery({ shared, forwards: () => registry.current.forwards.keys(), log });
+  await sharing.open();
+  return sharing;
+}
+
+/**
+ * Announces where other replicas reach this one. `advertised` has no port of its own if it is 0; `bound` is the address of the
+ * listener for them.
+ */
+export async function announce(
+  { members }: SharedLog,
+  advertised: ListenAddress | undefined,
+  bound: string | undefined,
+  log: TargetLogger,
+): Promise<void> {
+  if (bound === undefined) {
+    log.warn(
+      'without SERVICE_PEER_LISTEN, clients cannot resume streams or answer questions of calls through another replica',
+    );
+    return;
+  }
+  const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
+  members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
+  await members.renew();
+}
+
+/** The replicas for the management API. */
+export async function listReplicas({ members }: SharedLog, sharing: SharedDiscovery): Promise<Replica[]> {
+  return (await members.list()).map(({ id, version, startedAt, isLive, lag }) => ({
+    id,
+    self: id === members.id,
+    version,
+    startedAt: startedAt.toISOString(),
+    live: isLive,
+    lag,
+    forwards: sharing.forwardsOf(id),
+  }));
+}
+
+/** Sessions at upstreams that the replicas share. */
+export async function openSharedSessions(shared: SharedLog, sealer: TokenSealer): Promise<SharedUpstreamSessions> {
+  const { SharedUpstreamSessions } = await import('../upstreams/mcp/sessions/shared-sessions.ts');
+  const sessions = new SharedUpstreamSessions({ shared, sealer });
+  await sessions.open();
+  return sessions;
+}
+
+/** The stored registry; the lock of a folder decides whether this process may use it at all. */
+export async function openRegistry(
+  config: Config,
+  logger: Logger,
+  files: Files,
+  shared: SharedLog | undefined,
+): Promise<Registry> {
+  const log = logger.target('service::registry');
+  const store = await registryStore(config, shared, { log, files, snapshot: () => snapshotEntries(registry.current) });
+  const registry: Registry = new Registry(store);
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
 }
 
-/** The marks of discoveries in progress; undefined without persistence. Call after {@link openRegistry}, which locks the folder. */
+async function registryStore(
+  { persist }: Config,
+  shared: SharedLog | undefined,
+  parts: Pick<FileStoreOptions, 'log' | 'files' | 'snapshot'>,
+): Promise<Store> {
+  if (shared) return new (await import('../registry/store/postgres/postgres-store.ts')).PostgresStore(shared);
+  if (persist.backend !== 'file') return memoryStore();
+  return new FileStore({ ...parts, folder: persist.path, recover: persist.recover });
+}
+
+/** The marks of discoveries in progress; undefined without a folder. Call after {@link openRegistry}, which locks the folder. */
 export async function openMarks({ persist }: Config, files: Files): Promise<DiscoveryMarks | undefined> {
-  return persist.backend === 'none' ? undefined : await openDiscoveryMarks(files, persist.path);
+  return persist.backend === 'file' ? await openDiscoveryMarks(files, persist.path) : undefined;
 }
 
 /**
@@ -99,6 +181,7 @@ export async function openEvaluators(
   { bootstrap, actionsPath, evaluatorsStrict, persist }: Config,
   logger: Logger,
   files: Files,
+  shared: SharedLog | undefined,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'onActivated' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const log = logger.target('service::evaluator');
@@ -107,20 +190,21 @@ export async function openEvaluators(
     connections: bootstrap.llmConnections,
     strict: evaluatorsStrict,
     files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
-    store:
-      persist.backend === 'none'
-        ? memoryRevisionStore()
-        : new FileRevisionStore({
-            folder: persist.path,
-            recover: persist.recover,
-            files,
-            log,
-            now: Date.now,
-          }),
+    store: await revisionStore(persist, shared, { files, log, now: Date.now }),
     log,
   });
   await evaluators.start(bootstrap.evaluators, bootstrap.invalidEvaluators);
   return evaluators;
+}
+
+async function revisionStore(
+  persist: Persistence,
+  shared: SharedLog | undefined,
+  parts: Pick<FileRevisionStoreOptions, 'files' | 'log' | 'now'>,
+): Promise<RevisionStore> {
+  if (shared) return new (await import('../policy/postgres-revision-store.ts')).PostgresRevisionStore(shared);
+  if (persist.backend !== 'file') return memoryRevisionStore();
+  return new FileRevisionStore({ ...parts, folder: persist.path, recover: persist.recover });
 }
 
 /**
@@ -129,7 +213,7 @@ export async function openEvaluators(
  */
 export async function openSealer({ persist, sessionKey }: Config, logger: Logger, files: Files): Promise<TokenSealer> {
   if (sessionKey) return new TokenSealer(sessionKey);
-  if (persist.backend === 'none') return new TokenSealer(newSessionKey());
+  if (persist.backend !== 'file') return new TokenSealer(newSessionKey());
   try {
     return new TokenSealer(await sessionKeyIn(persist.path, files));
   } catch (error) {
@@ -147,8 +231,13 @@ export async function openSessionStore(
   logger: Logger,
   files: Files,
   limits: SessionStoreLimits,
+  shared: SharedLog | undefined,
 ): Promise<SessionStore> {
-  if (persist.backend === 'none') return memorySessionStore(undefined, limits);
+  if (shared) {
+    const { PostgresSessionStore } = await import('../mcp/sessions/postgres-session-store.ts');
+    return await PostgresSessionStore.open({ log: shared, ...limits });
+  }
+  if (persist.backend !== 'file') return memorySessionStore(undefined, limits);
   return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
 }
 
@@ -156,7 +245,7 @@ export async function openSessionStore(
 export async function openTasks({ persist, taskLimits }: Config, logger: Logger, files: Files): Promise<Tasks> {
   const log = logger.target('service::mcp');
   const store =
-    persist.backend === 'none' ? memoryTaskStore() : new FileTaskStore({ folder: persist.path, files, log });
+    persist.backend !== 'file' ? memoryTaskStore() : new FileTaskStore({ folder: persist.path, files, log });
   const tasks = new Tasks({ store, limits: taskLimits });
   await tasks.load();
   return tasks;
@@ -171,8 +260,8 @@ export interface BoundListener {
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
   mgmtListen: ListenAddress,
-  management: Server,
-  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
+  management: HttpServer,
+  servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
   try {
@@ -188,7 +277,8 @@ export async function bind(
   }
 }
 
-async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
+/** Binds a server. Throws {@link ConfigError} that names the setting. */
+export async function bindAs(at: string, server: HttpServer, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {

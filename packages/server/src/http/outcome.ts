@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { ResponseLike } from './context.ts';
+import type { RequestLike, ResponseLike } from './context.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
 export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome;
@@ -23,6 +22,8 @@ export interface ErrorOutcome {
   readonly status?: number;
   /** JSON text of the response id; by default that of the request. A body that is not a message may still contain one. */
   readonly idText?: string;
+  /** Set if the registry has no such object, which another replica may just have added. */
+  readonly isMiss?: true;
 }
 
 /** A complete HTTP response (202 for a notification, 204 for a preflight request, a static response). */
@@ -37,7 +38,7 @@ export interface PlainOutcome {
 export interface ExchangeOutcome {
   readonly kind: 'exchange';
   /** `body` is the request body if it has been read; otherwise `request` still has it. */
-  start(request: IncomingMessage, response: ResponseLike, body: Buffer | undefined): void;
+  start(request: RequestLike, response: ResponseLike, body: Buffer | undefined): void;
 }
 
 /** The error object of a JSON-RPC response. `data` is JSON text. */
@@ -51,6 +52,11 @@ export interface RpcError {
 export function rpcError(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
   const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };
   return status === undefined ? { kind: 'error', error } : { kind: 'error', error, status };
+}
+
+/** As {@link rpcError}, for an object that the registry does not have. */
+export function notFound(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
+  return { ...rpcError(code, message, status, data), isMiss: true };
 }
 
 /** Error types by HTTP status, as inference APIs name them. */

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import type {
   RawHeaders,
   ResponseHandler,
@@ -9,7 +8,7 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
-import type { ExchangeObserver, ResponseLike } from './context.ts';
+import type { ExchangeObserver, RequestLike, ResponseLike } from './context.ts';
 import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 
@@ -119,7 +118,7 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
  */
 export class Exchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
-  readonly #request: IncomingMessage;
+  readonly #request: RequestLike;
   readonly #response: ResponseLike;
   readonly #observer: ExchangeObserver | undefined;
   #call: UpstreamCall | undefined = undefined;
@@ -129,7 +128,7 @@ export class Exchange implements ResponseHandler {
   /** The request is complete or will never be. */
   #requestEnded = false;
 
-  constructor(plan: ExchangePlan, request: IncomingMessage, response: ResponseLike) {
+  constructor(plan: ExchangePlan, request: RequestLike, response: ResponseLike) {
     this.#plan = plan;
     this.#request = request;
     this.#response = response;

@@ -1,7 +1,7 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
-import type { ResponseLike } from './context.ts';
+import type { RequestLike, ResponseLike } from './context.ts';
 import type { Holder } from './shares.ts';
 
 /** Receives a body; exactly one of its methods is called. */
@@ -25,8 +25,10 @@ export interface BodyMemory {
 }
 
 /** Reads a request body of at most `limit` bytes. */
-export function collectBody(request: IncomingMessage, limit: number, memory: BodyMemory, handler: BodyHandler): void {
+export function collectBody(request: RequestLike, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
+  const whole = request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
+  if (whole !== undefined) return handler.onBody(ChunkBuffer.of(whole));
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
   let turnEnd = TURN_BYTES;
@@ -68,7 +70,7 @@ const TURN_BYTES = 128 * 1024;
  * Reads the rest of a large body from the next turn of the event loop on. Node.js would read up to 2 MiB of each connection in
  * one turn: many uploads at once would delay all other requests.
  */
-function readInNextTurn(request: IncomingMessage): void {
+function readInNextTurn(request: RequestLike): void {
   request.pause();
   setImmediate(() => request.resume());
 }
@@ -89,7 +91,7 @@ const LINGER_MS = 2_000;
  * connection were closed while the client is still sending, the client would lose the response. A connection that
  * should close after the response closes when the body has been drained.
  */
-export function drainRequestBody(request: IncomingMessage, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
+export function drainRequestBody(request: RequestLike, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
   request.resume();
   if (request.complete || !hasBody(request.headers)) return;
   request.on('data', () => readInNextTurn(request));
@@ -107,7 +109,7 @@ export function drainRequestBody(request: IncomingMessage, response: Pick<Respon
  * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike `requestTimeout` of node:http, it
  * does not apply to requests with proxied bodies, which may take any time (decisions 4.6).
  */
-export function setBodyTimeout(request: IncomingMessage, timeoutMs: number, onTimeout: () => void): void {
+export function setBodyTimeout(request: RequestLike, timeoutMs: number, onTimeout: () => void): void {
   if (!hasBody(request.headers)) return;
   const timer = setTimeout(() => {
     // The body may be complete although it has not been read.

@@ -11,8 +11,13 @@ import {
   splitHost,
 } from './host-rule.ts';
 
+/** Head of a request, as node:http parses it. */
+export type ParsedHead = Pick<IncomingMessage, 'headers' | 'httpVersion' | 'url'> & {
+  readonly rawHeaders: readonly string[];
+};
+
 /** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
-function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
+function hasDuplicateHost({ rawHeaders }: ParsedHead): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? '';
@@ -44,7 +49,7 @@ export class AmbiguousRequestGuard {
  * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
  * forwarded without the header that names it, which is hop-by-hop.
  */
-function ambiguity(request: IncomingMessage): string | undefined {
+export function ambiguity(request: ParsedHead): string | undefined {
   const { headers, httpVersion, url = '/' } = request;
   if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
   if (hasDuplicateHost(request)) return 'duplicate Host header';

@@ -3,37 +3,44 @@ import {
   type IncomingHttpHeaders,
   type IncomingMessage,
   type Server,
-  type ServerOptions,
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import type { RequestLike, ResponseLike } from './context.ts';
 import type { Rejection } from './host-rule.ts';
 import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
+import { createHttp1Server, type HttpServer, type ServerTls } from './server/http1-server.ts';
 
-/** Options of {@link createHttpServer}. */
-export interface HttpServerOptions {
-  /** PEM texts; undefined for plain HTTP. */
-  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+/** Options of all servers. */
+interface ServerOptions {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
-  /** Requests on further connections are rejected with 503. */
-  readonly maxConnections: number | undefined;
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Starts the observation of a request, which ends with its response. */
+  readonly observe: ObserveRequest;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
   /** Rejects requests by their head: method, target, headers. */
   readonly restrict?: (method: string, target: string, headers: IncomingHttpHeaders) => Rejection | undefined;
-  /** Starts the observation of a request, which ends with its response. */
-  readonly observe: ObserveRequest;
-  /** Responses to data that is not a request; without it they have no body. */
-  readonly errorResponse?: ErrorResponse;
+}
+
+/** Options of {@link createPipelineServer}. */
+export interface PipelineServerOptions extends ServerOptions {
+  readonly tls: ServerTls | undefined;
+  /** Requests on further connections are rejected with 503. */
+  readonly maxConnections: number | undefined;
+}
+
+/** Options of {@link createHttpServer}. */
+export interface HttpServerOptions extends ServerOptions {
+  /** Responses to data that is not a request. */
+  readonly errorResponse: ErrorResponse;
 }
 
 /** Creates headers and body of an error response. */
@@ -56,48 +63,45 @@ const TOO_MANY_CONNECTIONS: Rejection = { status: 503, reason: 'too many connect
 const CLIENT_CLOSED_REQUEST = 499;
 
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
-export type ServeRequest = (
-  request: IncomingMessage,
-  response: ServerResponse,
+export type ServeRequest<Request = RequestLike, Response = ResponseLike> = (
+  request: Request,
+  response: Response,
   observation: RequestObservation,
   rejection: Rejection | undefined,
 ) => void;
 
-/**
- * Creates the HTTP/1.1 server of a listener. It observes all requests, checks them and passes them to `serve`. The caller
- * listens and closes. Part of the hot path.
- */
-export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): Server {
-  const { tls, readTimeoutMs, maxConnections, guard, probes, restrict, observe, errorResponse } = options;
-  const settings: ServerOptions = {
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    noDelay: true,
-    // Node would reject a missing Host header itself, without a reason and unobserved.
-    requireHostHeader: false,
-    requestTimeout: readTimeoutMs,
-    headersTimeout: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,
-    // Timeouts are checked at this interval: often enough for a short one.
-    connectionsCheckingInterval: Math.max(100, Math.min(30_000, readTimeoutMs > 0 ? readTimeoutMs / 2 : 30_000)),
-  };
-  const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
-  const excess =
-    maxConnections === undefined ? undefined : excessConnections(server, maxConnections, tls !== undefined);
-  const ambiguous = new AmbiguousRequestGuard();
-  server.on('request', (request, response) => {
+/** A response whose result is observed. */
+interface ObservableResponse extends ResponseLike {
+  readonly statusCode: number;
+  /** The whole response was passed to the operating system. */
+  readonly writableFinished: boolean;
+}
+
+/** Observes and checks a request, and passes it on. `excessive`: its connection is one too many. */
+type ReceiveRequest<Request, Response> = (
+  request: Request,
+  response: Response,
+  ambiguity: string | undefined,
+  excessive: boolean,
+) => void;
+
+function requestReceiver<Request extends RequestLike, Response extends ObservableResponse>(
+  { guard, probes, restrict, observe }: ServerOptions,
+  serve: ServeRequest<Request, Response>,
+): ReceiveRequest<Request, Response> {
+  return (request, response, ambiguity, excessive) => {
     const { method = '', url: target = '/', headers, socket } = request;
     const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
     response.on('close', () => {
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
-    const reason = ambiguous.rejectionReason(request);
     const restricted = restrict?.(method, target, headers);
-    if (reason !== undefined) {
+    if (ambiguity !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
       request.resume();
-      return serve(request, response, observation, restricted ?? { status: 400, reason });
+      return serve(request, response, observation, restricted ?? { status: 400, reason: ambiguity });
     }
-    const excessive = excess?.has(socket) === true;
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
     const rejection = excessive
       ? TOO_MANY_CONNECTIONS
@@ -107,16 +111,66 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       drainRequestBody(request, response);
     }
     serve(request, response, observation, rejection);
+  };
+}
+
+/** Times of a server, in milliseconds. */
+function timeouts(readTimeoutMs: number) {
+  return {
+    headMs: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,
+    // Timeouts are checked at this interval: often enough for a short one.
+    checkMs: Math.max(100, Math.min(30_000, readTimeoutMs > 0 ? readTimeoutMs / 2 : 30_000)),
+  };
+}
+
+/**
+ * Creates the server of a pipeline listener. It observes all requests, checks them and passes them to `serve`. The caller
+ * listens and closes. Part of the hot path.
+ */
+export function createPipelineServer(options: PipelineServerOptions, serve: ServeRequest): HttpServer {
+  const { tls, readTimeoutMs, maxConnections, restrict } = options;
+  const { headMs, checkMs } = timeouts(readTimeoutMs);
+  const connectStatus = restrict ? 403 : 400;
+  const times = { keepAliveMs: KEEP_ALIVE_MS, headMs, requestMs: readTimeoutMs, checkMs };
+  const receive = requestReceiver(options, serve);
+  const server = createHttp1Server({ tls, connectStatus, ...times }, (request, response) =>
+    receive(request, response, request.head.ambiguity, excess?.has(request.socket) === true),
+  );
+  const excess =
+    maxConnections === undefined ? undefined : excessConnections(server, maxConnections, tls !== undefined);
+  return server;
+}
+
+/**
+ * Creates a server with node:http, for requests that need all of its features. It observes all requests, checks them and
+ * passes them to `serve`. The caller listens and closes.
+ */
+export function createHttpServer(
+  options: HttpServerOptions,
+  serve: ServeRequest<IncomingMessage, ServerResponse>,
+): Server {
+  const { readTimeoutMs, errorResponse } = options;
+  const { headMs, checkMs } = timeouts(readTimeoutMs);
+  const server = createServer({
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    noDelay: true,
+    // Node would reject a missing Host header itself, without a reason and unobserved.
+    requireHostHeader: false,
+    requestTimeout: readTimeoutMs,
+    headersTimeout: headMs,
+    connectionsCheckingInterval: checkMs,
   });
+  const ambiguous = new AmbiguousRequestGuard();
+  const receive = requestReceiver(options, serve);
+  server.on('request', (request, response) => receive(request, response, ambiguous.rejectionReason(request), false));
   // Node would reject unknown expectations itself; RFC 9110 allows to ignore them.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   // Node would close the connection without a response.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined);
-    if (errorResponse) respondAndClose(socket.resume(), 400, errorResponse('method CONNECT is not supported'));
-    else socket.end(`HTTP/1.1 ${restrict ? '403 Forbidden' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
+    respondAndClose(socket.resume(), 400, errorResponse('method CONNECT is not supported'));
   });
-  if (errorResponse) rejectMalformedRequests(server, errorResponse);
+  rejectMalformedRequests(server, errorResponse);
   return server;
 }
 
@@ -160,7 +214,7 @@ function respondAndClose(socket: Duplex, status: number, { headers, body }: Retu
 }
 
 /** Returns the set of open connections beyond the limit: they are accepted in order to reject their requests. */
-function excessConnections(server: Server, limit: number, secure: boolean): ReadonlySet<Socket> {
+function excessConnections(server: NetServer, limit: number, secure: boolean): ReadonlySet<Socket> {
   const excess = new Set<Socket>();
   let open = 0;
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket): unknown => {
@@ -193,7 +247,7 @@ const SWEEP_MS = 50;
 const LAST_RESPONSES_MS = 1_000;
 
 /** Binds a server. Rejects with the system error. */
-export function listen(server: Server, { host, port }: ListenAddress): Promise<Listener> {
+export function listen(server: HttpServer, { host, port }: ListenAddress): Promise<Listener> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -212,7 +266,7 @@ export function listen(server: Server, { host, port }: ListenAddress): Promise<L
 }
 
 async function drain(
-  server: Server,
+  server: HttpServer,
   sockets: ReadonlySet<Socket>,
   graceMs: number,
   endRequests: () => boolean = () => false,
@@ -237,7 +291,7 @@ async function drain(
   server.close();
 }
 
-function boundAddress(server: Server): string {
+function boundAddress(server: NetServer): string {
   const address = server.address();
   if (address === null || typeof address === 'string') return String(address);
   return formatAddress({ host: address.address, port: address.port });

@@ -225,6 +225,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     legacyBackend,
     corsOrigin,
     ready,
+    hasDatabase: () => true,
+    replicas: async () => [],
     ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
   });
   const listener = await listen(app.server, { host: '127.0.0.1', port: 0 });

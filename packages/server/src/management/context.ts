@@ -1,4 +1,4 @@
-import type { DiagnosticCheck } from '@sluice/contract';
+import type { DiagnosticCheck, Replica } from '@sluice/contract';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -76,4 +76,8 @@ export interface ManagementContext {
   readonly uiPath?: string | undefined;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
+  /** The replicas that share the database; none without one. */
+  readonly replicas: () => Promise<readonly Replica[]>;
+  /** False while the database that replicas share cannot be reached. */
+  readonly hasDatabase: () => boolean;
 }

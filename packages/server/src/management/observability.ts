@@ -5,21 +5,30 @@ import { dataResponse, errorResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness (decisions 4.4). */
-export function healthRoutes(router: Router, { ready, evaluators }: ManagementContext): void {
+export function healthRoutes(router: Router, { ready, evaluators, hasDatabase }: ManagementContext): void {
   const { health, healthAlias, readiness } = operations.observability;
   for (const operation of [health, healthAlias]) {
     router.add(operation, () => dataResponse('{"status":"ok"}'));
   }
   router.add(readiness, () =>
     ready()
-      ? dataResponse(JSON.stringify(readinessOf(evaluators.current.skipped)))
+      ? dataResponse(JSON.stringify(readinessOf(evaluators.current.skipped, hasDatabase())))
       : errorResponse('UNAVAILABLE', 'the service is starting or shutting down'),
   );
 }
 
 /** A skipped evaluator does not make the service unready: it serves as specified, but does not run. */
-function readinessOf(skipped: readonly string[]): Readiness {
-  return { status: 'ready', ...(skipped.length > 0 && { skipped_evaluators: [...skipped] }) };
+function readinessOf(skipped: readonly string[], hasDatabase: boolean): Readiness {
+  return {
+    status: 'ready',
+    ...(skipped.length > 0 && { skipped_evaluators: [...skipped] }),
+    ...(!hasDatabase && { database: 'unreachable' }),
+  };
+}
+
+/** `/api/v1/replicas` (docs/replicas.md). */
+export function replicaRoutes(router: Router, { replicas }: ManagementContext): void {
+  router.add(operations.observability.replicas, async () => dataResponse(JSON.stringify(await replicas())));
 }
 
 /** Number of served entries in all namespaces, without shadowed ones (decisions 4.4). */

@@ -43,6 +43,30 @@ export function errorResponse(code: ErrorCode, message: string, details?: unknow
   return { status: ERROR_STATUS[code], headers: JSON_TYPE, body };
 }
 
+/** Marks an enveloped response as the last known state, which may be out of date (docs/replicas.md). */
+export function markStale(response: ApiResponse): ApiResponse {
+  return withMember(response, 'stale', 'true');
+}
+
+/** Adds a member to an enveloped response; `json` is its value. */
+export function withMember(response: ApiResponse, name: string, json: string): ApiResponse {
+  const { body, headers } = response;
+  if (headers['content-type'] !== 'application/json' || Buffer.isBuffer(body)) return response;
+  const end = `,"${name}":${json}}`;
+  if (typeof body === 'string') return { ...response, body: `${body.slice(0, -1)}${end}` };
+  return { ...response, body: Readable.from(replaceEnd(body, end), { objectMode: false }) };
+}
+
+/** The chunks, with `end` instead of the last character. */
+async function* replaceEnd(chunks: AsyncIterable<Buffer>, end: string): AsyncGenerator<Buffer> {
+  let last: Buffer | undefined;
+  for await (const chunk of chunks) {
+    if (last) yield last;
+    last = chunk;
+  }
+  if (last) yield Buffer.concat([last.subarray(0, -1), Buffer.from(end)]);
+}
+
 /** Returns an error response for the proxy to the legacy backend. */
 export function plainError(code: ErrorCode, message: string): PlainOutcome {
   const { status, body } = errorResponse(code, message);

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Operation, RequestBody } from '@sluice/contract';
+import { isWithdrawal, type Operation, type RequestBody } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
@@ -31,6 +31,8 @@ type Method = (typeof METHODS)[number];
 export interface Route {
   readonly handle: Handler;
   readonly name: string;
+  /** See {@link isWithdrawal}. */
+  readonly isWithdrawal: boolean;
 }
 
 /** Routes of the management API. Paths are case-sensitive; a trailing slash is ignored. HEAD is handled like GET. */
@@ -43,7 +45,7 @@ export class Router {
     operation: Of,
     handle: (request: ApiRequest<Parameters<Of>>) => ApiResponse | Promise<ApiResponse>,
   ): void {
-    this.#add(operation.method, operation.path, handle);
+    this.#add(operation, handle);
   }
 
   /**
@@ -57,14 +59,12 @@ export class Router {
     ) => ApiResponse | Promise<ApiResponse>,
   ): void {
     const { schema, ...rest } = operation.body;
-    this.#add(operation.method, operation.path, (request, body) =>
-      handle({ ...request, body: parseBody(body, schema, rest) }),
-    );
+    this.#add(operation, (request, body) => handle({ ...request, body: parseBody(body, schema, rest) }));
   }
 
   /** Adds a path that is not an operation of the contract. */
   addPath(path: string, handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>): void {
-    this.#add('GET', path, handle);
+    this.#add({ method: 'GET', path }, handle);
   }
 
   /** Finds the route of a path, which may be percent-encoded; undefined if there is none. */
@@ -74,7 +74,7 @@ export class Router {
     if (!found) return undefined;
     // No path has more than one parameter.
     const [name = ''] = Object.values(found.params);
-    return { handle: found.store, name };
+    return { ...found.store, name };
   }
 
   /** Returns the methods of the routes of a path (decisions 4.1). */
@@ -87,9 +87,11 @@ export class Router {
     return this.#router.prettyPrint();
   }
 
-  #add(method: Operation['method'], path: string, handle: Handler): void {
+  #add(operation: Pick<Operation, 'method' | 'path' | 'changes'>, handle: Handler): void {
+    const { method, path } = operation;
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
-    this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, handle);
+    const store = { handle, isWithdrawal: isWithdrawal(operation) };
+    this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, store);
   }
 }
 

@@ -8,6 +8,7 @@ import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import { OperationError } from '../registry/operation-error.ts';
+import { UnavailableStoreError } from '../registry/store/store.ts';
 import {
   type ObserveRequest,
   type RequestObservation,
@@ -26,10 +27,10 @@ import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
-import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
+import { healthRoutes, metricsRoutes, prometheusRoutes, replicaRoutes, statisticsRoutes } from './observability.ts';
 import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
-import { type ApiResponse, errorResponse } from './responses.ts';
+import { type ApiResponse, errorResponse, markStale, withMember } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { timeSeriesRoutes } from './time-series.ts';
@@ -75,6 +76,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   evaluatorRoutes,
   bindingRoutes,
   statisticsRoutes,
+  replicaRoutes,
   pluginRoutes,
   metricsRoutes,
   prometheusRoutes,
@@ -138,10 +140,8 @@ export class Management {
     for (const addRoutes of ROUTES) addRoutes(this.router, options);
     this.server = createHttpServer(
       {
-        tls: undefined,
         // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
-        maxConnections: undefined,
         guard: options.guard,
         probes: HEALTH_CHECKS,
         observe: options.observe,
@@ -262,13 +262,32 @@ export class Management {
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = { http, name: route.name, query: (parameter: string) => query.get(parameter) ?? undefined };
-    Promise.try(() => {
-      // Also where it has no effect: its sender expects one.
-      parseLimit(request.query('limit'));
-      return route.handle(request, body);
-    })
-      .then(send)
-      .catch((error) => send(this.#errorResponse(error, method, path)));
+    const handle = () =>
+      Promise.try(() => {
+        // Also where it has no effect: its sender expects one.
+        parseLimit(request.query('limit'));
+        return route.handle(request, body);
+      }).catch((error) => this.#errorResponse(error, method, path));
+    const refreshed = path.startsWith(API) ? this.#options.registry.refresh() : undefined;
+    if (!refreshed) return void handle().then(send);
+    const confirm = (response: ApiResponse) => (route.isWithdrawal ? this.#confirm(response) : response);
+    // Without the database, the last known state is served.
+    void refreshed
+      .then(
+        () => handle().then(confirm),
+        () => handle().then(markStale),
+      )
+      .then(send);
+  }
+
+  /** Waits until all replicas have applied a change; the response names those that have not. */
+  async #confirm(response: ApiResponse): Promise<ApiResponse> {
+    if (response.status >= 400) return response;
+    const unconfirmed = await this.#options.registry.confirm().catch((error: unknown) => {
+      this.#options.log.warn('a change was not confirmed by the other replicas', { error });
+      return [];
+    });
+    return unconfirmed.length === 0 ? response : withMember(response, 'unconfirmed', JSON.stringify(unconfirmed));
   }
 
   #errorResponse(error: unknown, method: string, path: string): ApiResponse {
@@ -281,6 +300,7 @@ export class Management {
       if (error instanceof ProvisioningError) log.warn(`provisioning failed: ${error.message}`);
       return errorResponse('BAD_GATEWAY', error.message);
     }
+    if (error instanceof UnavailableStoreError) return unavailable(error);
     log.error('request failed', { method, path, error });
     return errorResponse('INTERNAL', 'internal error; see the service log');
   }
@@ -305,6 +325,16 @@ export class Management {
     const { headers, body } = errorResponse('BAD_REQUEST', message);
     return { headers: { ...this.#cors, ...headers }, body };
   };
+}
+
+/** Prefix of the paths that show what replicas share. */
+const API = '/api/v1/';
+
+/** Response to a change that was not stored because the database cannot be reached, or of which that is not known. */
+function unavailable({ message, unknownCommit }: UnavailableStoreError): ApiResponse {
+  const details = unknownCommit === undefined ? undefined : { outcome: 'unknown', commit: unknownCommit };
+  const { headers, ...response } = errorResponse('UNAVAILABLE', message, details);
+  return { ...response, headers: { ...headers, 'retry-after': RETRY_AFTER_SECONDS } };
 }
 
 const MCP_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/mcp\/?$/;

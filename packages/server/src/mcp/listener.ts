@@ -1,9 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
-import type { ResponseLike } from '../http/context.ts';
+import type { RequestLike, ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
@@ -61,6 +60,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** True for requests of other replicas. */
+  readonly viaPeer?: boolean;
   /** Target and headers for the chain, where they are not those of the request. */
   readonly view?: (request: ObservedRequest) => ObservedRequest;
 }
@@ -77,6 +78,8 @@ export interface McpServing {
   namespaceAt(path: string): string | undefined;
   /** Whether a filter may read the body of a request to this path; otherwise it is rejected without (decisions 10.3). */
   readsBody(path: string): boolean;
+  /** Brings the registry up to date with other replicas, in bounded time; undefined without any. */
+  readonly recheck?: () => Promise<void> | undefined;
 }
 
 const EMPTY = new ChunkBuffer();
@@ -98,29 +101,13 @@ export function requestHandler(options: ServingOptions): ServeRequest {
       const { target } = options.view?.(observation.request) ?? observation.request;
       const query = target.indexOf('?');
       const path = query === -1 ? target : target.slice(0, query);
-      if (!mcp.readsBody(path)) return handle(options, observation, request, response, undefined, true);
-      const { caller } = observation;
-      const memory = {
-        budget: mcp.bodies,
-        response,
-        holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
-      };
-      return collectBody(request, mcp.maxRequestBytes, memory, {
-        onBody: (body) => handle(options, observation, request, response, body),
-        onTooLarge: () => {
-          drainRequestBody(request, response);
-          reject(options, observation, response, 413, 'request body too large');
-        },
-        onNoMemory: () => {
-          drainRequestBody(request, response);
-          observation.rejected = true;
-          const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
-          observation.answer = client;
-          client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
-        },
-        // The client disconnected before its request was complete.
-        onError: () => response.destroy(),
-      });
+      if (mcp.readsBody(path)) return receive(options, mcp, path, observation, request, response);
+      const refuse = () => handle(options, observation, request, response, undefined, true);
+      const rechecked = mcp.recheck?.();
+      if (!rechecked) return refuse();
+      return void rechecked.then(() =>
+        mcp.readsBody(path) ? receive(options, mcp, path, observation, request, response) : refuse(),
+      );
     }
     request.resume();
     // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
@@ -128,11 +115,44 @@ export function requestHandler(options: ServingOptions): ServeRequest {
   };
 }
 
+/** Reads the body of a request, then runs the chain. */
+function receive(
+  options: ServingOptions,
+  mcp: McpServing,
+  path: string,
+  observation: RequestObservation,
+  request: RequestLike,
+  response: ResponseLike,
+): void {
+  const { caller } = observation;
+  const memory = {
+    budget: mcp.bodies,
+    response,
+    holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
+  };
+  collectBody(request, mcp.maxRequestBytes, memory, {
+    onBody: (body) => handle(options, observation, request, response, body),
+    onTooLarge: () => {
+      drainRequestBody(request, response);
+      reject(options, observation, response, 413, 'request body too large');
+    },
+    onNoMemory: () => {
+      drainRequestBody(request, response);
+      observation.rejected = true;
+      const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
+      observation.answer = client;
+      client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
+    },
+    // The client disconnected before its request was complete.
+    onError: () => response.destroy(),
+  });
+}
+
 /** Responds to a request that did not reach the chain. */
 function reject(
   { mcp }: ServingOptions,
   observation: RequestObservation,
-  response: ServerResponse,
+  response: ResponseLike,
   status: number,
   message: string,
 ): void {
@@ -146,21 +166,22 @@ function reject(
 
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
-  readonly request: IncomingMessage;
+  readonly request: RequestLike;
   readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
   options: ServingOptions,
   observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: RequestLike,
+  response: ResponseLike,
   body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
   const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
+  if (options.viaPeer) context.viaPeer = true;
   if (options.secure) context.scheme = 'https';
   context.localAddress = request.socket.localAddress;
   serve(options, context, response, { request, body });

@@ -4,7 +4,7 @@ import { ellipsize, printable } from '@sluice/protocol/text';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
-import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
+import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -87,7 +87,7 @@ export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownPar
     const origin = originOf(context);
     const namespace = protectedResource(path);
     if (namespace === undefined) return document(serverMetadata(origin, auth.issuer));
-    if (!registry.current.namespace(namespace)) return rpcError(INVALID_REQUEST, 'namespace not found', 404);
+    if (!registry.current.namespace(namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
     return document({
       resource: `${origin}/${namespace}/mcp`,
       authorization_servers: [origin],

@@ -27,6 +27,8 @@ export class McpRequest extends RequestContext {
   /** That user; undefined without such a proxy. */
   readonly user: string | undefined;
 
+  /** True if another replica has passed the request on. Set by the listener. */
+  viaPeer = false;
   /** True if the body was not read, because the request will be rejected. Set by the listener. */
   isUnread = false;
   /** Parsed body of a POST request. Set by `mcp`. */

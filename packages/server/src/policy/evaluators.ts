@@ -14,7 +14,7 @@ import {
 } from './evaluator-set.ts';
 import type { LlmConnection } from './llm/client.ts';
 import type { ResultSchemas } from './llm/result-schema.ts';
-import type { RevisionStore } from './revision-store.ts';
+import { OutdatedRevisionsError, type RevisionStore } from './revision-store.ts';
 import {
   activeRevision,
   addActive,
@@ -136,7 +136,17 @@ export class Evaluators {
    * {@link ConfigError} for an evaluator that would be skipped if that is not allowed.
    */
   async start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[] = []): Promise<void> {
-    this.#revisions = await this.#options.store.load();
+    const { store } = this.#options;
+    this.#revisions = await store.load();
+    await this.#retryOutdated(() => this.#start(configured, unreadable));
+    store.onNewer = (revisions) => {
+      const adopted = this.#queue.then(() => this.#adopt(revisions)).catch((error) => this.#onAdoptFailed(error));
+      this.#queue = adopted;
+      return adopted;
+    };
+  }
+
+  async #start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[]): Promise<void> {
     const known = latestStartupRevision(this.#revisions)?.checksum;
     const content = configured && serializeEvaluators(configured);
     const isNew = content !== undefined && content.checksum !== known;
@@ -237,9 +247,42 @@ export class Evaluators {
     await this.#saving;
   }
 
+  /** Makes the active revision of another replica active here. */
+  async #adopt(revisions: Revisions): Promise<void> {
+    this.#revisions = revisions;
+    const active = this.activeRevision;
+    if (!active || active.id === this.current.revision) return;
+    const validated = await this.#validate(parseEvaluators(active));
+    const { loaded, warnings } = await this.#load(validated.filter(isValid));
+    const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
+    this.#logSkipped(problems);
+    const skipped = withoutLoaded(
+      problems.map(({ evaluator }) => evaluator),
+      loaded,
+    );
+    this.#activate(new EvaluatorSet(active.id, loaded, skipped));
+    this.#options.log.info('evaluators of another replica loaded', { revision: active.id, evaluators: loaded.length });
+  }
+
+  #onAdoptFailed(error: unknown): void {
+    this.#options.log.error('evaluators of another replica were not loaded', { error });
+  }
+
+  /** Runs an update, and again after those of other replicas that were stored meanwhile. */
+  async #retryOutdated<T>(update: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await update();
+      } catch (error) {
+        if (!(error instanceof OutdatedRevisionsError)) throw error;
+        await this.#adopt(error.revisions);
+      }
+    }
+  }
+
   #enqueue(update: () => Promise<UpdateResult>): Promise<UpdateResult> {
     this.#pendingUpdates++;
-    const result = this.#queue.then(update).finally(() => this.#pendingUpdates--);
+    const result = this.#queue.then(() => this.#retryOutdated(update)).finally(() => this.#pendingUpdates--);
     this.#queue = result.catch(() => {});
     return result;
   }

@@ -4,7 +4,7 @@ import { evaluatorRevisionContent, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
-import { errorReason, type Files, readIfExists, replaceFile } from '../registry/store/files.ts';
+import { errorReason, type Files, ifExists, replaceFile } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
@@ -100,8 +100,24 @@ const FILE = 'evaluator-revisions.json';
 export interface RevisionStore {
   /** Called once, before `save`. Throws {@link StoreError}. */
   load(): Promise<Revisions>;
-  /** Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored. */
+  /**
+   * Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored, and
+   * {@link OutdatedRevisionsError}.
+   */
   save(revisions: Revisions): Promise<void>;
+  /** Called with the revisions when another replica has changed them; resolves when they are in effect. Never rejects. */
+  onNewer?: ((revisions: Revisions) => Promise<void>) | undefined;
+}
+
+/** Another replica has stored revisions since these were read: make the change again on its ones. */
+export class OutdatedRevisionsError extends Error {
+  override readonly name = 'OutdatedRevisionsError';
+  readonly revisions: Revisions;
+
+  constructor(revisions: Revisions) {
+    super('the evaluators were changed meanwhile');
+    this.revisions = revisions;
+  }
 }
 
 /** Returns a store that persists nothing. */
@@ -134,7 +150,7 @@ export class FileRevisionStore implements RevisionStore {
 
   async load(): Promise<Revisions> {
     try {
-      const bytes = await readIfExists(this.#options.files, this.#path);
+      const bytes = await ifExists(this.#options.files.read(this.#path));
       if (bytes) this.#saved = parseRevisions(FILE, bytes);
     } catch (error) {
       if (!(error instanceof CorruptFileError)) {

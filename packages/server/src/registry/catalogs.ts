@@ -14,9 +14,9 @@ import {
 } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
-import { discoveredMembers, render } from './serialize.ts';
+import { NONE, render, type SharedMembers, sharedMembers, shareMembers } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
-import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
+import { forEachInSteps, PER_STEP, runSteps, type Steps, sortInSteps } from './steps.ts';
 
 /** One object of an upstream's list: its name or uri, and its exact text, which is no slice of a longer one. */
 export interface ListedItem {
@@ -32,12 +32,15 @@ export interface DiscoveredCatalog extends KnownCatalog {
   readonly prompts: readonly ListedItem[];
 }
 
-const LISTS = [
-  { list: 'tools', kind: 'tool', template: false },
-  { list: 'resources', kind: 'resource', template: false },
-  { list: 'templates', kind: 'resource', template: true },
-  { list: 'prompts', kind: 'prompt', template: false },
-] as const;
+/** Kind of the entries of each list. */
+export const KIND_OF_LIST = {
+  tools: 'tool',
+  resources: 'resource',
+  templates: 'resource',
+  prompts: 'prompt',
+} as const satisfies Record<string, Kind>;
+
+const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
 
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
@@ -55,10 +58,14 @@ export function* applyCatalogsInSteps(
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],
 ): Steps<Counts> {
-  const exposure = new Exposure(forward);
-  const shared = sharedMembers(forward);
   const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = yield* draft.entriesInSteps(forward.name);
+  const shared = membersOf(forward, entries);
+  if (yield* areListed(forward, entries, catalogs, shared)) {
+    storeKnownCatalogs(draft, forward, catalogs, []);
+    return hidden;
+  }
+  const exposure = new Exposure(forward);
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
   const copied = yield* byUpstreamKey(copies);
@@ -67,7 +74,9 @@ export function* applyCatalogsInSteps(
   const uris = new Set<string>();
   // Those of which there are copies.
   const originals = { tool: new Map<string, DiscoveredItem>(), resource: new Map(), prompt: new Map() };
-  for (const { list, kind, template } of LISTS) {
+  for (const list of LISTS) {
+    const kind = KIND_OF_LIST[list];
+    const template = list === 'templates';
     let position = 0;
     yield* forEachMerged(catalogs, list, (key, json, merged) => {
       if (!exposure.exposes(kind, key)) {
@@ -114,6 +123,33 @@ export function* applyCatalogsInSteps(
   return hidden;
 }
 
+/**
+ * Whether the catalogs list these entries in this order and nothing else, as usual: maps of 100,000 entries take time and
+ * memory. False if that cannot be said so easily.
+ */
+function* areListed(
+  forward: Forward,
+  entries: readonly Entry[],
+  [catalog, ...others]: readonly DiscoveredCatalog[],
+  shared: SharedMembers,
+): Steps<boolean> {
+  if (!catalog || forward.expose || (forward.orphanedOverrides ?? []).length > 0) return false;
+  if (others.some((other) => LISTS.some((list) => other[list] !== catalog[list]))) return false;
+  let count = 0;
+  for (const list of LISTS) {
+    const kind = KIND_OF_LIST[list];
+    let position = 0;
+    for (const { key, json } of catalog[list]) {
+      const entry = entries[count++];
+      if (entry?.kind !== kind || entry.discovered?.copied || entry.discovered?.upstreamKey !== key) return false;
+      const place = { kind, template: list === 'templates', position: position++ };
+      if (!isCurrent(forward, place, entry, shared) || !hasVariants(entry, json, undefined)) return false;
+      if (count % PER_STEP === 0) yield;
+    }
+  }
+  return count === entries.length;
+}
+
 function* byUpstreamKey(entries: readonly Entry[]): Steps<Record<Kind, Map<string, Entry>>> {
   const found = {
     tool: new Map<string, Entry>(),
@@ -157,7 +193,7 @@ type OnMerged = (key: string, json: string, merged: readonly EntryVariant[] | un
  */
 function* forEachMerged(
   catalogs: readonly DiscoveredCatalog[],
-  list: (typeof LISTS)[number]['list'],
+  list: (typeof LISTS)[number],
   onMerged: OnMerged,
 ): Steps<void> {
   const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
@@ -191,19 +227,13 @@ interface DiscoveredItem {
   readonly position: number;
 }
 
-/** Registry members of a forward's entries; all entries of a kind share them, since there may be 100,000. */
-type SharedMembers = Readonly<Record<Kind, JsonObject>>;
-
-function sharedMembers({ address }: Forward): SharedMembers {
-  return {
-    tool: discoveredMembers('tool', address),
-    resource: discoveredMembers('resource', address),
-    prompt: discoveredMembers('prompt', address),
-  };
+/** Registry members of the forward's entries: the objects that its entries share already, if they have the same. */
+function membersOf({ address }: Forward, entries: readonly Entry[]): SharedMembers {
+  const { tool, resource, prompt } = sharedMembers(address);
+  const existing = (kind: Kind, members: JsonObject): JsonObject =>
+    shareMembers(members, entries.find((entry) => entry.kind === kind)?.members ?? members);
+  return { tool: existing('tool', tool), resource: existing('resource', resource), prompt: existing('prompt', prompt) };
 }
-
-/** Shared too. */
-const NONE = Object.freeze({});
 
 /** `known`: the existing entry, or its last state before the upstream stopped listing it. */
 function discoveredEntry(
@@ -317,7 +347,7 @@ export function* knownCatalogs(
   const entries = yield* sortInSteps(originals, (a, b) => a.position - b.position);
   const catalogs: DiscoveredCatalog[] = [];
   for (const catalog of known) {
-    const lists: Record<(typeof LISTS)[number]['list'], ListedItem[]> = {
+    const lists: Record<(typeof LISTS)[number], ListedItem[]> = {
       tools: [],
       resources: [],
       templates: [],
@@ -332,7 +362,7 @@ export function* knownCatalogs(
   return catalogs;
 }
 
-function listOf(entry: Entry): (typeof LISTS)[number]['list'] {
+function listOf(entry: Entry): (typeof LISTS)[number] {
   if (entry.kind === 'resource') return isTemplate(entry) ? 'templates' : 'resources';
   return entry.kind === 'tool' ? 'tools' : 'prompts';
 }

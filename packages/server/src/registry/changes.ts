@@ -1,32 +1,72 @@
 import { type Entry, type Forward, isEnabled } from './entries.ts';
 import type { DraftIndex } from './index.ts';
-import type { Section } from './store/store.ts';
+import type { RecordedPut, RecordedRemoval, Section } from './store/store.ts';
 
 // A discovery can add 100,000 entries in one operation, so these are small objects rather than closures.
+
+/** How records of one kind are stored. */
+export interface RecordForm<Stored> {
+  readonly section: Section;
+  /** Serializes the record. */
+  readonly text: (stored: Stored) => string;
+  /** Identifies the record within its section. */
+  readonly id: (stored: Stored) => string;
+  /** Whether another record is served under its key; read once the draft has been finished. */
+  readonly isShadowed: (stored: Stored) => boolean;
+}
 
 /**
  * A record to be stored. Its text is created when the store reads it, a slice at a time; the record is immutable.
  */
-export class PutChange<Stored> {
+export class PutChange<Stored> implements RecordedPut<Section> {
   readonly op = 'put';
-  readonly section: Section;
   readonly #stored: Stored;
-  readonly #text: (stored: Stored) => string;
+  readonly #form: RecordForm<Stored>;
 
-  /** `text` serializes the record. */
-  constructor(section: Section, stored: Stored, text: (stored: Stored) => string) {
-    this.section = section;
+  constructor(stored: Stored, form: RecordForm<Stored>) {
     this.#stored = stored;
-    this.#text = text;
+    this.#form = form;
+  }
+
+  get section(): Section {
+    return this.#form.section;
   }
 
   get json(): string {
-    return this.#text(this.#stored);
+    return this.#form.text(this.#stored);
+  }
+
+  get id(): string {
+    return this.#form.id(this.#stored);
+  }
+
+  get isShadowed(): boolean {
+    return this.#form.isShadowed(this.#stored);
   }
 
   toJSON(): object {
     const { op, section, json } = this;
     return { op, section, json };
+  }
+}
+
+/** A record to be removed. */
+export class RemoveChange implements RecordedRemoval<Section> {
+  readonly op = 'remove';
+  readonly section: Section;
+  readonly id: string;
+  readonly promoted: RecordedPut<Section> | undefined;
+
+  /** `promoted`: the record that is served under the key from now on. */
+  constructor(section: Section, id: string, promoted?: RecordedPut<Section>) {
+    this.section = section;
+    this.id = id;
+    this.promoted = promoted;
+  }
+
+  toJSON(): object {
+    const { op, section, id } = this;
+    return { op, section, id };
   }
 }
 

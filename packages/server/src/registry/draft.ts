@@ -1,5 +1,13 @@
 import { serviceKey } from '@sluice/contract';
-import { accessDiffers, listsDiffer, PutChange, restoreFunction, UndoStep } from './changes.ts';
+import {
+  accessDiffers,
+  listsDiffer,
+  PutChange,
+  type RecordForm,
+  RemoveChange,
+  restoreFunction,
+  UndoStep,
+} from './changes.ts';
 import {
   DEFAULT_NAMESPACE,
   type Entry,
@@ -17,7 +25,7 @@ import {
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
-import type { Change, Section } from './store/store.ts';
+import type { RecordedChange, Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** A list that a commit may have changed. */
@@ -25,6 +33,25 @@ export interface ChangedLists {
   readonly namespace: Namespace;
   readonly kind: Kind;
 }
+
+const NAMESPACE_FORM: RecordForm<NamespaceState> = {
+  section: 'namespaces',
+  text: storedNamespace,
+  id: ({ name }) => name,
+  isShadowed: () => false,
+};
+const FORWARD_FORM: RecordForm<Forward> = {
+  section: 'forwards',
+  text: storedForward,
+  id: ({ name }) => name,
+  isShadowed: () => false,
+};
+const SERVICE_FORM: RecordForm<ServiceEntry> = {
+  section: 'services',
+  text: storedService,
+  id: serviceKey,
+  isShadowed: () => false,
+};
 
 /** A copy-on-write copy of a snapshot, to which operations are applied. */
 export class Draft {
@@ -41,7 +68,8 @@ export class Draft {
   /** Undo steps of the current operation. */
   #undo: (UndoStep | (() => void))[] | undefined;
   /** Changes for the store to write. */
-  readonly changes: Change[] = [];
+  readonly changes: RecordedChange<Section>[] = [];
+  readonly #entryForms: Readonly<Record<Kind, RecordForm<Entry>>>;
 
   /** `recording`: false while restoring stored records. */
   constructor(base: Snapshot, recording = true) {
@@ -51,6 +79,9 @@ export class Draft {
     this.#unusable = new Map(base.unusable);
     this.#services = base.services;
     this.#next = base.next;
+    const isShadowed = (entry: Entry) => this.get(entry.kind, entry.namespace, entry.key) !== entry;
+    const form = (kind: Kind) => ({ section: SECTION[kind], text: storedEntry, id: entryId, isShadowed });
+    this.#entryForms = { tool: form('tool'), resource: form('resource'), prompt: form('prompt') };
   }
 
   /** Runs an operation. When it throws, its changes are undone and the error is rethrown. */
@@ -103,7 +134,7 @@ export class Draft {
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
     this.#undo?.push(restoreFunction(this.#namespaces, name));
     this.#namespaces.set(name, changed);
-    this.#record('namespaces', changed, storedNamespace);
+    this.#record(changed, NAMESPACE_FORM);
   }
 
   /** Creates the namespace when it is missing (decisions 2.2: an entry that names one creates it). */
@@ -141,7 +172,7 @@ export class Draft {
     if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
     this.#undo?.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
-    this.#record('forwards', forward, storedForward);
+    this.#record(forward, FORWARD_FORM);
   }
 
   /** Removes the forward and its discovered entries in all namespaces, copies included (decisions 4.3). */
@@ -179,7 +210,7 @@ export class Draft {
     const id = serviceKey(entry);
     const at = known.findIndex((other) => serviceKey(other) === id);
     this.#setServices(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
-    this.#record('services', entry, storedService);
+    this.#record(entry, SERVICE_FORM);
   }
 
   /** Removes all services of this name in one pass: there may be thousands of them. */
@@ -244,12 +275,15 @@ export class Draft {
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
     this.#indexForChange(entry).put(entry);
-    this.#record(SECTION[entry.kind], entry, storedEntry);
+    this.#record(entry, this.#entryForms[entry.kind]);
   }
 
   remove(entry: Entry): void {
-    this.#indexForChange(entry).remove(entry);
-    this.#recordRemoval(SECTION[entry.kind], entryId(entry));
+    const index = this.#indexForChange(entry);
+    const holder = index.registered(entry.key);
+    index.remove(entry);
+    const promoted = index.registered(entry.key);
+    this.#recordRemoval(SECTION[entry.kind], entryId(entry), promoted === holder ? undefined : promoted);
   }
 
   /** Ends the draft: returns its state and the lists that may differ from the base. */
@@ -278,12 +312,15 @@ export class Draft {
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 
-  #record<Stored>(section: Section, stored: Stored, text: (stored: Stored) => string): void {
-    if (this.#recording) this.changes.push(new PutChange(section, stored, text));
+  #record<Stored>(stored: Stored, form: RecordForm<Stored>): void {
+    if (this.#recording) this.changes.push(new PutChange(stored, form));
   }
 
-  #recordRemoval(section: Section, id: string): void {
-    if (this.#recording) this.changes.push({ op: 'remove', section, id });
+  #recordRemoval(section: Section, id: string, promoted?: Entry): void {
+    if (!this.#recording) return;
+    this.changes.push(
+      new RemoveChange(section, id, promoted && new PutChange(promoted, this.#entryForms[promoted.kind])),
+    );
   }
 
   /** Copies the indexes, because prebuilt lists belong to an index. */

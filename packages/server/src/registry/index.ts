@@ -11,11 +11,14 @@ const MERGE_FROM = 1024;
  * ten thousand entries would otherwise copy a hundred million. {@link LayeredMap.copy} creates a draft.
  */
 export class LayeredMap<V extends object> {
-  readonly #base: ReadonlyMap<string, V>;
+  readonly #base: ReadonlyMap<string, V | undefined>;
   /** Differences from the base; undefined for a removed key. */
   readonly #changes: ReadonlyMap<string, V | undefined>;
 
-  constructor(base: ReadonlyMap<string, V> = new Map(), changes: ReadonlyMap<string, V | undefined> = new Map()) {
+  constructor(
+    base: ReadonlyMap<string, V | undefined> = new Map(),
+    changes: ReadonlyMap<string, V | undefined> = new Map(),
+  ) {
     this.#base = base;
     this.#changes = changes;
   }
@@ -28,7 +31,7 @@ export class LayeredMap<V extends object> {
 
   /** The values, in no order. */
   *values(): Generator<V> {
-    for (const [key, value] of this.#base) if (!this.#changes.has(key)) yield value;
+    for (const [key, value] of this.#base) if (value !== undefined && !this.#changes.has(key)) yield value;
     for (const value of this.#changes.values()) if (value !== undefined) yield value;
   }
 
@@ -39,12 +42,12 @@ export class LayeredMap<V extends object> {
 
 /** A mutable copy of a {@link LayeredMap}. */
 export class DraftMap<V extends object> {
-  readonly #base: ReadonlyMap<string, V>;
+  readonly #base: ReadonlyMap<string, V | undefined>;
   readonly #changes: Map<string, V | undefined>;
   /** A read-only view of the same layers. */
   readonly #view: LayeredMap<V>;
 
-  constructor(base: ReadonlyMap<string, V>, changes: Map<string, V | undefined>) {
+  constructor(base: ReadonlyMap<string, V | undefined>, changes: Map<string, V | undefined>) {
     this.#base = base;
     this.#changes = changes;
     this.#view = new LayeredMap(base, changes);
@@ -77,7 +80,13 @@ export class DraftMap<V extends object> {
   /** As {@link publish}. */
   *publishInSteps(): Steps<LayeredMap<V>> {
     if (!this.isMerged) return this.#view;
-    const merged = new Map<string, V>();
+    if (this.#base.size === 0) {
+      yield* forEachInSteps(this.#changes, ([key, value]) => {
+        if (value === undefined) this.#changes.delete(key);
+      });
+      return new LayeredMap(this.#changes);
+    }
+    const merged = new Map<string, V | undefined>();
     yield* forEachInSteps(this.#base, ([key, value]) => merged.set(key, value));
     yield* forEachInSteps(this.#changes, ([key, value]) => {
       if (value === undefined) merged.delete(key);
@@ -308,7 +317,8 @@ export class DraftIndex {
 
   /** Sets the entries of a key, the served one first; for undo. */
   set(key: string, claims: readonly Entry[]): void {
-    if (this.#earlier) this.#changed.add(key);
+    // Beyond that they are all sorted again.
+    if (this.#earlier && this.#changed.size <= MERGE_FROM) this.#changed.add(key);
     this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
 

@@ -1,3 +1,4 @@
+import { COMMA } from '@sluice/protocol/json/text';
 import { type CacheHint, type Entry, type EntryVariant, isTemplate, type KnownCatalog } from './entries.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
@@ -23,8 +24,10 @@ export interface PrebuiltList {
 
 /** From this size on, encoding the text for every response costs more than a separate write. */
 const ENCODE_ONCE_BYTES = 64 * 1024;
-/** Items that are encoded together. */
-const PER_PART = 256;
+/** Lists with fewer items are put together as text. */
+const ENCODE_DIRECTLY_FROM = 256;
+/** Items, and characters, that are encoded in one step. */
+const PER_STEP = { items: 256, characters: 512 * 1024 };
 /** Placeholder for the items; JSON cannot contain it. */
 const PLACEHOLDER = '\0';
 
@@ -39,8 +42,7 @@ export function* buildList(
 ): Steps<PrebuiltList> {
   const templates = method === 'resources/templates/list';
   const chosen = new Map<string, KnownCatalog | undefined>();
-  const encoded: Buffer[] = [];
-  let texts: string[] = [];
+  const texts: string[] = [];
   let cache: CacheHint | undefined;
   yield* forEachInSteps(entries, (entry) => {
     if (isTemplate(entry) !== templates) return;
@@ -55,46 +57,54 @@ export function* buildList(
     if (!variant) return;
     texts.push(view.item(method, variant.json));
     cache = cache ? stricterHint(cache, hint) : hint;
-    if (texts.length < PER_PART) return;
-    encoded.push(Buffer.from(`${encoded.length === 0 ? '' : ','}${texts.join(',')}`));
-    texts = [];
   });
   const hints = hintOfAll ?? cache ?? UNCACHED;
-  if (encoded.length === 0) {
+  if (texts.length < ENCODE_DIRECTLY_FROM) {
     const json = view.wrap(method, `[${texts.join(',')}]`, hints);
     const bytes = Buffer.byteLength(json);
     return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
   }
   yield;
   const [before = '', after = ''] = view.wrap(method, `[${PLACEHOLDER}]`, hints).split(PLACEHOLDER);
-  const rest = texts.length > 0 ? `,${texts.join(',')}` : '';
-  encoded.unshift(Buffer.from(before));
-  encoded.push(Buffer.from(rest + after));
-  const json = yield* concatInSteps(encoded);
+  const json = yield* encodeItems(before, texts, after);
   return { json, bytes: json.length };
+}
+
+/** The texts with commas between them, in UTF-8. Each is encoded into its place: a long list may have 64 MiB. */
+function* encodeItems(before: string, texts: readonly string[], after: string): Steps<Buffer> {
+  let bytes = Buffer.byteLength(before) + texts.length - 1 + Buffer.byteLength(after);
+  yield* forEachTextInSteps(texts, (text) => {
+    bytes += Buffer.byteLength(text);
+  });
+  const json = Buffer.allocUnsafeSlow(bytes);
+  const start = json.write(before);
+  let at = start;
+  yield* forEachTextInSteps(texts, (text) => {
+    if (at > start) json[at++] = COMMA;
+    at += json.write(text, at);
+  });
+  json.write(after, at);
+  return json;
+}
+
+/** As `forEachInSteps`, of texts that may be long. */
+function* forEachTextInSteps(texts: readonly string[], process: (text: string) => void): Steps<void> {
+  let items = 0;
+  let characters = 0;
+  for (const text of texts) {
+    process(text);
+    characters += text.length;
+    if (++items < PER_STEP.items && characters < PER_STEP.characters) continue;
+    items = 0;
+    characters = 0;
+    yield;
+  }
 }
 
 /** The form of an entry in a catalog of its forward; undefined if it is not in it. Without a catalog the first form. */
 export function variantFor({ rendered }: Entry, catalog: KnownCatalog | undefined): EntryVariant | undefined {
   if (!catalog) return rendered[0];
   return rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
-}
-
-/** Bytes that are copied in one step. */
-const COPIED_BYTES = 1024 * 1024;
-
-/** As `Buffer.concat`; a long list may have 64 MiB. */
-function* concatInSteps(parts: readonly Buffer[]): Steps<Buffer> {
-  const all = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  let next = COPIED_BYTES;
-  for (const part of parts) {
-    at += part.copy(all, at);
-    if (at < next) continue;
-    next = at + COPIED_BYTES;
-    yield;
-  }
-  return all;
 }
 
 /** Whether two lists have the same text. */

@@ -1,12 +1,25 @@
+import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import { type ChangedLists, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
 import { snapshotSlices } from './store/registry-file.ts';
-import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
+  type Change,
+  type Commit,
+  type Loaded,
+  type Newer,
+  noEntries,
+  SECTIONS,
+  type Section,
+  type SharedStore,
+  type Store,
+} from './store/store.ts';
+import {
+  type ForwardOfEntry,
   MAX_REGISTRATION_ID,
   readEntry,
   readForward,
@@ -18,28 +31,38 @@ import {
   storedService,
 } from './stored.ts';
 
+/** Time for which a request for something unknown waits for what other replicas have committed. */
+const RECHECK_MS = 250;
+
 /** Records that cannot be used and are reported one by one. */
 const MAX_PROBLEMS = 100;
 
-/** Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. */
+/**
+ * Restores stored records: the entries of `registry.json` and the commits of the journal (decisions 1.5), or the commits of
+ * other replicas.
+ */
 class StateRestorer {
   readonly #loaded: Loaded;
-  readonly #draft = new Draft(Snapshot.empty(), false);
+  readonly #draft: Draft;
   readonly #problems: string[] = [];
   #moreProblems = 0;
   /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
   readonly #shadowed: Entry[] = [];
   #hasReservedIds = false;
+  /** By address of the forward. */
+  readonly #members = new Map<string, SharedMembers>();
 
-  constructor(loaded: Loaded) {
+  /** `base`: the state to which the records are added. */
+  constructor(loaded: Loaded, base = Snapshot.empty()) {
     this.#loaded = loaded;
+    this.#draft = new Draft(base, false);
   }
 
   /**
-   * Returns the state, and a text for each record that cannot be used. Such records are written back unchanged, except
-   * entries whose forward no longer exists.
+   * Returns the state, the lists that may have changed, and a text for each record that cannot be used. Such records are
+   * written back unchanged, except entries whose forward no longer exists.
    */
-  *run(): Steps<{ snapshot: Snapshot; problems: string[] }> {
+  *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; problems: string[] }> {
     const { entries, journal } = this.#loaded;
     for (const section of SECTIONS) {
       for (const json of entries[section]) {
@@ -56,11 +79,11 @@ class StateRestorer {
         yield;
       }
     }
-    const { snapshot } = yield* this.#draft.finishInSteps();
+    const finished = yield* this.#draft.finishInSteps();
     if (this.#moreProblems > 0) {
       this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
     }
-    return { snapshot, problems: this.#problems };
+    return { ...finished, problems: this.#problems };
   }
 
   #put(section: Section, json: string): void {
@@ -96,10 +119,10 @@ class StateRestorer {
 
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
-    const findForward = (name: string): Forward | undefined => {
+    const findForward = (name: string): ForwardOfEntry | undefined => {
       const forward = this.#draft.forwards.get(name);
       orphaned = forward === undefined;
-      return forward;
+      return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
     };
     const read = readEntry(kind, json, findForward, () => this.#nextId());
     if (typeof read !== 'string') {
@@ -164,10 +187,20 @@ export type Mutation<T> = (draft: Draft) => T;
 /** An operation in steps, for long ones: other work of the event loop runs between them. */
 export type LongMutation<T> = (draft: Draft) => Steps<T>;
 
+/** Receives the lists that a commit may have changed, and whether another replica made it. */
+export type ChangeListener = (touched: readonly ChangedLists[], isForeign: boolean) => void;
+
 interface Pending {
   run(draft: Draft): Steps<void>;
   /** `failure`: the store's error; undefined when the batch was committed. */
   settle(failure: unknown): void;
+}
+
+/** The result of a batch of operations. */
+interface MadeCommit extends Commit<Section> {
+  /** The state that the operations were made on. */
+  readonly base: Snapshot;
+  readonly changed: readonly ChangedLists[];
 }
 
 /**
@@ -182,12 +215,15 @@ export class Registry {
   /** Slices of long work on catalogs, here and in discoveries. */
   readonly turns = new Turns();
   readonly #store: Store;
-  readonly #listeners = new Set<(touched: readonly ChangedLists[]) => void>();
+  readonly #shared: SharedStore | undefined;
+  readonly #listeners = new Set<ChangeListener>();
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
-  constructor(store: Store) {
+  constructor(store: Store | SharedStore) {
     this.#store = store;
+    this.#shared = 'follow' in store ? store : undefined;
+    this.#shared?.follow((newer) => this.#apply(newer));
   }
 
   /**
@@ -252,9 +288,33 @@ export class Registry {
    * Calls the listener after each commit with the lists that may have changed. Returns a function that removes it. An
    * error thrown by a listener is an uncaught exception and affects neither writers nor other listeners.
    */
-  onChange(listener: (touched: readonly ChangedLists[]) => void): () => void {
+  onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Whether other replicas change the registry too. */
+  get isShared(): boolean {
+    return this.#shared !== undefined;
+  }
+
+  /**
+   * Resolves once {@link current} has every commit that was acknowledged before the call, by whatever replica; undefined if it
+   * always has. Rejects with the store's error if that cannot be known.
+   */
+  refresh(): Promise<void> | undefined {
+    return this.#shared?.refresh();
+  }
+
+  /** See {@link SharedStore.confirm}. */
+  async confirm(): Promise<readonly string[]> {
+    return (await this.#shared?.confirm()) ?? [];
+  }
+
+  /** As {@link refresh}, but for requests that miss something: in bounded time, and without an error. */
+  recheck(): Promise<void> | undefined {
+    const refreshed = this.#shared?.refresh();
+    return refreshed && withTimeout(RECHECK_MS, refreshed).catch(() => undefined);
   }
 
   /**
@@ -277,12 +337,7 @@ export class Registry {
     while (this.#queue.length > 0) {
       const batch = this.#queue;
       this.#queue = [];
-      const draft = new Draft(this.current);
-      for (const pending of batch) {
-        const running = this.#run(pending.run(draft));
-        if (running instanceof Promise) await running;
-      }
-      const failure = await this.#publish(draft);
+      const failure = await this.#commitBatch(batch);
       for (const pending of batch) pending.settle(failure);
     }
     this.#writing = undefined;
@@ -294,29 +349,66 @@ export class Registry {
     return done ? value : this.turns.run(steps);
   }
 
-  /** Makes the draft the current state once it is durable. Returns the store's error when it failed. */
-  async #publish(draft: Draft): Promise<unknown> {
-    if (draft.changes.length === 0) return undefined;
-    const finished = this.#run(draft.finishInSteps());
-    const { snapshot, changed } = finished instanceof Promise ? await finished : finished;
+  /** Makes the results of the operations the current state once they are durable. Returns the store's error when it failed. */
+  async #commitBatch(batch: readonly Pending[]): Promise<unknown> {
+    const making = this.#run(this.#make(batch));
+    let made = making instanceof Promise ? await making : making;
+    if (made.changes.length === 0) return undefined;
+    const isOutdated = () => this.current !== made.base;
+    const remake = async () => {
+      made = await this.#run(this.#make(batch));
+      return made;
+    };
     try {
-      await this.#store.commit(draft.changes, () => {
-        this.current = snapshot;
-      });
+      await this.#store.commit(made.changes, made.publish, { isOutdated, remake });
     } catch (error) {
       return error ?? new Error('the registry could not be written');
     }
+    this.#notify(made.changed, false);
+    return undefined;
+  }
+
+  /** Runs the operations on the current state. */
+  *#make(batch: readonly Pending[]): Steps<MadeCommit> {
+    const base = this.current;
+    const draft = new Draft(base);
+    for (const pending of batch) yield* pending.run(draft);
+    const { changes } = draft;
+    if (changes.length === 0) return { base, changes, changed: [], publish: () => undefined };
+    const { snapshot, changed } = yield* draft.finishInSteps();
+    const publish = () => {
+      this.current = snapshot;
+    };
+    return { base, changes, changed, publish };
+  }
+
+  /** Makes commits of other replicas visible. */
+  async #apply(newer: Newer): Promise<void> {
+    const isState = newer.kind === 'state';
+    const loaded = isState ? newer.loaded : { entries: noEntries(), journal: [newer.changes] };
+    const before = this.current;
+    const { snapshot, changed } = await this.turns.run(
+      new StateRestorer(loaded, isState ? Snapshot.empty() : before).run(),
+    );
+    this.current = snapshot;
+    this.#notify(isState ? [...allLists(before), ...allLists(snapshot)] : changed, true);
+  }
+
+  #notify(changed: readonly ChangedLists[], isForeign: boolean): void {
     for (const listener of this.#listeners) {
       try {
-        listener(changed);
+        listener(changed, isForeign);
       } catch (error) {
         queueMicrotask(() => {
           throw error;
         });
       }
     }
-    return undefined;
   }
+}
+
+function allLists({ namespaces }: Snapshot): ChangedLists[] {
+  return [...namespaces.keys()].flatMap((namespace) => KINDS.map((kind) => ({ namespace, kind })));
 }
 
 /** The texts of `registry.json`, each created when it is read. */

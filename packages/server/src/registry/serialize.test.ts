@@ -8,7 +8,7 @@ function object(json: string): JsonObject {
   return Object(parseLossless(json));
 }
 
-const HOME = { registrationId: 3, namespace: DEFAULT_NAMESPACE, prefix: '' };
+const HOME = { name: 'up', registrationId: 3, namespace: DEFAULT_NAMESPACE, prefix: '' };
 
 interface Made {
   readonly key?: string;

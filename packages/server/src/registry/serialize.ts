@@ -167,6 +167,28 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
   return { configurationURI: address };
 }
 
+/** An empty object: each of 100,000 entries would have several of its own. */
+export const NONE: Readonly<Record<string, never>> = Object.freeze({});
+
+/** Registry members of a forward's entries, which share them likewise. */
+export type SharedMembers = Readonly<Record<Kind, JsonObject>>;
+
+/** Creates them for a forward with this address. */
+export function sharedMembers(address: string): SharedMembers {
+  return {
+    tool: discoveredMembers('tool', address),
+    resource: discoveredMembers('resource', address),
+    prompt: discoveredMembers('prompt', address),
+  };
+}
+
+/** Returns the shared members if those of an entry are the same. */
+export function shareMembers(members: JsonObject, shared: JsonObject): JsonObject {
+  const names = Object.keys(shared);
+  const isSame = Object.keys(members).length === names.length && names.every((name) => members[name] === shared[name]);
+  return isSame ? shared : members;
+}
+
 /**
  * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden;
  * a manual one is rendered from its definition (decisions 2.5 to 2.7).
@@ -175,7 +197,21 @@ export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const rendered = entry.discovered
     ? renderVariants(entry, entry.discovered)
     : [{ json: JSON.stringify(manualObject(entry)), catalogs: undefined }];
-  return { ...entry, rendered };
+  // Member by member: a copy of an object with one more member is larger.
+  return {
+    kind: entry.kind,
+    namespace: entry.namespace,
+    key: entry.key,
+    name: entry.name,
+    registrationId: entry.registrationId,
+    position: entry.position,
+    labels: entry.labels,
+    members: entry.members,
+    discovered: entry.discovered,
+    definition: entry.definition,
+    disabledBy: entry.disabledBy,
+    rendered,
+  };
 }
 
 function renderVariants(

@@ -17,7 +17,6 @@ import {
 import { Exposure } from './exposure.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
 import { decodeFully, ResourceAccess } from './resource-access.ts';
-import { forEachInSteps, type Steps } from './steps.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -149,18 +148,20 @@ export class Snapshot {
     return counts;
   }
 
-  /** The texts of a forward's objects, by themselves. */
-  *textsOf(forward: string): Steps<Map<string, string>> {
-    const texts = new Map<string, string>();
-    for (const { indexes } of this.namespaces.values()) {
-      for (const kind of KINDS) {
-        yield* forEachInSteps(indexes[kind].all(), ({ discovered }) => {
-          if (discovered?.forward !== forward) return;
-          for (const { json } of discovered.variants) texts.set(json, json);
-        });
-      }
+  /**
+   * The string that an entry of a forward has of an object's text, so that equal ones are stored once; undefined if there is
+   * none. Only entries that were neither moved nor renamed are found.
+   */
+  textOf(forwardName: string, kind: Kind, upstreamKey: string, json: string): string | undefined {
+    const forward = this.forwards.get(forwardName);
+    if (!forward) return undefined;
+    const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
+    for (const { discovered } of this.namespaces.get(forward.namespace)?.indexes[kind].claims(key) ?? []) {
+      if (discovered?.forward !== forwardName) continue;
+      const variant = discovered.variants.find((candidate) => candidate.json === json);
+      if (variant) return variant.json;
     }
-    return texts;
+    return undefined;
   }
 
   /** The entries of a forward that are not served, because another entry is served under their key (decisions 2.2). */

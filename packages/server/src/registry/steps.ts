@@ -5,7 +5,7 @@
 export type Steps<T> = Generator<undefined, T, undefined>;
 
 /** Items that are processed in one step. */
-const PER_STEP = 256;
+export const PER_STEP = 256;
 
 /** Work of one step. */
 // biome-ignore lint/correctness/useYield: it has no second one
@@ -34,7 +34,9 @@ export function* forEachInSteps<T>(items: Iterable<T>, process: (item: T) => voi
 const RUN = 2_048;
 
 /** Returns the items in order; equal ones keep their order. */
-export function* sortInSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
+export function* sortInSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<readonly T[]> {
+  // As most are: each merge of runs would need another array of all items.
+  if (yield* isSorted(items, compare)) return items;
   let runs: T[][] = [];
   for (let at = 0; at < items.length; at += RUN) {
     runs.push(items.slice(at, at + RUN).sort(compare));
@@ -46,6 +48,17 @@ export function* sortInSteps<T>(items: readonly T[], compare: (a: T, b: T) => nu
     runs = merged;
   }
   return runs[0] ?? [];
+}
+
+function* isSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<boolean> {
+  let before = items[0];
+  let count = 0;
+  for (const item of items) {
+    if (!isAtMost(before, item, compare)) return false;
+    before = item;
+    if (++count % RUN === 0) yield;
+  }
+  return true;
 }
 
 function* merge<T>(a: readonly T[], b: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {

@@ -19,7 +19,17 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { mcpName, objectText, registryMembers, render, restMembers, serviceMembers } from './serialize.ts';
+import {
+  mcpName,
+  NONE,
+  objectText,
+  registryMembers,
+  render,
+  restMembers,
+  type SharedMembers,
+  serviceMembers,
+  shareMembers,
+} from './serialize.ts';
 
 /**
  * Stored form of entries in `registry.json` (decisions 1.5): the management API's view, for other readers, and the
@@ -112,7 +122,10 @@ function readOperatorState(text: string | undefined): OperatorState {
 }
 
 /** What an entry inherits from its forward. */
-export type ForwardOfEntry = Pick<Forward, 'registrationId' | 'namespace' | 'prefix'>;
+export interface ForwardOfEntry extends Pick<Forward, 'name' | 'registrationId' | 'namespace' | 'prefix'> {
+  /** Those that all of its entries usually have. */
+  readonly members?: SharedMembers;
+}
 /** Returns a forward. */
 export type FindForward = (forward: string) => ForwardOfEntry | undefined;
 
@@ -140,8 +153,8 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     key,
     name,
     labels: readLabels(found.get('labels')),
-    members: ownMembers(kind, found),
   };
+  const members = ownMembers(kind, found);
   const forward = textIn(found, 'forward');
   const upstream = found.get('upstream');
   const shadowed = found.get('shadowed') === 'true';
@@ -151,6 +164,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     return {
       entry: render({
         ...base,
+        members,
         ...manualState(found),
         registrationId,
         position: 0,
@@ -170,7 +184,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   const isMoved = copyId === undefined && (moved || namespace !== home.namespace);
   const isRenamed = copyId === undefined && (renamed || (kind !== 'resource' && key !== home.prefix + upstreamKey));
   const discovered = {
-    forward,
+    forward: home.name,
     upstreamKey,
     variants: readVariants(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
@@ -181,10 +195,13 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   };
   const entry = render({
     ...base,
+    // Strings and objects of the forward, which has one of each.
+    namespace: namespace === home.namespace ? home.namespace : namespace,
+    members: home.members ? shareMembers(members, home.members[kind]) : members,
     registrationId: copyId ?? home.registrationId,
     position: typeof position === 'number' ? position : 0,
     discovered,
-    definition: {},
+    definition: NONE,
     disabledBy,
   });
   return { entry, shadowed };
@@ -212,8 +229,9 @@ function readRegistrationId(found: ReadonlyMap<string, string>): number | undefi
 
 /** Labels of a stored record, without values that are not strings. */
 function readLabels(text: string | undefined): Labels {
-  const value = parseJson(text ?? '{}');
-  if (!isJsonObject(value)) return {};
+  if (text === undefined || text === '{}') return NONE;
+  const value = parseJson(text);
+  if (!isJsonObject(value)) return NONE;
   return Object.fromEntries(
     Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   );
@@ -275,9 +293,9 @@ function readVariantCatalogs(text: string | undefined): readonly string[] | unde
 }
 
 function readObject(text: string | undefined): JsonObject {
-  if (text === undefined || text === '{}') return {};
+  if (text === undefined || text === '{}') return NONE;
   const value = parseLossless(text);
-  return isJsonObject(value) ? value : {};
+  return isJsonObject(value) ? value : NONE;
 }
 
 /** Copies a string, so that it does not retain the string that it is a slice of. */
@@ -377,15 +395,15 @@ export function readForward(json: string, next: () => number): Forward | string 
   // Without its rules, the forward would expose everything.
   if (typeof rules === 'string') return rules;
   const home = {
+    name,
     namespace,
     prefix: textIn(found, 'prefix') ?? '',
     registrationId: readRegistrationId(found) ?? next(),
   };
   return {
-    name,
+    ...home,
     address,
     labels: readLabels(found.get('labels')),
-    ...home,
     headers: headers.data,
     ...(rules && { expose: rules }),
     catalogs: readKnownCatalogs(found.get('upstream')),

@@ -62,7 +62,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
     kind: 'run',
     config: Object.freeze({
       ...environment,
-      persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
+      persist: persist.backend === 'file' ? { ...persist, path: resolve(cwd, persist.path) } : persist,
       uiPath: consoleFolder(flags.headless ? HEADLESS : environment.uiPath, cwd),
       actionsPath,
       secrets,

@@ -13,6 +13,11 @@ interface Row {
   readonly rejected: readonly (readonly [text: string, problem: string])[];
 }
 
+const SHARED = {
+  SERVICE_PERSIST_BACKEND: 'postgres',
+  SERVICE_POSTGRES_URL: 'postgres://app@db/sluice',
+  SERVICE_SESSION_KEY: '5c'.repeat(32),
+};
 const LISTEN_ACCEPTED = [
   ['127.0.0.1:9000', { host: '127.0.0.1', port: 9000 }],
   ['[::]:8080', { host: '::', port: 8080 }],
@@ -106,9 +111,60 @@ const ROWS: readonly Row[] = [
       ['none', { backend: 'none' }],
     ],
     rejected: [
-      ['postgres', 'is not supported; expected "file" or "none"'],
+      ['sqlite', 'is not supported; expected "file" or "none" or "postgres"'],
       ['File', 'is not supported'],
     ],
+  },
+  {
+    variable: 'SERVICE_POSTGRES_URL',
+    beside: { SERVICE_PERSIST_BACKEND: 'none' },
+    read: (env) => env.persist,
+    unset: { backend: 'none' },
+    accepted: [['postgresql://app@db/x?sslmode=verify-full', { backend: 'none' }]],
+    rejected: [
+      ['hunter2', 'the value is not a postgres:// URL'],
+      ['mysql://app:hunter2@db/x', 'the value is not a postgres:// URL'],
+    ],
+  },
+  {
+    variable: 'SERVICE_POSTGRES_LISTEN_URL',
+    beside: SHARED,
+    read: (env) => env.persist.backend === 'postgres' && env.persist.database.listenUrl,
+    unset: undefined,
+    accepted: [['postgres://app@direct/x', 'postgres://app@direct/x']],
+    rejected: [['direct', 'the value is not a postgres:// URL']],
+  },
+  {
+    variable: 'SERVICE_POSTGRES_PASSWORD_FILE',
+    beside: SHARED,
+    read: (env) => env.persist.backend === 'postgres' && env.persist.database.passwordFile,
+    unset: undefined,
+    accepted: [['/run/secrets/postgres', '/run/secrets/postgres']],
+    rejected: [],
+  },
+  {
+    variable: 'SERVICE_PEER_LISTEN',
+    read: (env) => env.peerListen,
+    unset: undefined,
+    accepted: LISTEN_ACCEPTED,
+    rejected: LISTEN_REJECTED,
+  },
+  {
+    variable: 'SERVICE_PEER_ADVERTISE',
+    read: (env) => env.peerAdvertise,
+    unset: undefined,
+    accepted: LISTEN_ACCEPTED,
+    rejected: LISTEN_REJECTED,
+  },
+  {
+    variable: 'SERVICE_REPLICA_MAX_STALENESS',
+    read: (env) => env.maxStalenessMs,
+    unset: Number.POSITIVE_INFINITY,
+    accepted: [
+      ['0', 0],
+      ['60', 60_000],
+    ],
+    rejected: [['-1', 'is not a whole number']],
   },
   {
     variable: 'SERVICE_PERSIST_PATH',
@@ -612,6 +668,22 @@ describe('parseEnvironment', () => {
     expect(errorOf({ SERVICE_AUTH_UPSTREAM_ISSUER: 'http://id' })).toMatch(
       /^SERVICE_AUTH_UPSTREAM_ISSUER: .*SERVICE_AUTH_ISSUER/,
     );
+  });
+
+  it('requires the URL of the database, and a session key that replicas share', () => {
+    const database = { url: SHARED.SERVICE_POSTGRES_URL, listenUrl: undefined, passwordFile: undefined };
+    expect(parseEnvironment(SHARED).persist).toEqual({ backend: 'postgres', database });
+    for (const variable of ['SERVICE_POSTGRES_URL', 'SERVICE_SESSION_KEY']) {
+      expect(errorOf({ ...SHARED, [variable]: '' })).toMatch(
+        new RegExp(`^${variable}: required by SERVICE_PERSIST_BACKEND=postgres`),
+      );
+    }
+  });
+
+  it('requires an address for other replicas where the listener for them has none', () => {
+    const everywhere = { ...SHARED, SERVICE_PEER_LISTEN: '0.0.0.0:8090' };
+    expect(errorOf(everywhere)).toMatch(/^SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=0\.0\.0\.0:8090/);
+    expect(errorOf({ ...everywhere, SERVICE_PEER_ADVERTISE: 'replica-1:8090' })).toBe('accepted');
   });
 
   it('rejects an invalid variable even if another one disables it', () => {

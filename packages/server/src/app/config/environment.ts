@@ -1,7 +1,16 @@
 import { join } from 'node:path';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import {
+  baseUrl,
+  bindAddress,
+  corsOrigin,
+  formatAddress,
+  hostList,
+  httpUpstream,
+  type ListenAddress,
+  listenAddress,
+} from '../../http/address.ts';
 import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
 import { secretOrigins } from '../../http/secrets/secrets.ts';
 import {
@@ -20,6 +29,7 @@ import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
+import type { DatabaseSettings } from '../../registry/store/postgres/database.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -31,6 +41,7 @@ import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
 export type Persistence =
   | { readonly backend: 'file'; readonly path: string; readonly recover: boolean }
+  | { readonly backend: 'postgres'; readonly database: DatabaseSettings }
   | { readonly backend: 'none' };
 
 /** Parsed environment variables (decisions 1.2). Undefined: unset and without a default. */
@@ -41,6 +52,15 @@ const milliseconds = integer(1, MAX_TIMER_MS);
 const count = integer(0, 1_000_000);
 /** A path; its reader checks whether it exists. */
 const path = z.string();
+/** Not quoted in errors: it may contain a password. */
+const postgresUrl = textSchema(
+  'a URL like postgres://user@host:5432/database',
+  (text) => {
+    if (/^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text)) return text;
+    throw new InvalidSettingError('is not a postgres:// URL');
+  },
+  true,
+);
 
 /** Default of SERVICE_PERSIST_PATH. */
 export function defaultDataFolder(home: string | undefined): string {
@@ -50,7 +70,13 @@ export function defaultDataFolder(home: string | undefined): string {
 /** Parses the environment (decisions 1.2). Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const variables = parseVariables(env, {
-    SERVICE_PERSIST_BACKEND: oneOf('file', 'none').default('file'),
+    SERVICE_PERSIST_BACKEND: oneOf('file', 'none', 'postgres').default('file'),
+    SERVICE_POSTGRES_URL: postgresUrl.optional(),
+    SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
+    SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
+    SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
+    SERVICE_PEER_LISTEN: listenAddress.optional(),
+    SERVICE_PEER_ADVERTISE: listenAddress.optional(),
     SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
@@ -108,8 +134,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_PERSIST_PATH: folder,
     SERVICE_PERSIST_RECOVER: recover,
   } = variables;
-  const persist: Persistence =
-    backend === 'none' ? { backend } : { backend, path: folder, recover: recover === 'rename' };
+  const persist = backend === 'postgres' ? sharedPersistence(variables) : localPersistence(backend, folder, recover);
   const auth: AuthIssuer | undefined =
     issuer === undefined
       ? issuer
@@ -143,6 +168,12 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Replaces the address of the pipeline listener `inference`. */
     inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
     persist,
+    /** Listener for requests that other replicas pass on. */
+    peerListen: variables.SERVICE_PEER_LISTEN,
+    /** Where other replicas reach it; by default the address on which it listens. */
+    peerAdvertise: variables.SERVICE_PEER_ADVERTISE,
+    /** Time for which MCP is served without the database that replicas share. */
+    maxStalenessMs: (variables.SERVICE_REPLICA_MAX_STALENESS ?? Number.POSITIVE_INFINITY) * 1000,
     /** Base address of the legacy backend, without trailing slash. */
     classicUrl: variables.SERVICE_CLASSIC_URL,
     /** Folder of the web console, or `none` for the headless distribution. */
@@ -201,6 +232,45 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     logFilter: log.filter,
     /** One line each with the name of the variable. */
     warnings,
+  };
+}
+
+function localPersistence(backend: 'file' | 'none', path: string, recover: 'rename' | undefined): Persistence {
+  return backend === 'none' ? { backend } : { backend, path, recover: recover === 'rename' };
+}
+
+/** Settings of the database that replicas share (docs/replicas.md). */
+interface SharedSettings {
+  readonly SERVICE_POSTGRES_URL?: string | undefined;
+  readonly SERVICE_POSTGRES_LISTEN_URL?: string | undefined;
+  readonly SERVICE_POSTGRES_PASSWORD_FILE?: string | undefined;
+  readonly SERVICE_SESSION_KEY?: Buffer | undefined;
+  readonly SERVICE_PEER_LISTEN?: ListenAddress | undefined;
+  readonly SERVICE_PEER_ADVERTISE?: ListenAddress | undefined;
+}
+
+function sharedPersistence(variables: SharedSettings): Persistence {
+  const { SERVICE_PEER_LISTEN: listen, SERVICE_PEER_ADVERTISE: advertised } = variables;
+  if (listen && !advertised && /^(?:0\.0\.0\.0|::)$/.test(listen.host)) {
+    throw new ConfigError(
+      `SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=${formatAddress(listen)}, the host:port at which other replicas reach this one`,
+    );
+  }
+  const { SERVICE_POSTGRES_URL: url, SERVICE_SESSION_KEY: sessionKey } = variables;
+  if (url === undefined) throw new ConfigError('SERVICE_POSTGRES_URL: required by SERVICE_PERSIST_BACKEND=postgres');
+  // Replicas open each other's session ids.
+  if (sessionKey === undefined) {
+    throw new ConfigError(
+      'SERVICE_SESSION_KEY: required by SERVICE_PERSIST_BACKEND=postgres, the same for all replicas; create one with `openssl rand -hex 32`',
+    );
+  }
+  return {
+    backend: 'postgres',
+    database: {
+      url,
+      listenUrl: variables.SERVICE_POSTGRES_LISTEN_URL,
+      passwordFile: variables.SERVICE_POSTGRES_PASSWORD_FILE,
+    },
   };
 }
 

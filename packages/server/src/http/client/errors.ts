@@ -1,4 +1,5 @@
 import { singleLine } from '@sluice/protocol/text';
+import { MalformedMessage } from '../message-parser.ts';
 
 /**
  * Kinds of failed upstream requests.
@@ -85,27 +86,12 @@ export function quoted(text: string): string {
   return singleLine(text, MAX_TEXT_LENGTH);
 }
 
-/**
- * A response that is not strict HTTP/1.1. Nothing after it on its connection can be trusted. The message contains nothing
- * that the upstream sent.
- */
-export class MalformedResponse extends Error {
-  override readonly name = 'MalformedResponse';
-  /** `too-large`: the head or the trailers exceed the limit. */
-  readonly kind: 'invalid' | 'too-large';
-
-  constructor(reason: string, kind: 'invalid' | 'too-large' = 'invalid') {
-    super(reason);
-    this.kind = kind;
-  }
-}
-
 /** Connect errors with a local cause. */
 const LOCAL_ERRORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
 
 /** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
-  if (cause instanceof MalformedResponse) {
+  if (cause instanceof MalformedMessage) {
     const what =
       cause.kind === 'too-large'
         ? 'sent a response head beyond the limit'

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { MalformedMessage } from '../message-parser.ts';
 import type {
   RawHeaders,
   ResponseHandler,
@@ -15,7 +16,6 @@ import {
   connectTimeout,
   displayAddress,
   encodingFailure,
-  MalformedResponse,
   responseTimeout,
   transportClosed,
   type UpstreamError,
@@ -376,7 +376,7 @@ class Connection implements ResponseSink {
     try {
       at = this.#parser.execute(buffer, 0, end);
     } catch (error) {
-      if (!(error instanceof MalformedResponse)) {
+      if (!(error instanceof MalformedMessage)) {
         this.close();
         throw error;
       }

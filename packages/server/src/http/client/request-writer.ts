@@ -1,5 +1,5 @@
-import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { RequestLike } from '../context.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 
 /** A method or field name: a token (RFC 9110 5.6.2). */
@@ -242,7 +242,7 @@ export type BodyObserver = (chunk: Buffer) => void;
  * While the upstream reads nothing, the client's socket is not read either, and a client that disconnects then with unread
  * data in flight is noticed only when the upstream continues to read, closes the connection or times out.
  */
-export function incomingBody(request: IncomingMessage, observe?: BodyObserver): StreamedBody | undefined {
+export function incomingBody(request: RequestLike, observe?: BodyObserver): StreamedBody | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   if (length === undefined && encoding === undefined) return undefined;
   return new IncomingBody(request, length === undefined ? undefined : Number(length), observe);
@@ -250,7 +250,7 @@ export function incomingBody(request: IncomingMessage, observe?: BodyObserver): 
 
 class IncomingBody implements StreamedBody {
   readonly length: number | undefined;
-  readonly #request: IncomingMessage;
+  readonly #request: RequestLike;
   readonly #observe: BodyObserver | undefined;
   #sink: BodySink | undefined = undefined;
   #stopped = false;
@@ -268,7 +268,7 @@ class IncomingBody implements StreamedBody {
     this.#sink?.fail();
   };
 
-  constructor(request: IncomingMessage, length: number | undefined, observe: BodyObserver | undefined) {
+  constructor(request: RequestLike, length: number | undefined, observe: BodyObserver | undefined) {
     this.#request = request;
     this.length = length;
     this.#observe = observe;

@@ -1,10 +1,10 @@
+import { MalformedMessage } from '../message-parser.ts';
 import type { RawHeaders, ResponseHeaders } from './client.ts';
-import { MalformedResponse } from './errors.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 
 /** Result of parsing some bytes followed by the end of input. */
 export interface Reading {
-  readonly outcome: 'complete' | 'incomplete' | MalformedResponse['kind'];
+  readonly outcome: 'complete' | 'incomplete' | MalformedMessage['kind'];
   readonly status: number;
   /** Text behind the status. */
   readonly phrase: string;
@@ -53,7 +53,7 @@ export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Readin
     for (const piece of pieces) if (!parser.done) length += parser.execute(piece, 0, piece.length);
     outcome = parser.done || parser.finish() ? 'complete' : 'incomplete';
   } catch (error) {
-    if (!(error instanceof MalformedResponse)) throw error;
+    if (!(error instanceof MalformedMessage)) throw error;
     outcome = error.kind;
     reason = error.message;
   }

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { type NamespaceState, routeResource, type Snapshot } from '../../registry/snapshot.ts';
 import type { McpFilter, McpMethodFilter } from '../request.ts';
@@ -25,7 +25,7 @@ export function serviceCompletion({ registry, profiles, relay }: RelayParts): Mc
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const entry = find(registry.current, namespace, reference);
-    if (!entry) return rpcError(INVALID_PARAMS, `${reference.kind} not found: ${reference.key}`);
+    if (!entry) return notFound(INVALID_PARAMS, `${reference.kind} not found: ${reference.key}`);
     const { discovered } = entry;
     if (discovered) {
       const { forward, upstreamKey } = discovered;

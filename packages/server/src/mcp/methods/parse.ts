@@ -9,7 +9,7 @@ import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import { condition } from '../../http/chain.ts';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -126,7 +126,7 @@ export function serviceNamespace(
       return rpcError(INVALID_REQUEST, 'no MCP endpoint here: the path is /{namespace}/mcp', 404);
     }
     const namespace = registry.current.namespace(segment);
-    if (!namespace) return rpcError(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
+    if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
     context.namespace = namespace;
     context.metadata.set('service.namespace', namespace.name);
     const { batch, message } = context;

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
@@ -52,7 +52,7 @@ export function servicePromptGet(relay: CallRouter): McpMethodFilter {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.indexes.prompt.get(name);
-    if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
+    if (!prompt) return notFound(INVALID_PARAMS, `prompt not found: ${name}`);
     if (context.observation) context.observation.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const { discovered } = prompt;
     if (discovered) {

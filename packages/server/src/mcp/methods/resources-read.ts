@@ -1,5 +1,5 @@
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { routeResource } from '../../registry/snapshot.ts';
 import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
@@ -28,7 +28,7 @@ export function serviceResourceRead({ registry, relay, bridge }: ResourceReadPar
     const route = routeResource(registry.current, index, uri, () => relay.findUnlistedForward(namespace, uri));
     const { entry, forward } = route ?? {};
     if (forward !== undefined) return relay.call(context, message, { forward, ...(entry && { entry }) });
-    if (!entry) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
+    if (!entry) return notFound(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
     return (
       bridge.resource(context, uri, entry) ??
       rpcError(INTERNAL_ERROR, serviceNotFoundMessage(String(entry.members.type)))

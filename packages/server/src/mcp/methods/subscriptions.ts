@@ -4,7 +4,7 @@ import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/messag
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import { holderOf } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -53,7 +53,7 @@ async function resourceSubscription(
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(method, uri, session, namespace, parts);
-  if (forward === undefined) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
+  if (forward === undefined) return notFound(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.relay.upstreamHeaders(headers);

@@ -22,7 +22,7 @@ const OUR_ID = /^[\w-]{22}$/;
 
 /** A legacy client; its responses are read from JSON or a stream. */
 async function connect(url: string, headers: Readonly<Record<string, string>> = {}) {
-  const client = await sessionClient(url, { capabilities: CAPABILITIES, headers });
+  const client = await sessionClient(url, { capabilities: CAPABILITIES }, headers);
   let id = 0;
   const send = (method: string, params: object): ResponseReader =>
     new ResponseReader(

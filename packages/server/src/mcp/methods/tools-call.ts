@@ -3,7 +3,7 @@ import { memberText } from '@sluice/protocol/json/text';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { rpcError } from '../../http/outcome.ts';
+import { notFound, rpcError } from '../../http/outcome.ts';
 import { type Entry, type EntryVariant, FORWARD_TYPE } from '../../registry/entries.ts';
 import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -44,7 +44,7 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.indexes.tool.get(name);
-    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
+    if (!tool) return notFound(INVALID_PARAMS, `tool not found: ${name}`);
     const declared = declaredParams.of(tool);
     if (declared && context.era === 'modern') {
       const problem = declared.visibleTo(context.capabilities)?.problem(message, context.headers);

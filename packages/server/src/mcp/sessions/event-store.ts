@@ -73,19 +73,31 @@ export class EventStore implements StreamStore {
     return stream;
   }
 
+  /** The process that stores, or stored, the stream of an event id of this session; undefined for other texts. */
+  replicaOf(session: string, eventId: string): string | undefined {
+    const sealed = this.#open(session, eventId);
+    return typeof sealed?.[0] === 'string' ? sealed[0] : undefined;
+  }
+
   /** Looks up an event id of this session. */
   find(session: string, eventId: string): Resumption {
-    const dot = eventId.lastIndexOf('.');
-    const after = Number(eventId.slice(dot + 1));
-    if (dot === -1 || eventId.length > MAX_EVENT_ID || !Number.isSafeInteger(after)) return { kind: 'foreign' };
-    const text = this.#sealer.open('eventId', eventId.slice(0, dot));
-    const sealed: unknown = text === undefined ? undefined : parseJson(text);
-    if (!Array.isArray(sealed) || sealed[1] !== session) return { kind: 'foreign' };
-    const stream = this.#streams.get(eventId.slice(0, dot));
+    const after = Number(eventId.slice(eventId.lastIndexOf('.') + 1));
+    const sealed = Number.isSafeInteger(after) ? this.#open(session, eventId) : undefined;
+    if (!sealed) return { kind: 'foreign' };
+    const stream = this.#streams.get(eventId.slice(0, eventId.lastIndexOf('.')));
     if (stream) return { kind: 'stream', stream, after };
     const [replica, , , request] = sealed;
     const idText = typeof request === 'string' ? request : undefined;
     return { kind: 'lost', idText, restarted: replica !== this.#replica };
+  }
+
+  /** The content of an event id of this session. */
+  #open(session: string, eventId: string): unknown[] | undefined {
+    const dot = eventId.lastIndexOf('.');
+    if (dot === -1 || eventId.length > MAX_EVENT_ID) return undefined;
+    const text = this.#sealer.open('eventId', eventId.slice(0, dot));
+    const sealed: unknown = text === undefined ? undefined : parseJson(text);
+    return Array.isArray(sealed) && sealed[1] === session ? sealed : undefined;
   }
 
   /** Removes a stream: it cannot be resumed any more. */

@@ -114,6 +114,24 @@ const changeRecord = z.object({
   unsubscribed: z.array(z.string()).optional(),
 });
 
+const storedSession = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('ended'), expires: z.number(), holder: holderSchema.optional() }),
+  z.object({
+    kind: z.literal('changed'),
+    expires: z.number(),
+    holder: holderSchema.optional(),
+    state: z.object({
+      logLevel: z.string().optional(),
+      subscriptions: z.array(z.object({ uri: z.string(), forward: z.string() })),
+    }),
+  }),
+]);
+
+/** Reads a whole session, as `JSON.stringify` wrote it. Throws for other text. */
+export function parseStoredSession(json: string): StoredSession {
+  return storedSession.parse(JSON.parse(json));
+}
+
 /** Schema of one line of the journal. */
 export const recordsSchema = z.array(z.discriminatedUnion('op', [endRecord, changeRecord]));
 

@@ -26,6 +26,8 @@ import type { SubscriptionShares } from './subscription-shares.ts';
 export interface SessionStore {
   /** Called when a subscription has ended to make room for those of others. */
   onDisplaced: DisplacedListener | undefined;
+  /** Called with the id of a session that another replica has ended. */
+  onEnded?: ((id: string) => void) | undefined;
 
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: Pick<SessionTable, 'hasEnded' | 'state' | 'entries' | 'forgotten'>;
@@ -102,7 +104,12 @@ export function memorySessionStore(
 }
 
 /** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
-async function endDisplaced(store: SessionStore, sessions: SessionTable, id: string, uri: string): Promise<void> {
+export async function endDisplaced(
+  store: SessionStore,
+  sessions: SessionTable,
+  id: string,
+  uri: string,
+): Promise<void> {
   const stored = sessions.get(id);
   if (stored?.kind !== 'changed') return;
   let ended: Subscription | undefined;
@@ -129,13 +136,79 @@ export interface FileSessionStoreOptions extends SessionStoreLimits {
   readonly compactFromBytes?: number;
 }
 
-interface PendingChange {
+/** A change that is not stored yet. */
+export interface PendingChange {
   readonly id: string;
   readonly expires: number;
   readonly holder: Holder | undefined;
   readonly change: 'end' | ((before: SessionState) => SessionState);
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
+}
+
+/** A session before and after the changes of a {@link ChangeBatch}. */
+interface ChangedSession {
+  readonly before: StoredSession | undefined;
+  readonly after: StoredSession | undefined;
+  readonly expires: number;
+}
+
+/** Changes that are stored together, each made to the result of the previous one, and not visible yet. */
+export class ChangeBatch {
+  readonly changed = new Map<string, ChangedSession>();
+  /** The differences that the changes made. */
+  readonly records: SessionRecord[] = [];
+  readonly #sessions: SessionTable;
+  readonly #pending: readonly PendingChange[];
+  /** Changes that the limits or the session's end forbid. */
+  readonly #failed = new Map<PendingChange, unknown>();
+
+  constructor(sessions: SessionTable, pending: readonly PendingChange[]) {
+    this.#sessions = sessions;
+    this.#pending = pending;
+    for (const each of pending) this.#make(each);
+  }
+
+  /** Makes the changes visible. */
+  apply(): void {
+    for (const [id, { after }] of this.changed) this.#sessions.set(id, after);
+  }
+
+  /** Resolves the promises of the changes. */
+  settle(): void {
+    for (const each of this.#pending) {
+      if (this.#failed.has(each)) each.reject(this.#failed.get(each));
+      else each.resolve();
+    }
+  }
+
+  /** Takes the changes back. */
+  revert(): void {
+    for (const id of this.changed.keys()) this.#sessions.restore(id, this.#sessions.get(id));
+  }
+
+  /** Takes the changes back, because they could not be stored, and rejects their promises. */
+  fail(error: unknown): void {
+    this.revert();
+    for (const each of this.#pending) each.reject(this.#failed.get(each) ?? error);
+  }
+
+  #make(pending: PendingChange): void {
+    const { id, expires, change, holder } = pending;
+    const known = this.changed.get(id);
+    const before = known ? known.after : this.#sessions.get(id);
+    try {
+      const after = applyChange(before, expires, change, holder);
+      this.#sessions.admit(id, after);
+      const record = recordOf(id, expires, before, after);
+      if (!record) return;
+      this.records.push(record);
+      this.changed.set(id, { before: known ? known.before : before, after, expires });
+    } catch (error) {
+      this.#sessions.restore(id, before);
+      this.#failed.set(pending, error);
+    }
+  }
 }
 
 /**
@@ -216,7 +289,9 @@ export class FileSessionStore implements SessionStore {
   async #load(): Promise<void> {
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), forgotten: [], generation: undefined };
+      const snapshot = bytes
+        ? readSnapshot(bytes.read())
+        : { sessions: new Map(), forgotten: [], generation: undefined };
       const replay = new SessionReplay(snapshot.sessions);
       this.#needsCompaction = await this.#file.replay(snapshot.generation, function* (line, ...place) {
         yield* forEachInSteps(parseRecords(line.toString(), ...place), (record) => replay.apply(record));
@@ -265,47 +340,19 @@ export class FileSessionStore implements SessionStore {
   }
 
   async #writeQueue(): Promise<void> {
-    const { records, after, pending } = this.#applyQueue();
+    const batch = new ChangeBatch(this.sessions, this.#queue.splice(0));
     try {
-      if (records.length > 0) {
-        await this.#file.append(jsonArray(records.map((record) => JSON.stringify(record))));
+      if (batch.records.length > 0) {
+        await this.#file.append(jsonArray(batch.records.map((record) => JSON.stringify(record))));
         this.#needsCompaction = true;
       }
     } catch (error) {
-      const failure = new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, {
-        cause: error,
-      });
-      for (const id of after.keys()) this.sessions.restore(id, this.sessions.get(id));
-      for (const { reject } of pending) reject(failure);
-      return;
+      return batch.fail(
+        new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, { cause: error }),
+      );
     }
-    for (const [id, stored] of after) this.sessions.set(id, stored);
-    for (const { resolve } of pending) resolve();
-  }
-
-  /** Applies the queued changes, each to the result of the previous one, without making them visible yet. */
-  #applyQueue(): { records: SessionRecord[]; after: Map<string, StoredSession | undefined>; pending: PendingChange[] } {
-    const records: SessionRecord[] = [];
-    const after = new Map<string, StoredSession | undefined>();
-    const pending: PendingChange[] = [];
-    for (const queued of this.#queue.splice(0)) {
-      const { id, expires, change, holder } = queued;
-      const before = after.has(id) ? after.get(id) : this.sessions.get(id);
-      try {
-        const stored = applyChange(before, expires, change, holder);
-        this.sessions.admit(id, stored);
-        const record = recordOf(id, expires, before, stored);
-        if (record) {
-          records.push(record);
-          after.set(id, stored);
-        }
-        pending.push(queued);
-      } catch (error) {
-        this.sessions.restore(id, before);
-        queued.reject(error);
-      }
-    }
-    return { records, after, pending };
+    batch.apply();
+    batch.settle();
   }
 
   #compactInBackground(): void {

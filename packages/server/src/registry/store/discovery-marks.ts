@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Files, readIfExists } from './files.ts';
+import { type Files, ifExists } from './files.ts';
 
 const FILE = 'discovering.json';
 
@@ -21,7 +21,7 @@ export interface DiscoveryMarks {
  */
 export async function openDiscoveryMarks(files: Files, folder: string): Promise<DiscoveryMarks> {
   const path = join(folder, FILE);
-  const interrupted = parseNames(await readIfExists(files, path).catch(() => undefined));
+  const interrupted = parseNames(await ifExists(files.read(path)).catch(() => undefined));
   const current = new Set(interrupted);
   const running = new Set<string>();
   let last = Promise.resolve();

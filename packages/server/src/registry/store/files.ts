@@ -1,5 +1,6 @@
 import { constants, link, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { ByteRange } from './byte-range.ts';
 
 /**
  * Replaces a file atomically, also across a power failure: `<path>.tmp`, fsync, rename, fsync of the folder. Writes one
@@ -47,6 +48,8 @@ export interface Files {
   /** Opens for writing with mode 0600: `wx` creates a file that must not exist, `w` truncates an existing one. */
   open(path: string, flags: 'w' | 'wx'): Promise<StoreFile>;
   read(path: string): Promise<Buffer>;
+  /** The content of a file that does not change, to be read in parts; reading them throws the system error as well. */
+  readInParts(path: string): Promise<ByteRange>;
   /** The file's modification time in epoch milliseconds, by the file system's own clock. */
   modified(path: string): Promise<number>;
   /** Creates a hard link, which must not exist yet. */
@@ -84,6 +87,7 @@ export function diskFiles(): Files {
       };
     },
     read: (path) => readFile(path),
+    readInParts: async (path) => ByteRange.ofFile(path, (await stat(path)).size),
     modified: async (path) => (await stat(path)).mtimeMs,
     link: (path, name) => link(path, name),
     rename: (from, to) => rename(from, to),
@@ -144,10 +148,10 @@ export function errorReason(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 }
 
-/** The content of a file; undefined when it does not exist. */
-export async function readIfExists(files: Files, path: string): Promise<Buffer | undefined> {
+/** Returns what `read` returns; undefined when its file does not exist. */
+export async function ifExists<T>(read: Promise<T>): Promise<T | undefined> {
   try {
-    return await files.read(path);
+    return await read;
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;

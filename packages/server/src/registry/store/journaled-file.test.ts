@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { runSteps, singleStep } from '../steps.ts';
+import { ByteRange } from './byte-range.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { VolatileFiles } from './fixtures/volatile-files.ts';
@@ -22,7 +23,7 @@ async function written(...groups: Change[][][]): Promise<Buffer> {
 function read(bytes: Buffer): { commits: Change[][]; torn: number } {
   const commits: Change[][] = [];
   const torn = runSteps(
-    readChecksummedLines(FILE, bytes, function* (line, offset) {
+    readChecksummedLines(FILE, ByteRange.of(bytes), function* (line, offset) {
       const found = yield* readCommitRecord(line, FILE, offset);
       commits.push(...found.map((changes) => [...changes]));
     }),

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../steps.ts';
-import { errorCode, type Files, readIfExists, replaceFile, type StoreFile } from './files.ts';
+import type { ByteRange } from './byte-range.ts';
+import { errorCode, type Files, ifExists, replaceFile, type StoreFile } from './files.ts';
 import type { StoreLog } from './store.ts';
 
 /** The content of a stored file is invalid. `file` is its name inside the folder; the message is a predicate of it. */
@@ -82,13 +83,13 @@ export class JournaledFile {
     return this.#current.hasTornTail;
   }
 
-  /** Removes files of an interrupted compaction and returns the bytes of the snapshot file, if there is one. */
-  async readSnapshot(): Promise<Buffer | undefined> {
+  /** Removes files of an interrupted compaction and returns the snapshot file, if there is one. */
+  async readSnapshot(): Promise<ByteRange | undefined> {
     const { files, folder } = this.#options;
     await files.remove(`${this.snapshotPath}.tmp`);
     // A killed process may have left data in the page cache only: it must be durable before records depend on it.
     await files.syncFolder(folder);
-    return readIfExists(files, this.snapshotPath);
+    return ifExists(files.readInParts(this.snapshotPath));
   }
 
   /**
@@ -99,7 +100,7 @@ export class JournaledFile {
    */
   async replay(
     generation: number | undefined,
-    apply: (line: Buffer, file: string, offset: number) => Steps<void>,
+    apply: (line: ByteRange, file: string, offset: number) => Steps<void>,
   ): Promise<boolean> {
     const { files, folder, snapshotName, allowGaps, log } = this.#options;
     const generations = await this.#generations();
@@ -117,7 +118,7 @@ export class JournaledFile {
         throw new CorruptFileError(file, `does not follow ${snapshotName}: expected ${this.#nameOf(next)}`);
       }
       await files.sync(path);
-      const bytes = await files.read(path);
+      const bytes = await files.readInParts(path);
       const torn = await turns.run(readChecksummedLines(file, bytes, (line, offset) => apply(line, file, offset)));
       if (torn > 0) log.warn(`dropped an incomplete write at the end of ${file}`, { folder, bytes: torn });
       next = found + 1;
@@ -321,15 +322,15 @@ function* checksummedLine(texts: Iterable<string>): Generator<Uint8Array> {
  */
 export function* readChecksummedLines(
   file: string,
-  bytes: Buffer,
-  onLine: (line: Buffer, offset: number) => Steps<void>,
+  bytes: ByteRange,
+  onLine: (line: ByteRange, offset: number) => Steps<void>,
 ): Steps<number> {
   let broken: number | undefined;
   let start = 0;
   while (start < bytes.length) {
-    const feed = bytes.indexOf(LINE_FEED, start);
+    const feed = yield* bytes.indexOf(LINE_FEED, start);
     const end = feed === -1 ? bytes.length : feed;
-    const line = feed === -1 ? undefined : yield* verifiedLine(bytes.subarray(start, end));
+    const line = feed === -1 ? undefined : yield* verifiedLine(bytes.subrange(start, end));
     if (line === undefined) broken ??= start;
     else if (broken !== undefined) {
       throw new CorruptFileError(file, `is corrupt at byte ${broken} and has intact records after it`);
@@ -339,15 +340,14 @@ export function* readChecksummedLines(
   return broken === undefined ? 0 : bytes.length - broken;
 }
 
-function* verifiedLine(line: Buffer): Steps<Buffer | undefined> {
+function* verifiedLine(line: ByteRange): Steps<ByteRange | undefined> {
   const end = line.length - CHECKSUM_BYTES;
   if (end < 0) return undefined;
-  const body = line.subarray(0, end);
   let crc = 0;
   for (let at = 0; at < end; at += PIECE_CHARACTERS) {
-    crc = crc32(body.subarray(at, at + PIECE_CHARACTERS), crc);
+    crc = crc32(line.read(at, Math.min(end, at + PIECE_CHARACTERS)), crc);
     yield;
   }
   const checksum = `\t${crc.toString(16).padStart(8, '0')}`;
-  return line.toString('latin1', end) === checksum ? body : undefined;
+  return line.toString(end) === checksum ? line.subrange(0, end) : undefined;
 }

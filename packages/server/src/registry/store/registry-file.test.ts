@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { runSteps } from '../steps.ts';
+import { ByteRange } from './byte-range.ts';
 import { CorruptFileError } from './journaled-file.ts';
 import { snapshotSlices } from './registry-file.ts';
 import { readSnapshot } from './registry-reader.ts';
 import { noEntries, SECTIONS, StoreError } from './store.ts';
 
 function read(text: string) {
-  const { entries: iterables, ...others } = runSteps(readSnapshot(Buffer.from(text)));
+  const { entries: iterables, ...others } = runSteps(readSnapshot(ByteRange.of(Buffer.from(text))));
   const entries = noEntries();
   for (const section of SECTIONS) entries[section] = [...iterables[section]];
   return { entries, ...others };
@@ -64,7 +65,9 @@ describe('reading registry.json', () => {
   });
 
   it('treats bytes that are not UTF-8 as corruption', () => {
-    expect(() => runSteps(readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1')))).toThrow('is not valid UTF-8');
+    expect(() => runSteps(readSnapshot(ByteRange.of(Buffer.from('{"x":"\xff"}', 'latin1'))))).toThrow(
+      'is not valid UTF-8',
+    );
   });
 
   it('rejects the version of a later release, regardless of its contents', () => {

@@ -4,6 +4,7 @@ import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json
 import { stringValue } from '@sluice/protocol/json/text';
 import { z } from 'zod';
 import type { Steps } from '../steps.ts';
+import type { ByteRange } from './byte-range.ts';
 import { errorReason } from './files.ts';
 import { CorruptFileError } from './journaled-file.ts';
 import { JOURNAL_MEMBER, SNAPSHOT_NAME, VERSION } from './registry-file.ts';
@@ -26,16 +27,15 @@ const STEP_BYTES = 256 * 1024;
  * Reads `registry.json`. All of it is checked to be JSON, so that the entries can be scanned without further checks.
  * Throws {@link CorruptFileError}, or {@link StoreError} for a later version.
  */
-export function* readSnapshot(bytes: Buffer): Steps<Snapshot> {
-  if (!isUtf8(bytes)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not valid UTF-8');
+export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
   const outline = new SnapshotOutline();
-  if (!(yield* scan(bytes, outline))) {
+  if (!(yield* scan(utf8Pieces(bytes), outline))) {
     throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${syntaxError(bytes)}`);
   }
   if (!outline.isObject) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
   const value = (member: string): unknown => {
     const range = outline.members.get(member);
-    return range && JSON.parse(bytes.toString('utf8', range.value, range.end));
+    return range && JSON.parse(bytes.toString(range.value, range.end));
   };
   checkVersion(value('version'));
   if (outline.problem !== undefined) throw new CorruptFileError(SNAPSHOT_NAME, outline.problem);
@@ -45,23 +45,50 @@ export function* readSnapshot(bytes: Buffer): Steps<Snapshot> {
   for (const [section, positions] of outline.entries) entries[section] = new EntryTexts(bytes, positions);
   return {
     entries,
-    extras: extras.map(([, { start, end }]) => bytes.toString('utf8', start, end)),
+    extras: extras.map(([, { start, end }]) => bytes.toString(start, end)),
     generation: readGeneration(value(JOURNAL_MEMBER)),
   };
 }
 
+/** Pieces of a file that end between characters. Throws {@link CorruptFileError} if it is not UTF-8. */
+function* utf8Pieces(bytes: ByteRange): Generator<Buffer> {
+  let end: number;
+  for (let at = 0; at < bytes.length; at = end) {
+    end = Math.min(bytes.length, at + STEP_BYTES);
+    let piece = bytes.read(at, end);
+    if (end < bytes.length) piece = piece.subarray(0, lastCharacterStart(piece));
+    end = at + piece.length;
+    if (!isUtf8(piece)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not valid UTF-8');
+    yield piece;
+  }
+}
+
+/** Where the last character of a text in UTF-8 begins, which may be incomplete. */
+function lastCharacterStart(bytes: Buffer): number {
+  let start = bytes.length - 1;
+  // A character has at most three continuation bytes.
+  while (start > bytes.length - 4 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start--;
+  return start;
+}
+
+function* pieces(bytes: ByteRange): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
+    yield bytes.read(at, Math.min(bytes.length, at + STEP_BYTES));
+  }
+}
+
 /** Scans JSON; returns whether it is valid. */
-function* scan(bytes: Buffer, outline: Outline): Steps<boolean> {
+function* scan(pieces: Iterable<Buffer>, outline: Outline): Steps<boolean> {
   const scanner = new JsonScanner(outline);
   outline.scanner = scanner;
-  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
-    scanner.write(bytes.subarray(at, at + STEP_BYTES));
+  for (const piece of pieces) {
+    scanner.write(piece);
     yield;
   }
   return scanner.isComplete;
 }
 
-function syntaxError(bytes: Buffer): string {
+function syntaxError(bytes: ByteRange): string {
   try {
     JSON.parse(bytes.toString());
     return 'it is nested too deeply';
@@ -130,18 +157,18 @@ class SnapshotOutline implements Outline {
 
 /** The entries of one section, as texts. */
 class EntryTexts implements Iterable<string> {
-  readonly #bytes: Buffer;
+  readonly #bytes: ByteRange;
   readonly #positions: readonly number[];
 
   /** `positions`: start and end of each entry, alternating. */
-  constructor(bytes: Buffer, positions: readonly number[]) {
+  constructor(bytes: ByteRange, positions: readonly number[]) {
     this.#bytes = bytes;
     this.#positions = positions;
   }
 
   *[Symbol.iterator](): Generator<string> {
     for (let at = 0; at < this.#positions.length; at += 2) {
-      const text = this.#bytes.toString('utf8', this.#positions[at], this.#positions[at + 1]);
+      const text = this.#bytes.toString(this.#positions[at], this.#positions[at + 1]);
       // Reverses the indentation of snapshotSlices, so that rewriting a file does not indent it further.
       yield text.replaceAll('\n    ', '\n');
     }
@@ -170,9 +197,9 @@ const change = z.discriminatedUnion('op', [
 ]);
 
 /** The commits of a journal record; each change is parsed when it is read, and throws {@link CorruptFileError} if unknown. */
-export function* readCommitRecord(line: Buffer, file: string, offset: number): Steps<Iterable<Change>[]> {
+export function* readCommitRecord(line: ByteRange, file: string, offset: number): Steps<Iterable<Change>[]> {
   const outline = new RecordOutline();
-  const isValid = yield* scan(line, outline);
+  const isValid = yield* scan(pieces(line), outline);
   if (!isValid || !outline.isList) throw new CorruptFileError(file, `has an unknown change at byte ${offset}`);
   return outline.commits.map((positions) => new CommitChanges(line, positions, file, offset));
 }
@@ -209,13 +236,13 @@ class RecordOutline implements Outline {
 
 /** The changes of one commit. */
 class CommitChanges implements Iterable<Change> {
-  readonly #line: Buffer;
+  readonly #line: ByteRange;
   readonly #positions: readonly number[];
   readonly #file: string;
   readonly #offset: number;
 
   /** `positions`: start and end of each change, alternating; `offset`: of the line in the file. */
-  constructor(line: Buffer, positions: readonly number[], file: string, offset: number) {
+  constructor(line: ByteRange, positions: readonly number[], file: string, offset: number) {
     this.#line = line;
     this.#positions = positions;
     this.#file = file;
@@ -224,7 +251,7 @@ class CommitChanges implements Iterable<Change> {
 
   *[Symbol.iterator](): Generator<Change> {
     for (let at = 0; at < this.#positions.length; at += 2) {
-      const text = this.#line.toString('utf8', this.#positions[at], this.#positions[at + 1]);
+      const text = this.#line.toString(this.#positions[at], this.#positions[at + 1]);
       const { data } = change.safeParse(tryParseJson(text));
       if (!data) throw new CorruptFileError(this.#file, `has an unknown change at byte ${this.#offset}`);
       yield data;

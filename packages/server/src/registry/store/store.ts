@@ -17,6 +17,46 @@ export function noEntries(): Record<Section, string[]> {
  */
 export type Change = { op: 'put'; section: Section; json: string } | { op: 'remove'; section: Section; id: string };
 
+/** A put, as it is passed to a store. */
+export interface RecordedPut<In extends string = string> {
+  readonly op: 'put';
+  readonly section: In;
+  readonly json: string;
+  /** Identifies the record within its section, as in its removal. */
+  readonly id: string;
+  /** Whether another record is served under its key. */
+  readonly isShadowed: boolean;
+  /** When the record may be removed, in milliseconds since the epoch; undefined for never. */
+  readonly expires?: number | undefined;
+}
+
+/** A removal, as it is passed to a store. */
+export interface RecordedRemoval<In extends string = string> {
+  readonly op: 'remove';
+  readonly section: In;
+  readonly id: string;
+  /** The shadowed record that is served from now on. */
+  readonly promoted: RecordedPut<In> | undefined;
+}
+
+/** A change, as it is passed to a store. */
+export type RecordedChange<In extends string = string> = RecordedPut<In> | RecordedRemoval<In>;
+
+/** Changes that become durable together. */
+export interface Commit<In extends string = string> {
+  readonly changes: readonly RecordedChange<In>[];
+  /** Makes the new state visible to readers and to the snapshot source, synchronously and without throwing. */
+  publish(): void;
+}
+
+/** What a {@link SharedStore} does when other replicas have committed. It calls these once the registry has all commits. */
+export interface Conflict<In extends string = string> {
+  /** Whether the changes were made on an earlier state. */
+  readonly isOutdated: () => boolean;
+  /** Makes the changes again on the current state. */
+  readonly remake: () => Promise<Commit<In>>;
+}
+
 /** The stored state: the entries of the snapshot, then the commits after it, in order. Texts may be created when they are read. */
 export interface Loaded {
   /** The exact text of each entry, in file order. Every text is known to be valid JSON of an object. */
@@ -57,21 +97,60 @@ export interface Store {
 
   /**
    * Makes the changes durable, all or none. Concurrent callers share one write. Once they are durable, and before any
-   * other step of the store, `publish` is called: it makes the new state visible to readers and to the snapshot source,
-   * synchronously and without throwing. Then the promise resolves.
+   * other step of the store, `publish` is called. Then the promise resolves.
    *
    * Rejects with {@link StoreError} when the write failed: then none of the changes is stored, now or after a restart, and
    * `publish` was not called. Queued commits fail too, because they may depend on the failed one.
+   *
+   * `conflict` is for a {@link SharedStore}.
    */
-  commit(changes: readonly Change[], publish: () => void): Promise<void>;
+  commit(changes: readonly RecordedChange<Section>[], publish: () => void, conflict?: Conflict<Section>): Promise<void>;
 
   /** Waits for pending commits, compacts the journal and releases the folder. Later commits are rejected. */
   close(): Promise<void>;
 }
 
+/** Commits of other replicas that the registry lacks: their changes in order, or the whole state if they are too many. */
+export type Newer =
+  | { readonly kind: 'changes'; readonly changes: readonly Change[] }
+  | { readonly kind: 'state'; readonly loaded: Loaded };
+
+/** A store that several replicas share (docs/replicas.md). */
+export interface SharedStore extends Store {
+  /**
+   * Called once, before {@link load}. `apply` makes commits of other replicas visible; it is never called during another
+   * call, or between the write of a commit and its `publish`.
+   */
+  follow(apply: (newer: Newer) => Promise<void>): void;
+
+  /**
+   * Resolves once the registry has every commit that was durable at the time of the call. Rejects with
+   * {@link UnavailableStoreError}.
+   */
+  refresh(): Promise<void>;
+
+  /**
+   * Waits until all live replicas have the state that this replica has. Returns the ids of those whose lease expires before
+   * that: they ask the database before they answer again. Rejects with {@link UnavailableStoreError}.
+   */
+  confirm(): Promise<readonly string[]>;
+}
+
 /** The store cannot read, write or lock its folder. The message is one line that names the file and the remedy. */
 export class StoreError extends Error {
-  override readonly name = 'StoreError';
+  override readonly name: string = 'StoreError';
+}
+
+/** The database cannot be reached: try again later. */
+export class UnavailableStoreError extends StoreError {
+  override readonly name = 'UnavailableStoreError';
+  /** Id of a commit that may or may not have been stored; undefined if it was not. */
+  readonly unknownCommit: string | undefined;
+
+  constructor(message: string, options: ErrorOptions & { readonly unknownCommit?: string } = {}) {
+    super(message, options);
+    this.unknownCommit = options.unknownCommit;
+  }
 }
 
 /** Log of background events: recovery, takeover of a lock, failed compactions. */

@@ -3,7 +3,7 @@ import type { Turns } from '@sluice/protocol/turns';
 import type { ListedItem } from '../../registry/catalogs.ts';
 import type { Steps } from '../../registry/steps.ts';
 import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
-import { CatalogTexts } from './catalog/catalog-texts.ts';
+import { CatalogTexts, type FindStoredText } from './catalog/catalog-texts.ts';
 import { type Catalog, type DiscoveryOptions, discover } from './discovery.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 
@@ -13,8 +13,8 @@ export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabiliti
   /** Default: {@link CATALOG_LIMITS}. */
   readonly limits?: CatalogLimits | undefined;
   readonly turns: Turns;
-  /** Returns the texts that the registry has of the upstream, by themselves. */
-  readonly storedTexts: () => Steps<ReadonlyMap<string, string>>;
+  /** Finds texts that the registry has of the upstream at the time of the call. */
+  readonly storedTexts: () => FindStoredText;
 }
 
 /** Catalogs of an upstream, one per era and set of client capabilities. Equal lists are one array. */
@@ -56,7 +56,7 @@ export class CatalogReader {
   async readAll(opened: readonly RpcClient[], profiles: Iterable<ClientCapabilities>): Promise<CatalogReading> {
     const sets = [...profiles];
     const { transport, limits = CATALOG_LIMITS, turns, storedTexts } = this.#options;
-    const stored = this.#last ? undefined : await turns.run(storedTexts());
+    const stored = this.#last ? undefined : storedTexts();
     const texts = new CatalogTexts(transport.address, limits, this.#last?.texts, stored);
     const parts = opened.flatMap((client) =>
       sets.map((capabilities): CatalogPart => {

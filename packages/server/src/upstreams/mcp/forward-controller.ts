@@ -9,6 +9,7 @@ import type { Secrets } from '../../http/secrets/secrets.ts';
 import {
   applyCatalogsInSteps,
   type DiscoveredCatalog,
+  KIND_OF_LIST,
   knownCatalogs,
   storeKnownCatalogs,
 } from '../../registry/catalogs.ts';
@@ -24,6 +25,8 @@ import { type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
+import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
+import type { SharedDiscovery } from './shared-discovery.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
 import { taskErasOf } from './tasks/task-support.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
@@ -40,6 +43,10 @@ export interface ForwardControllerOptions {
   readonly hasLegacyClients: () => boolean;
   /** Default: {@link CATALOG_LIMITS}. */
   readonly catalogLimits?: CatalogLimits;
+  /** Undefined for a single replica, which discovers all forwards. */
+  readonly sharing?: SharedDiscovery | undefined;
+  /** Sessions at upstreams that replicas share; undefined for a single one. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
@@ -78,6 +85,7 @@ export class ForwardController implements UpstreamObserver {
   #probeRequested = false;
   #isProbing = false;
   #heldUntil: Promise<unknown> | undefined = undefined;
+  #isFollowing = false;
   readonly #reader: CatalogReader;
   /** Eras that the last probe could not decide about. */
   #inconclusive: readonly InconclusiveProbe[] = [];
@@ -93,14 +101,17 @@ export class ForwardController implements UpstreamObserver {
     const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
     const { headers, address } = forward;
     const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
-    this.upstream = new Upstream(address, this, forward.name, secretHeaders);
+    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     this.#reader = new CatalogReader({
       ...this.#client,
       signal: this.#closing.signal,
       limits: options.catalogLimits,
       turns: options.registry.turns,
-      storedTexts: () => options.registry.current.textsOf(forward.name),
+      storedTexts: () => {
+        const { current } = options.registry;
+        return (list, key, json) => current.textOf(forward.name, KIND_OF_LIST[list], key, json);
+      },
     });
     const isKnownLegacy = forward.catalogs.some(({ era }) => era === 'legacy');
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();
@@ -137,7 +148,42 @@ export class ForwardController implements UpstreamObserver {
     return this.#startRun();
   }
 
+  /** Whether another replica discovers and checks it. */
+  get isFollower(): boolean {
+    const { sharing } = this.#options;
+    return sharing !== undefined && !sharing.isHeld(this.forward.name);
+  }
+
+  /**
+   * Called when this replica begins or ceases to discover the forward, and when the one that does has found something: begins to
+   * discover it, or else takes over what is known.
+   */
+  follow(): void {
+    const { sharing, registry } = this.#options;
+    const { name } = this.forward;
+    if (!sharing) return;
+    if (!this.isFollower) {
+      if (this.#isFollowing) this.#discoverInBackground();
+      this.#isFollowing = false;
+      return;
+    }
+    if (!this.#isFollowing) {
+      this.#isFollowing = true;
+      clearTimeout(this.#timer);
+      this.#watcher.pause();
+      void this.#healthCheck.close();
+    }
+    const catalogs = registry.current.forwards.get(name)?.catalogs ?? [];
+    if (catalogs.length > 0) this.upstream.setEras(new Set(catalogs.map(({ era }) => era)));
+    this.upstream.health = sharing.state(name);
+  }
+
   #startRun(): Promise<void> {
+    if (this.isFollower) {
+      this.follow();
+      return Promise.resolve();
+    }
+    this.#isFollowing = false;
     if (this.#run) {
       this.#rerun = true;
       return this.#run;
@@ -176,6 +222,7 @@ export class ForwardController implements UpstreamObserver {
 
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */
   onCallFailed(error: UpstreamError): void {
+    if (this.isFollower) return;
     if (this.upstream.health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped'))
       this.#markDown(error);
   }
@@ -265,7 +312,9 @@ export class ForwardController implements UpstreamObserver {
     // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(this.#inconclusive.map(({ era }) => era));
     const { name, address, registrationId } = this.forward;
+    const isOvertaken = () => this.isFollower;
     const applied = await registry.commitInSteps(function* (draft): Steps<AppliedCatalogs> {
+      if (isOvertaken()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
       const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
       if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
@@ -303,7 +352,9 @@ export class ForwardController implements UpstreamObserver {
       this.#options.log.info('forward available', { forward: this.forward.name });
       this.#report({ kind: 'available' });
     }
-    this.upstream.health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
+    const message = notes.length > 0 ? notes.join('; ') : undefined;
+    this.upstream.health = { kind: 'up', message };
+    this.#options.sharing?.publish(this.forward.name, { kind: 'up', message });
     this.#backoff.reset();
     this.#scheduleNextCheck();
     // The watcher was paused by a call that failed during the run.
@@ -312,6 +363,7 @@ export class ForwardController implements UpstreamObserver {
 
   #markDown(error: unknown): void {
     if (this.#closing.signal.aborted) return;
+    if (this.isFollower) return this.follow();
     const reason = messageOf(error);
     const delay = this.#backoff.next();
     if (this.upstream.health.kind !== 'down') {
@@ -321,6 +373,7 @@ export class ForwardController implements UpstreamObserver {
     this.#watcher.pause();
     void this.#healthCheck.close();
     this.upstream.health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
+    this.#options.sharing?.publish(this.forward.name, { kind: 'down', message: bounded(reason) });
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#discoverInBackground(), delay);
   }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ForwardChange, ServerInfo } from '@sluice/contract';
 import { members, memberText } from '@sluice/protocol/json/text';
-import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
@@ -18,6 +18,8 @@ import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
+import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
+import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream, UpstreamHealth } from './upstream.ts';
 
@@ -37,6 +39,10 @@ export interface ForwardsOptions {
   readonly healthCheckIntervalMs: number;
   /** Default: `CATALOG_LIMITS`. */
   readonly catalogLimits?: CatalogLimits;
+  /** Undefined for a single replica. */
+  readonly sharing?: SharedDiscovery | undefined;
+  /** Sessions at upstreams that replicas share; undefined for a single one. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
@@ -76,16 +82,27 @@ export class Forwards {
   #legacyDiscovery: Promise<void> | undefined = undefined;
   #closing: Promise<void> | undefined = undefined;
   readonly #idleTimer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
+  #isStarted = false;
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
     this.#history = new ForwardHistory(options.onChange);
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients);
-    this.#profiles = new CapabilityProfiles(
-      () => Promise.all([...this.#controllers.values()].map((controller) => controller.onProfileAdded())),
-      options.clientDiscoveryLimits,
-    );
+    this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
+    const { sharing } = options;
+    if (sharing) sharing.listener = this.#sharingListener;
+    if (options.sharedSessions) {
+      options.sharedSessions.onClosed = (address, owner, sessionId) => {
+        for (const { transport, sessions } of this.upstreams()) {
+          if (transport.address === address) sessions.drop(owner, sessionId);
+        }
+      };
+    }
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
+    this.#unsubscribe = options.registry.onChange((_lists, isForeign) => {
+      if (isForeign) this.#followRegistry();
+    });
   }
 
   /**
@@ -93,6 +110,7 @@ export class Forwards {
    * progress when the previous process died may be the cause: each is discovered alone, after all others (decisions 10.4).
    */
   start(): void {
+    this.#isStarted = true;
     for (const forward of this.#options.registry.current.forwards.values()) {
       for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
       // A forward registered a moment ago is being discovered already, and a client waits for that.
@@ -126,6 +144,7 @@ export class Forwards {
     const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
     // The next start of the service discovers it.
     if (this.#closing) return stored;
+    await this.#options.sharing?.take(stored.name);
     const discovery = this.#startController(stored).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
@@ -150,6 +169,7 @@ export class Forwards {
     });
     // The next start of the service discovers it.
     if (this.#closing || (isReached && hasSameRules)) return after;
+    await this.#options.sharing?.take(name);
     const controller = isReached ? this.#controllers.get(name) : undefined;
     const discovery = controller ? controller.discover(true) : this.#startController(after).discover();
     await withTimeout(
@@ -165,6 +185,7 @@ export class Forwards {
    */
   async refresh(name: string): Promise<void> {
     const controller = this.#controllers.get(name);
+    if (controller) await this.#options.sharing?.take(name);
     const [discovery] = await Promise.allSettled([controller?.discover()]);
     if (!controller || this.#controllers.get(name) !== controller) {
       throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
@@ -239,6 +260,11 @@ export class Forwards {
    */
   onLegacyClient(): void {
     if (this.#hasLegacyClients) return;
+    this.#options.sharing?.declareLegacyClients();
+    this.#probeLegacy();
+  }
+
+  #probeLegacy(): void {
     this.#hasLegacyClients = true;
     const probes = [...this.#controllers.values()].map((controller) => controller.onLegacyClient());
     this.#legacyDiscovery = withTimeout(LEGACY_WAIT_MS, Promise.all(probes)).then(() => {
@@ -265,6 +291,7 @@ export class Forwards {
 
   async #close(graceMs: number): Promise<void> {
     clearInterval(this.#idleTimer);
+    this.#unsubscribe();
     const controllers = [...this.#controllers.values()];
     const upstreams = [...this.upstreams()];
     const closing = [...this.#unregistered].map((upstream) => upstream.close());
@@ -272,6 +299,55 @@ export class Forwards {
     await withTimeout(Math.max(graceMs, MIN_CLOSE_MS), closed);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
     await this.#options.discoveryMarks?.close();
+  }
+
+  readonly #sharingListener: SharedDiscoveryListener = {
+    onLeasesChanged: () => {
+      for (const controller of this.#controllers.values()) controller.follow();
+    },
+    onStateChanged: (forward) => this.#controllers.get(forward)?.follow(),
+    onCapabilities: (capabilities) => {
+      this.#profiles.restore(capabilities);
+      for (const controller of this.#controllers.values()) {
+        if (!controller.isFollower) void controller.onProfileAdded();
+      }
+    },
+    onLegacyClients: () => {
+      if (!this.#hasLegacyClients) this.#probeLegacy();
+    },
+  };
+
+  /** Discovers the forwards with all sets of capabilities, or waits for the replicas that do. */
+  async #discoverProfiles(): Promise<void> {
+    const { sharing, registry } = this.#options;
+    const all = [...this.#profiles.capabilities()];
+    if (sharing) for (const capabilities of all) sharing.declare(capabilities);
+    const keys = all.map(capabilityKey);
+    const discovering = [...this.#controllers.values()].map((controller) =>
+      controller.isFollower
+        ? registryHas(registry, () => isDiscoveredWith(registry.current.forwards.get(controller.forward.name), keys))
+        : controller.onProfileAdded(),
+    );
+    await Promise.all(discovering);
+  }
+
+  /** Starts and stops controllers after commits of other replicas. */
+  #followRegistry(): void {
+    if (!this.#isStarted || this.#closing) return;
+    const { forwards } = this.#options.registry.current;
+    this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
+    for (const forward of forwards.values()) {
+      const known = this.#controllers.get(forward.name)?.forward;
+      const isSame = known?.registrationId === forward.registrationId && connectionOf(known) === connectionOf(forward);
+      if (isSame) {
+        this.#controllers.get(forward.name)?.follow();
+        continue;
+      }
+      // Failures are in its status and in the log.
+      this.#startController(forward)
+        .discover()
+        .catch(() => undefined);
+    }
   }
 
   /** Closes idle sessions, and removes unregistered upstreams that were not called for long. */
@@ -314,6 +390,27 @@ export class Forwards {
     const next = [...this.#controllers.values()].find(({ forward }) => forward.address === address);
     if (next) this.#byAddress.set(address, next);
   }
+}
+
+/** Whether there is a catalog for each of these sets of capabilities, or none at all. */
+function isDiscoveredWith(forward: Forward | undefined, keys: readonly string[]): boolean {
+  if (!forward || forward.catalogs.length === 0) return true;
+  const known = new Set(forward.catalogs.map(({ capabilities }) => capabilityKey(capabilities)));
+  return keys.every((key) => known.has(key));
+}
+
+/** Resolves when the condition is true; callers stop waiting by themselves. */
+function registryHas(registry: Registry, condition: () => boolean): Promise<void> {
+  if (condition()) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      stop();
+      resolve();
+    };
+    const stop = registry.onChange(() => condition() && done());
+    const timer = setTimeout(done, ADD_TIMEOUT_MS).unref();
+  });
 }
 
 /** Text of what requests to a forward depend on, for comparison. */

@@ -1,4 +1,4 @@
-import { isJsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import {
@@ -255,6 +255,16 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
     throw error;
   }
   return client;
+}
+
+/** Uses a session that was opened before, perhaps by another process; `identity` is its InitializeResult. Sends nothing. */
+export function resumeLegacy(
+  options: RpcClientOptions,
+  { sessionId, protocolVersion, identity }: Pick<LegacyClient, 'protocolVersion' | 'identity'> & { sessionId: string },
+): LegacyClient {
+  const result = parseJson(identity);
+  const capabilities = isJsonObject(result) && isJsonObject(result.capabilities) ? result.capabilities : {};
+  return new RpcClient(options, legacyEnvelope(options, protocolVersion, sessionId), identity, capabilities);
 }
 
 /**

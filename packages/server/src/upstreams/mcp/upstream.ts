@@ -5,8 +5,9 @@ import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
-import { type LegacyClient, openLegacy } from './rpc-client.ts';
+import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
+import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 
 /** Session with an upstream; in the modern era only the headers of its requests. */
 export interface UpstreamSession {
@@ -38,6 +39,8 @@ export interface UpstreamSession {
   leased: boolean;
   /** Log level last sent to the upstream. */
   logLevel: string | undefined;
+  /** Whether other replicas use it too. */
+  isShared: boolean;
 }
 
 /** Relays notifications and server requests between a client session and an upstream session, besides calls. */
@@ -64,6 +67,8 @@ export interface SessionOwner {
   readonly clientInfo: JsonObject;
   /** Further headers for opening the session: those that the operator allows. */
   readonly headers: readonly string[];
+  /** Whether all replicas use one session for it. */
+  readonly isShared?: boolean;
   /** Called once with the new session, before anything is sent in it; never rejects. */
   readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
 }
@@ -74,14 +79,17 @@ export interface SessionOwner {
  */
 export class UpstreamSessionPool {
   readonly #transport: UpstreamTransport;
+  readonly #shared: SharedUpstreamSessions | undefined;
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
   readonly #closing = new Map<UpstreamSession, Promise<void>>();
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
 
-  constructor(transport: UpstreamTransport) {
+  /** `shared`: the sessions of other replicas, if there are any. */
+  constructor(transport: UpstreamTransport, shared?: SharedUpstreamSessions) {
     this.#transport = transport;
+    this.#shared = shared;
     this.modern = createSession('modern', [HEADER_PROTOCOL_VERSION, LATEST_MODERN], '', undefined);
   }
 
@@ -110,6 +118,7 @@ export class UpstreamSessionPool {
     session.inFlight--;
     session.lastUsedAt = now;
     session.leased = false;
+    if (session.isShared) this.#shared?.touch(this.#transport.address, session.owner);
     if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
@@ -122,6 +131,7 @@ export class UpstreamSessionPool {
     // Closed elsewhere if it is no longer in the pool.
     if (this.#sessions.get(session.owner) !== session) return;
     this.#sessions.delete(session.owner);
+    if (session.isShared) this.#shared?.remove(this.#transport.address, session.owner, session.sessionId);
     this.#closing.set(
       session,
       closeWhenIdle(session).finally(() => this.#closing.delete(session)),
@@ -155,7 +165,8 @@ export class UpstreamSessionPool {
         session.tasks > 0 ||
         session.leased ||
         session.bridge?.pinned ||
-        now - session.lastUsedAt < idleMs
+        now - session.lastUsedAt < idleMs ||
+        this.#isUsedElsewhere(session, idleMs)
       )
         continue;
       void this.close(owner);
@@ -164,18 +175,29 @@ export class UpstreamSessionPool {
 
   /** Closes the session of one owner once its in-flight requests and its tasks have ended. */
   async close(owner: string): Promise<void> {
-    const session = await this.#take(owner);
-    if (session) await closeWhenIdle(session);
-  }
-
-  /** Returns the session of one owner, which the pool no longer has. */
-  async #take(owner: string): Promise<UpstreamSession | undefined> {
+    const { address } = this.#transport;
     const opening = this.#sessions.get(owner);
-    if (opening === undefined) return undefined;
     this.#sessions.delete(owner);
     const session = await opening;
+    session?.bridge?.close();
+    if (session) await closeWhenIdle(session);
+    const shared = this.#shared?.find(address, owner);
+    if (!shared || (session && !session.isShared)) return;
+    this.#shared?.remove(address, owner, shared.sessionId);
+    if (!session) await resumeLegacy(this.#optionsOf({ headers: [] }), shared).close();
+  }
+
+  /** Another replica has closed the session of this owner. */
+  drop(owner: string, sessionId: string): void {
+    const session = this.#sessions.get(owner);
+    if (!session || session instanceof Promise || session.sessionId !== sessionId) return;
     session.bridge?.close();
-    return session;
+    this.#sessions.delete(owner);
+  }
+
+  #isUsedElsewhere({ isShared, owner }: UpstreamSession, idleMs: number): boolean {
+    const shared = isShared ? this.#shared?.find(this.#transport.address, owner) : undefined;
+    return shared !== undefined && Date.now() - shared.usedAt < idleMs;
   }
 
   /** True if no session is open and no request is in flight. */
@@ -183,28 +205,53 @@ export class UpstreamSessionPool {
     return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
   }
 
-  /** Closes all sessions, except those with tasks, which the next process continues. Never rejects. */
+  /** Closes all sessions but those that other replicas use, and those with tasks, which the next process continues. Never rejects. */
   async closeAll(): Promise<void> {
-    const close = async (owner: string): Promise<void> => {
-      const session = await this.#take(owner);
-      if (session && session.tasks === 0) await closeWhenIdle(session);
-    };
-    const closing = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
-    await Promise.allSettled([...[...this.#sessions.keys()].map(close), ...closing]);
+    const closing = [...this.#sessions].map(async ([owner, opening]) => {
+      const session = await opening;
+      if (!session.isShared && session.tasks === 0) return this.close(owner);
+      session.bridge?.close();
+      this.#sessions.delete(owner);
+    });
+    const others = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
+    await Promise.allSettled([...closing, ...others]);
   }
 
   async #initialize(owner: SessionOwner): Promise<UpstreamSession> {
-    const { protocolVersion, capabilities, clientInfo, headers } = owner;
-    const client = await openLegacy({
+    const client = owner.isShared && this.#shared ? await this.#openShared(owner, this.#shared) : undefined;
+    const own = client ?? (await openLegacy(this.#optionsOf(owner)));
+    const session = createSession('legacy', own.sessionHeaders, owner.key, own);
+    session.isShared = client !== undefined;
+    await owner.onOpened?.(session, own);
+    return session;
+  }
+
+  /** Uses the session that another replica has opened for the owner, or opens one for all. Undefined without session ids. */
+  async #openShared(owner: SessionOwner, shared: SharedUpstreamSessions): Promise<LegacyClient | undefined> {
+    const { address } = this.#transport;
+    const options = this.#optionsOf(owner);
+    const known = shared.find(address, owner.key);
+    if (known) return resumeLegacy(options, known);
+    const client = await openLegacy(options);
+    const { sessionId, protocolVersion, identity } = client;
+    if (sessionId === undefined) return client;
+    const stored = await shared
+      .store(address, owner.key, { sessionId, protocolVersion, identity })
+      .catch(() => undefined);
+    if (!stored || stored.sessionId === sessionId) return client;
+    void client.close();
+    return resumeLegacy(options, stored);
+  }
+
+  #optionsOf(owner: Pick<SessionOwner, 'headers'> & Partial<SessionOwner>): RpcClientOptions {
+    const { protocolVersion, capabilities = {}, clientInfo = {}, headers } = owner;
+    return {
       transport: this.#transport,
-      protocolVersion,
+      ...(protocolVersion !== undefined && { protocolVersion }),
       capabilities,
       clientInfo,
       headers,
-    });
-    const session = createSession('legacy', client.sessionHeaders, owner.key, client);
-    await owner.onOpened?.(session, client);
-    return session;
+    };
   }
 }
 
@@ -230,6 +277,7 @@ function createSession(
     bridge: undefined,
     leased: false,
     logLevel: undefined,
+    isShared: false,
   };
 }
 
@@ -294,14 +342,20 @@ export class Upstream {
   readonly #closing = new AbortController();
 
   /** `address` is an http or https URL; `headers` are those of its forward. Sends nothing. */
-  constructor(address: string, observer: UpstreamObserver, forward?: string, headers?: SecretHeaders) {
+  constructor(
+    address: string,
+    observer: UpstreamObserver,
+    forward?: string,
+    headers?: SecretHeaders,
+    shared?: SharedUpstreamSessions,
+  ) {
     this.forward = forward;
     const transport = createTransport(address);
     this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
     this.origin = url.origin;
     this.server = serverOf(url);
-    this.sessions = new UpstreamSessionPool(this.transport);
+    this.sessions = new UpstreamSessionPool(this.transport, shared);
     this.observer = observer;
   }
 

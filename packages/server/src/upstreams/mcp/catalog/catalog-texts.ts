@@ -13,6 +13,9 @@ export interface CheckedItem {
   readonly problem?: string | undefined;
 }
 
+/** Returns the stored string that is equal to the text of an object; undefined if there is none. */
+export type FindStoredText = (list: ServedList, key: string, json: string) => string | undefined;
+
 type Items = Readonly<Record<ServedList, Map<string, CheckedItem>>>;
 
 /**
@@ -32,20 +35,20 @@ export class CatalogTexts {
   /** Those of the last discovery, until this one has ended. */
   #previous: CatalogTexts | undefined;
   /** Those of the registry, likewise. */
-  #stored: ReadonlyMap<string, string> | undefined;
+  #findStored: FindStoredText | undefined;
 
-  /** `stored`: texts in the registry, by themselves, so that the first discovery after a restart does not store them twice. */
-  constructor(address: string, limits: CatalogLimits, previous?: CatalogTexts, stored?: ReadonlyMap<string, string>) {
+  /** `findStored`: for the first discovery after a restart, which would else store all texts a second time. */
+  constructor(address: string, limits: CatalogLimits, previous?: CatalogTexts, findStored?: FindStoredText) {
     this.#size = new CatalogSize(address, limits);
     this.#previous = previous;
-    this.#stored = stored;
+    this.#findStored = findStored;
   }
 
   /** Returns the item with this text, checked by `check` if it is new. Throws an `UpstreamError` beyond the limits. */
   item(list: ServedList, era: Era, json: string, check: (json: string) => CheckedItem): CheckedItem {
     const known = this.find(list, era, json);
     if (known) return known;
-    const item = this.#previous?.find(list, era, json) ?? check(this.#stored?.get(json) ?? json);
+    const item = this.#previous?.find(list, era, json) ?? this.#withStoredText(list, check(json));
     return this.#add(list, era, item);
   }
 
@@ -57,8 +60,14 @@ export class CatalogTexts {
   /** The discovery has ended. */
   complete(): this {
     this.#previous = undefined;
-    this.#stored = undefined;
+    this.#findStored = undefined;
     return this;
+  }
+
+  #withStoredText(list: ServedList, item: CheckedItem): CheckedItem {
+    const { key, json, problem } = item;
+    const stored = key === undefined ? undefined : this.#findStored?.(list, key, json);
+    return stored === undefined ? item : { key, json: stored, problem };
   }
 
   #add(list: ServedList, era: Era, item: CheckedItem): CheckedItem {

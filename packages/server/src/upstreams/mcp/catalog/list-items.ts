@@ -61,9 +61,10 @@ export class ListItems {
 
   /** Adds the items of one page. */
   *add(items: readonly CheckedItem[]): Generator<undefined, void> {
-    for (const [index, item] of items.entries()) {
+    let count = 0;
+    for (const item of items) {
       this.#add(item);
-      if (index % ITEMS_PER_STEP === 0) yield;
+      if (++count % ITEMS_PER_STEP === 0) yield;
     }
   }
 

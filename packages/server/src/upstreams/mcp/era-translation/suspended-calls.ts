@@ -116,6 +116,12 @@ export class SuspendedCalls implements SuspensionStore {
     this.#characters.delete(call);
   }
 
+  /** The process that stores, or stored, the call of a `requestState`; undefined for one that was not issued here. */
+  replicaOf(requestState: string): string | undefined {
+    const call = this.#states.open(requestState)?.call;
+    return call === undefined || call === RESTART ? undefined : call.slice(0, call.lastIndexOf('.'));
+  }
+
   /** Returns the `requestState` of a client that is to visit a URL and then to call again. */
   createRestartState(binding: CallBinding): string {
     return this.#states.seal({ call: RESTART, round: 0, ...binding });

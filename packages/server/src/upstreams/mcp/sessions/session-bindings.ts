@@ -11,6 +11,7 @@ import { subscribeEach } from '../streams/legacy-driver.ts';
 import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { NotificationBridge } from './notification-bridge.ts';
+import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
   /** Returns all upstreams. */
@@ -23,6 +24,8 @@ export interface SessionBindingsOptions {
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */
   taskMessages?(upstream: Upstream, bound: UpstreamSession, session: DownstreamSession): MessageTranslator;
   readonly log: TargetLogger;
+  /** Sessions at upstreams that replicas share; undefined for a single one. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
 }
 
 /** Maximum time to set the log level at the upstreams, in milliseconds. */
@@ -38,10 +41,14 @@ export class SessionBindings {
   readonly #options: SessionBindingsOptions;
   /** Sessions and forwards for which a session is being reopened. */
   readonly #reopening = new Set<string>();
+  /** Sessions of clients that listen here, with several replicas. */
+  readonly #listening = new Map<string, { readonly session: DownstreamSession; readonly headers: readonly string[] }>();
   readonly #settingLevel = new Map<UpstreamSession, Promise<void>>();
 
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
+    const { sharedSessions } = options;
+    if (sharedSessions) sharedSessions.onOpened = (owner) => this.#joinShared(owner);
   }
 
   /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */
@@ -99,6 +106,11 @@ export class SessionBindings {
    * `gap`: it may have missed notifications.
    */
   onListening(session: DownstreamSession, headers: readonly string[], gap: boolean): void {
+    if (this.#options.sharedSessions) {
+      for (const [id, known] of this.#listening) if (!known.session.isListening) this.#listening.delete(id);
+      this.#listening.set(session.id, { session, headers });
+      this.#joinShared(session.id);
+    }
     const forwards = new Set(session.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
       const upstream = this.#options.upstream(forward);
@@ -109,6 +121,17 @@ export class SessionBindings {
       const bound = upstream?.sessions.get(session.id);
       if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed();
       this.#reopen(forward, session, headers, newBackoff(), 0);
+    }
+  }
+
+  /** Joins the upstream sessions that other replicas have opened for a client that listens here: it gets their notifications. */
+  #joinShared(owner: string): void {
+    const { sharedSessions, upstreams } = this.#options;
+    const { session, headers } = this.#listening.get(owner) ?? {};
+    if (!session?.isListening || !headers) return;
+    for (const upstream of upstreams()) {
+      if (upstream.sessions.get(owner) || !sharedSessions?.find(upstream.transport.address, owner)) continue;
+      this.open(upstream, session, headers).catch(() => undefined);
     }
   }
 
@@ -130,6 +153,7 @@ export class SessionBindings {
     // Returns the promise itself: calls that wait for the session are sent in the order in which they came.
     return upstream.sessions.open({
       key: session.id,
+      isShared: true,
       protocolVersion: session.protocolVersion,
       capabilities: session.capabilities,
       clientInfo: session.clientInfo,

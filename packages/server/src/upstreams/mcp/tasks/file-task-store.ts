@@ -81,12 +81,12 @@ export class FileTaskStore implements TaskStore {
   async load(): Promise<readonly TaskRecord[]> {
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes && readSnapshot(bytes);
+      const snapshot = bytes && readSnapshot(bytes.read());
       this.#records = new Map(snapshot?.tasks.map((record) => [record.id, record]));
       this.#snapshotBytes = bytes?.length ?? 0;
       const apply = (operation: Operation) => this.#apply(operation);
       this.#needsCompaction = await this.#file.replay(snapshot?.journal, function* (line, file, offset) {
-        for (const operation of readLine(line, file, offset)) {
+        for (const operation of readLine(line.read(), file, offset)) {
           apply(operation);
           yield;
         }

@@ -1,0 +1,131 @@
+import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { paramText } from '@sluice/protocol/mcp/message';
+import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
+import type { PeerRequest, Peers } from '../http/peers.ts';
+import type { McpFilter, McpOutcome, McpRequest } from '../mcp/request.ts';
+import type { EventStore } from '../mcp/sessions/event-store.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
+
+/**
+ * A chain that a replica runs only while it is live, or else after it has asked the database: what it knows may have been
+ * withdrawn (docs/replicas.md). If the database cannot be reached, it serves what it knows for at most `maxStalenessMs`.
+ */
+export function liveChain(
+  chain: McpFilter,
+  shared: Pick<SharedLog, 'members' | 'rejoin'>,
+  maxStalenessMs: number,
+): McpFilter {
+  return (context) => {
+    const { members } = shared;
+    if (members.isLive) return chain(context);
+    return shared.rejoin().then(
+      () => chain(context),
+      () => (members.staleMs <= maxStalenessMs ? chain(context) : OUTDATED),
+    );
+  };
+}
+
+const OUTDATED: McpOutcome = rpcError(
+  SERVER_ERROR,
+  'this replica has not reached the database for longer than SERVICE_REPLICA_MAX_STALENESS: try again later',
+  503,
+);
+
+/** Runs a filter again if the registry lacked an object that another replica has just added (docs/replicas.md). */
+export function recheckMisses(filter: McpFilter, registry: Registry): McpFilter {
+  const recheck = async (context: McpRequest, missed: ErrorOutcome) => {
+    const before = registry.current;
+    await registry.recheck();
+    if (registry.current === before) return missed;
+    const { namespace } = context;
+    if (namespace) context.namespace = registry.current.namespace(namespace.name) ?? namespace;
+    return await filter(context);
+  };
+  const check = (context: McpRequest, outcome: McpOutcome | undefined) =>
+    outcome?.kind === 'error' && outcome.isMiss ? recheck(context, outcome) : outcome;
+  return (context) => {
+    const outcome = filter(context);
+    return outcome instanceof Promise ? outcome.then((settled) => check(context, settled)) : check(context, outcome);
+  };
+}
+
+/** Dependencies of {@link passOn}. */
+export interface PassOnParts {
+  readonly peers: Peers;
+  readonly members: SharedLog['members'];
+  readonly events: Pick<EventStore, 'replicaOf'>;
+  readonly suspendedCalls: Pick<SuspendedCalls, 'replicaOf'>;
+  /** Name of the pipeline listener. */
+  readonly listener: string;
+}
+
+const UNREACHABLE = {
+  status: 503,
+  body: JSON.stringify({
+    jsonrpc: '2.0',
+    id: null,
+    error: {
+      code: SERVER_ERROR,
+      message: 'the replica that has this call or stream cannot be reached: try again later',
+    },
+  }),
+};
+
+/**
+ * Passes requests on to the replica that has what they are about: a stream to resume, a suspended call, a server request that the
+ * client responds to (docs/replicas.md). If that is no longer live, they are answered here, as after a restart. A cancellation
+ * is also sent to all others, since the client's id of a call does not name its replica.
+ */
+export function passOn(filter: McpFilter, { peers, members, listener, ...ids }: PassOnParts): McpFilter {
+  const to = async (owner: string, context: McpRequest) => {
+    const address = (await members.peers()).get(owner);
+    return address === undefined ? undefined : peers.exchange(address, peerRequest(context, listener), UNREACHABLE);
+  };
+  const find = (context: McpRequest, outcome: McpOutcome | undefined) => {
+    // It is a batch, or was answered.
+    if (outcome || context.viaPeer || context.inBatch) return outcome;
+    const { message, session } = context;
+    if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
+      void members.peers().then((others) => {
+        const body = context.body.concat();
+        for (const address of others.values()) peers.notify(address, peerRequest(context, listener), body);
+      });
+      return undefined;
+    }
+    const owner = ownerOf(context, ids);
+    return owner === undefined || owner === members.id ? undefined : to(owner, context);
+  };
+  return (context) => {
+    const outcome = filter(context);
+    return outcome instanceof Promise ? outcome.then((settled) => find(context, settled)) : find(context, outcome);
+  };
+}
+
+/** The id of the replica that has what a request is about; undefined for most requests, which any replica can answer. */
+function ownerOf(
+  { message, session, headers }: McpRequest,
+  { events, suspendedCalls }: Pick<PassOnParts, 'events' | 'suspendedCalls'>,
+): string | undefined {
+  if (!message) {
+    const eventId = headers[HEADER_LAST_EVENT_ID];
+    return session && typeof eventId === 'string' ? events.replicaOf(session.id, eventId) : undefined;
+  }
+  if (message.kind === 'request') {
+    const { requestState } = message.params;
+    return typeof requestState === 'string' ? suspendedCalls.replicaOf(requestState) : undefined;
+  }
+  if (!session) return undefined;
+  if (message.kind === 'response') return replicaIn(message.idText);
+  return message.method === 'notifications/progress' ? replicaIn(paramText(message.text, 'progressToken')) : undefined;
+}
+
+/** The replica in the id of a server request: JSON text of a string `replica.number`. */
+function replicaIn(idText: string | undefined): string | undefined {
+  return /^"([0-9a-f-]{36})\.\d+"$/.exec(idText ?? '')?.[1];
+}
+
+function peerRequest({ method, path, query, headers, observation }: McpRequest, listener: string): PeerRequest {
+  return { method, target: `${path}${query}`, headers, listener, client: observation?.request.client };
+}

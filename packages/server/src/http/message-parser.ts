@@ -1,0 +1,282 @@
+const CR = 13;
+const LF = 10;
+const COLON = 58;
+const SPACE = 32;
+const TAB = 9;
+
+const TOKEN = 1;
+const TEXT = 2;
+const BLANK = 4;
+/**
+ * Character classes of bytes: {@link TOKEN} of field names, {@link TEXT} of field values and reason phrases, {@link BLANK}
+ * around field values (RFC 9110 5).
+ */
+const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const token = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte)) ? TOKEN : 0;
+  const text = byte === TAB || (byte >= SPACE && byte !== 127) ? TEXT : 0;
+  return token | text | (byte === TAB || byte === SPACE ? BLANK : 0);
+});
+
+/**
+ * Bytes that are not strict HTTP/1.1. Nothing after them on their connection can be trusted. The message contains nothing
+ * that was received.
+ */
+export class MalformedMessage extends Error {
+  override readonly name = 'MalformedMessage';
+  /** `too-large`: the head or the trailers exceed the limit. */
+  readonly kind: 'invalid' | 'too-large';
+
+  constructor(reason: string, kind: 'invalid' | 'too-large' = 'invalid') {
+    super(reason);
+    this.kind = kind;
+  }
+}
+
+/** Returns names and values, alternating, of the field lines from `start` to the empty line that ends the text. */
+export function parseFields(text: string, start: number): string[] {
+  const raw: string[] = [];
+  let at = start;
+  while (text.charCodeAt(at) !== CR) {
+    const nameStart = at;
+    while (((BYTES[text.charCodeAt(at)] ?? 0) & TOKEN) !== 0) at++;
+    // Whitespace before the colon and folded lines are rejected.
+    if (at === nameStart || text.charCodeAt(at) !== COLON) throw new MalformedMessage('invalid header name');
+    const name = text.slice(nameStart, at);
+    let valueStart = at + 1;
+    while (((BYTES[text.charCodeAt(valueStart)] ?? 0) & BLANK) !== 0) valueStart++;
+    at = lineEnd(text, valueStart);
+    let valueEnd = at;
+    while (valueEnd > valueStart && ((BYTES[text.charCodeAt(valueEnd - 1)] ?? 0) & BLANK) !== 0) valueEnd--;
+    raw.push(name, text.slice(valueStart, valueEnd));
+    at += 2;
+  }
+  if (at !== text.length - 2) throw new MalformedMessage('CR without LF');
+  return raw;
+}
+
+/** Returns the index of the CR LF that ends the line. Throws for bytes that are not allowed before it. */
+export function lineEnd(text: string, start: number): number {
+  let at = start;
+  while (((BYTES[text.charCodeAt(at)] ?? 0) & TEXT) !== 0) at++;
+  if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) {
+    throw new MalformedMessage('control character in a line');
+  }
+  return at;
+}
+
+/** Returns the value of a `Content-Length` header. */
+export function parseContentLength(value: string): number {
+  if (!/^\d{1,15}$/.test(value)) throw new MalformedMessage('invalid Content-Length');
+  return Number(value);
+}
+
+/** Validates the trailer section of a chunked body. */
+function checkTrailers(text: string): void {
+  const raw = parseFields(text, 0);
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = (raw[index] ?? '').toLowerCase();
+    if (name === 'content-length' || name === 'transfer-encoding') {
+      throw new MalformedMessage('framing header in the trailers');
+    }
+  }
+}
+
+/** Part of the message that the next byte belongs to. */
+export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
+
+/** Limit of a head, and of the trailers, which are discarded. */
+const MAX_HEAD_BYTES = 16 * 1024;
+/** Heads up to this size are kept for comparison with the next one. */
+const MAX_KEPT_HEAD_BYTES = 2 * 1024;
+/** Limit of a chunk-size line including its extensions. */
+const MAX_SIZE_LINE_BYTES = 1024;
+/** A chunk size below 2^52 and its extensions (RFC 9112 7.1.1), which are discarded. */
+const SIZE_LINE =
+  /^([\da-f]{1,13})(?:;[!#$%&'*+\-.^_`|~\da-z]+(?:=(?:[!#$%&'*+\-.^_`|~\da-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t\x20-\x7e])*"))?)*\r\n$/i;
+
+/**
+ * Parser of the messages on one connection: `execute` for every chunk of input until `done`, then `reset`. Only the framing
+ * is parsed byte by byte; heads are parsed when they are complete, and bodies are passed on in place. Where RFC 9112 leaves
+ * a choice, whatever two parsers could interpret differently is rejected with a {@link MalformedMessage}.
+ */
+export abstract class MessageParser<Head> {
+  /** Set in a callback to make `execute` return. */
+  halted = false;
+  #state: State = 'head';
+  /** Remaining bytes of the fixed-length body or the chunk. */
+  #remaining = 0;
+  /** Incomplete head, trailers or chunk-size line. */
+  #partial = '';
+  /** Number of bytes of the current line, and the last byte. */
+  #lineBytes = 0;
+  #lastByte = 0;
+  /** The last head: messages on one connection often have the same one, which is then not parsed again. */
+  #lastText = '';
+  #lastHead: Head | undefined = undefined;
+
+  /** Parses a head, decoded as latin1, from the first line to the empty line. Undefined: it is skipped. */
+  protected abstract parseHead(text: string): Head | undefined;
+  /** Passes a head on. Returns the state after it; for `fixed`, calls {@link expectBytes}. */
+  protected abstract begin(head: Head): State;
+  /** Receives bytes `start` to `end` of the body. */
+  protected abstract onBody(buffer: Buffer, start: number, end: number): void;
+  /** Rejects an incomplete head that cannot become a valid one. */
+  protected abstract checkStart(text: string): void;
+
+  /** True when the message is complete. */
+  get done(): boolean {
+    return this.#state === 'done';
+  }
+
+  /** True after the first byte of the message; skipped heads do not count. */
+  get hasBegun(): boolean {
+    return this.#state !== 'head' || this.#partial !== '';
+  }
+
+  /** True between the end of the head and the end of the message. */
+  get inBody(): boolean {
+    return this.#state !== 'head' && this.#state !== 'done';
+  }
+
+  /** Prepares for the next message. */
+  reset(): void {
+    this.#state = 'head';
+  }
+
+  /**
+   * Parses input and returns the index of the first byte that was not consumed: `end`, unless the message is complete or
+   * `halted` was set. Throws {@link MalformedMessage}.
+   */
+  execute(buffer: Buffer, start: number, end: number): number {
+    let at = start;
+    while (at < end && !this.halted && this.#state !== 'done') {
+      switch (this.#state) {
+        case 'head':
+          at = this.#head(buffer, at, end);
+          break;
+        case 'trailers':
+          at = this.#block(buffer, at, end);
+          break;
+        case 'size':
+          at = this.#size(buffer, at, end);
+          break;
+        case 'fixed':
+        case 'chunk':
+          at = this.#body(buffer, at, Math.min(end, at + this.#remaining));
+          break;
+        case 'until-close':
+          this.onBody(buffer, at, end);
+          at = end;
+          break;
+        case 'chunk-cr':
+        case 'chunk-lf':
+          if (buffer[at] !== (this.#state === 'chunk-cr' ? CR : LF)) {
+            throw new MalformedMessage('chunk longer than its size');
+          }
+          this.#state = this.#state === 'chunk-cr' ? 'chunk-lf' : 'size';
+          at++;
+          break;
+      }
+    }
+    return at;
+  }
+
+  /** Handles the end of the input. Returns whether the message is complete. */
+  finish(): boolean {
+    if (this.#state === 'until-close') this.#state = 'done';
+    return this.done;
+  }
+
+  /** The body has a fixed length. */
+  protected expectBytes(length: number): State {
+    this.#remaining = length;
+    return length === 0 ? 'done' : 'fixed';
+  }
+
+  #head(buffer: Buffer, start: number, end: number): number {
+    const { length } = this.#lastText;
+    if (this.#lastHead === undefined || this.#partial !== '' || end - start < length) {
+      return this.#block(buffer, start, end);
+    }
+    // Equal texts end with the first empty line, like the last head.
+    if (buffer.toString('latin1', start, start + length) !== this.#lastText) return this.#block(buffer, start, end);
+    this.#state = this.begin(this.#lastHead);
+    return start + length;
+  }
+
+  /** Consumes lines up to an empty one; checks only line ends, each byte once. */
+  #block(buffer: Buffer, start: number, end: number): number {
+    let lineBytes = this.#lineBytes;
+    let lastByte = this.#lastByte;
+    for (let at = start; at < end; at++) {
+      const byte = buffer[at] ?? 0;
+      if (byte !== LF) {
+        lineBytes++;
+      } else {
+        if (lastByte !== CR) throw new MalformedMessage('LF without CR');
+        if (lineBytes === 1) {
+          const text = this.#upTo(buffer, start, at + 1, MAX_HEAD_BYTES);
+          this.#partial = '';
+          this.#lineBytes = 0;
+          this.#lastByte = 0;
+          this.#blockEnd(text);
+          return at + 1;
+        }
+        lineBytes = 0;
+      }
+      lastByte = byte;
+    }
+    this.#lineBytes = lineBytes;
+    this.#lastByte = lastByte;
+    this.#partial = this.#upTo(buffer, start, end, MAX_HEAD_BYTES);
+    if (this.#state === 'head') this.checkStart(this.#partial);
+    return end;
+  }
+
+  #blockEnd(text: string): void {
+    if (this.#state === 'trailers') {
+      // An empty line ends the body without trailers, as nearly always.
+      if (text.length > 2) checkTrailers(text);
+      this.#state = 'done';
+      return;
+    }
+    const head = this.parseHead(text);
+    if (head === undefined) return;
+    const isKept = text.length <= MAX_KEPT_HEAD_BYTES;
+    this.#lastText = isKept ? text : '';
+    this.#lastHead = isKept ? head : undefined;
+    this.#state = this.begin(head);
+  }
+
+  /** Consumes a chunk-size line. */
+  #size(buffer: Buffer, start: number, end: number): number {
+    let at = start;
+    while (at < end && buffer[at] !== LF) at++;
+    const complete = at < end;
+    if (complete) at++;
+    const line = this.#upTo(buffer, start, at, MAX_SIZE_LINE_BYTES);
+    this.#partial = complete ? '' : line;
+    if (!complete) return at;
+    const size = SIZE_LINE.exec(line)?.[1];
+    if (size === undefined) throw new MalformedMessage('invalid chunk size');
+    this.#remaining = Number.parseInt(size, 16);
+    this.#state = this.#remaining === 0 ? 'trailers' : 'chunk';
+    return at;
+  }
+
+  /** Consumes bytes of a fixed-length body or a chunk. */
+  #body(buffer: Buffer, start: number, end: number): number {
+    this.#remaining -= end - start;
+    if (this.#remaining === 0) this.#state = this.#state === 'chunk' ? 'chunk-cr' : 'done';
+    this.onBody(buffer, start, end);
+    return end;
+  }
+
+  #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
+    if (this.#partial.length + end - start > limit) {
+      throw new MalformedMessage(`head, trailers or chunk-size line of more than ${limit} bytes`, 'too-large');
+    }
+    const text = buffer.toString('latin1', start, end);
+    return this.#partial === '' ? text : this.#partial + text;
+  }
+}

@@ -1,0 +1,125 @@
+import { hkdfSync } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Agent, request as sendRequest } from 'node:https';
+import type { TlsOptions } from 'node:tls';
+import type { ResponseLike } from './context.ts';
+import type { ExchangeOutcome } from './outcome.ts';
+import { clientResponseHeaders } from './proxy.ts';
+
+/** Sent in handshakes; what is proven is the key. */
+const IDENTITY = 'sluice';
+/** Ciphers with a pre-shared key and forward secrecy. TLS 1.3 of Node.js has no callback for such keys. */
+const TLS: TlsOptions = {
+  ciphers: 'ECDHE-PSK-CHACHA20-POLY1305:DHE-PSK-AES256-GCM-SHA384',
+  minVersion: 'TLSv1.2',
+  maxVersion: 'TLSv1.2',
+};
+const HANDSHAKE_MS = 2_000;
+
+/** Headers that replicas add to requests: the pipeline listener, and the address of the client. */
+export const PEER_LISTENER = 'sluice-peer-listener';
+export const PEER_CLIENT = 'sluice-peer-client';
+
+/** The key with which replicas prove to each other that they belong together, derived from that of sessions. */
+export function peerKey(sessionKey: Buffer): Buffer {
+  return Buffer.from(hkdfSync('sha256', sessionKey, '', 'sluice replicas', 32));
+}
+
+/** TLS options of the server for other replicas, which proves the key to them and demands it of them. */
+export function peerServerTls(key: Buffer): TlsOptions {
+  return {
+    ...TLS,
+    handshakeTimeout: HANDSHAKE_MS,
+    pskCallback: (_socket, identity) => (identity === IDENTITY ? key : null),
+  };
+}
+
+/** A request of a client that another replica has to answer. */
+export interface PeerRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly listener: string;
+  readonly client: string | undefined;
+}
+
+/** Sends requests of clients to other replicas. A request is sent once; nothing is sent before both sides have proven the key. */
+export class Peers {
+  readonly #agent: Agent;
+
+  constructor(key: Buffer) {
+    this.#agent = new Agent({
+      ...TLS,
+      keepAlive: true,
+      pskCallback: () => ({ psk: key, identity: IDENTITY }),
+      // The key, not a name, identifies the other side.
+      checkServerIdentity: () => undefined,
+    });
+  }
+
+  /** The outcome of a request that the replica at `address` (`host:port`) answers. `unreachable`: the response if it cannot. */
+  exchange(address: string, request: PeerRequest, unreachable: { status: number; body: string }): ExchangeOutcome {
+    return {
+      kind: 'exchange',
+      start: (incoming, response, body) => {
+        const sent = this.#send(address, request, (status, raw, message) => {
+          response.writeHead(status, clientResponseHeaders(status, raw));
+          message.on('data', (chunk: Buffer) => {
+            if (!response.write(chunk)) message.pause();
+          });
+          response.on('drain', () => message.resume());
+          message.on('end', () => response.end());
+          message.on('error', () => response.destroy());
+        });
+        sent.on('error', () => fail(response, unreachable));
+        response.on('close', () => sent.destroy());
+        // The bodies of MCP requests have been read; others have none.
+        incoming.resume();
+        sent.end(body);
+      },
+    };
+  }
+
+  /** Sends a request with a body and discards the response. */
+  notify(address: string, request: PeerRequest, body: Buffer): void {
+    this.#send(address, request, (_status, _raw, message) => void message.resume())
+      .on('error', () => undefined)
+      .end(body);
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #send(
+    address: string,
+    { method, target, headers, listener, client }: PeerRequest,
+    onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
+  ) {
+    const { connection: _connection, 'keep-alive': _keepAlive, ...others } = headers;
+    const { hostname: host, port } = new URL(`https://${address}`);
+    return sendRequest(
+      {
+        agent: this.#agent,
+        host: host.replace(/^\[|\]$/g, ''),
+        port,
+        method,
+        path: target,
+        headers: { ...others, [PEER_LISTENER]: listener, ...(client !== undefined && { [PEER_CLIENT]: client }) },
+      },
+      (message) => {
+        onResponse(message.statusCode ?? 502, message.rawHeaders, message);
+      },
+    );
+  }
+}
+
+function fail(response: ResponseLike, { status, body }: { status: number; body: string }): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))]);
+  response.end(body);
+}

@@ -1,0 +1,220 @@
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { MalformedMessage } from '../message-parser.ts';
+import { ServerRequest } from './request.ts';
+import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';
+import { ServerResponse } from './response.ts';
+import type { HeadEncoder } from './response-head.ts';
+
+/** What the connections of a server share. */
+export interface ConnectionOwner {
+  readonly heads: HeadEncoder;
+  /** Responds to a request whose head was received, usually with the whole body. */
+  serve(request: ServerRequest, response: ServerResponse): void;
+  /** Status of the response to CONNECT. */
+  readonly connectStatus: 400 | 403;
+  /** Calls `close` of an ended response soon. */
+  ended(response: ServerResponse): void;
+  remove(connection: Connection): void;
+}
+
+/** Requests that a client sends before the response to an earlier one; it is not read any more from this size on. */
+const MAX_PIPELINED_BYTES = 64 * 1024;
+/** Time in which a client can read the last response before its connection is closed. */
+const LINGER_MS = 2_000;
+
+const EMPTY = Buffer.alloc(0);
+
+/**
+ * A connection of a client. One request is served after another: the next one is parsed when the response is complete. A
+ * client that ends its side has disconnected, as in node:http.
+ */
+export class Connection implements RequestSink {
+  readonly socket: Socket;
+  readonly heads: HeadEncoder;
+  readonly #owner: ConnectionOwner;
+  readonly #parser = new RequestParser(this);
+  #request: ServerRequest | undefined = undefined;
+  #response: ServerResponse | undefined = undefined;
+  /** `request` has not been served yet. */
+  #isNew = false;
+  /** Received after the current request. */
+  #pipelined: Buffer = EMPTY;
+  /** Nothing more is parsed. */
+  #closing = false;
+  #lingerTimer: NodeJS.Timeout | undefined = undefined;
+  /** `performance.now()` when the connection became idle or began to receive a request. */
+  #since = performance.now();
+  /** A request is being received; the first one may begin at once. */
+  #receives = true;
+
+  constructor(socket: Socket, owner: ConnectionOwner) {
+    this.socket = socket;
+    this.heads = owner.heads;
+    this.#owner = owner;
+    socket.on('data', (chunk: Buffer) => this.#onData(chunk));
+    socket.on('end', () => this.#onEnd());
+    socket.on('drain', () => this.#response?.onSocketDrain());
+    // `close` follows.
+    socket.on('error', () => undefined);
+    socket.on('close', () => this.#onClose());
+  }
+
+  /** True while no request is being received or answered. */
+  get isIdle(): boolean {
+    return this.socket.writableLength === 0 && (this.#closing || !(this.#request || this.#parser.hasBegun));
+  }
+
+  /**
+   * Closes the connection if it has been idle for `keepAliveMs`; responds with 408 if its client has not sent a head after
+   * `headMs`, or a request after `requestMs` (0: no limit).
+   */
+  checkTimeout(now: number, keepAliveMs: number, headMs: number, requestMs: number): void {
+    if (this.#closing) return;
+    // The client is still reading a response.
+    if (!this.#receives && this.socket.writableLength > 0) this.#since = now;
+    const age = now - this.#since;
+    if (!this.#receives) {
+      if (!this.#request && age >= keepAliveMs) this.destroy();
+    } else if ((!this.#parser.inBody && age >= headMs) || (requestMs > 0 && age >= requestMs)) {
+      this.#reject(408);
+    }
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+
+  onHead(head: RequestHead): void {
+    this.#request = new ServerRequest(head, this);
+    this.#response = new ServerResponse(head, this);
+    this.#isNew = true;
+  }
+
+  onBody(buffer: Buffer, start: number, end: number): void {
+    this.#request?.push(buffer.subarray(start, end));
+  }
+
+  /** The response was written. */
+  onResponseEnd(response: ServerResponse): void {
+    if (this.socket.writableLength === 0) this.#onWritten(response);
+    else this.socket.write(EMPTY, (error) => (error ? response.close(false) : this.#onWritten(response)));
+    if (!response.shouldKeepAlive) this.#close();
+    else if (this.#request?.complete === true) this.#next();
+    else this.#request?.discardUnread();
+  }
+
+  #onWritten(response: ServerResponse): void {
+    response.writableFinished = true;
+    this.#owner.ended(response);
+  }
+
+  #onData(chunk: Buffer): void {
+    if (this.#closing) return;
+    if (!this.#parser.done && this.#pipelined.length === 0) return this.#parse(chunk);
+    this.#pipelined = this.#pipelined.length === 0 ? chunk : Buffer.concat([this.#pipelined, chunk]);
+    if (this.#pipelined.length >= MAX_PIPELINED_BYTES) this.socket.pause();
+  }
+
+  #parse(chunk: Buffer): void {
+    let end: number;
+    try {
+      end = this.#parser.execute(chunk, 0, chunk.length);
+    } catch (error) {
+      if (!(error instanceof MalformedMessage)) throw error;
+      return this.#reject(error.kind === 'too-large' ? 431 : 400);
+    }
+    const request = this.#request;
+    if (request === undefined) {
+      if (!this.#receives) this.#receive();
+      return;
+    }
+    if (this.#parser.done) {
+      this.#receives = false;
+      if (end < chunk.length) this.#pipelined = chunk.subarray(end);
+      request.finish();
+      // From now on, reading only shows whether the client disconnects.
+      if (this.socket.isPaused()) this.socket.resume();
+    } else if (!this.#receives) {
+      this.#receive();
+    }
+    if (this.#isNew) this.#serve(request);
+    else if (request.complete && this.#response?.writableEnded === true) this.#next();
+  }
+
+  #receive(): void {
+    this.#receives = true;
+    this.#since = performance.now();
+  }
+
+  #serve(request: ServerRequest): void {
+    this.#isNew = false;
+    const response = this.#response;
+    if (response === undefined || this.socket.writableEnded) return;
+    if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus);
+    if (request.head.expectsContinue && !request.complete) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
+    this.#owner.serve(request, response);
+  }
+
+  /** Prepares for the next request. */
+  #next(): void {
+    this.#request = undefined;
+    this.#response = undefined;
+    this.#since = performance.now();
+    this.#parser.reset();
+    // In another turn, so that a client with many requests does not delay others.
+    if (this.#pipelined.length > 0) setImmediate(() => this.#parsePipelined());
+  }
+
+  #parsePipelined(): void {
+    if (this.socket.destroyed || this.#closing) return;
+    const pipelined = this.#pipelined;
+    this.#pipelined = EMPTY;
+    this.#parse(pipelined);
+    if (this.socket.isPaused()) this.socket.resume();
+  }
+
+  #onEnd(): void {
+    if (this.#closing) return;
+    if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done)) this.#reject(400);
+    else this.socket.end();
+  }
+
+  /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
+  #reject(status: 400 | 403 | 408 | 431): void {
+    if (this.#response?.headersSent === true) return this.socket.destroySoon();
+    this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`, 'latin1');
+    this.#close();
+    if (this.#isNew) {
+      this.#request = undefined;
+      this.#response = undefined;
+    }
+    this.#abort();
+  }
+
+  /** Closes the connection after the last response, so that a client that is still sending can read it. */
+  #close(): void {
+    this.#closing = true;
+    this.#pipelined = EMPTY;
+    this.socket.end(() => {
+      this.#lingerTimer = setTimeout(() => this.destroy(), LINGER_MS);
+    });
+    if (this.socket.isPaused()) this.socket.resume();
+  }
+
+  #onClose(): void {
+    clearTimeout(this.#lingerTimer);
+    this.#closing = true;
+    this.#owner.remove(this);
+    this.#abort();
+  }
+
+  #abort(): void {
+    const request = this.#request;
+    const response = this.#response;
+    this.#request = undefined;
+    this.#response = undefined;
+    request?.abort();
+    if (response && !response.writableFinished) response.close(false);
+  }
+}

@@ -1,0 +1,327 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
+import { readAll, responseParts } from '../../../../../test/fixtures/raw-exchange.ts';
+import { localhostCertificate } from '../client/certificate.fixture.ts';
+import { createHttp1Server, type Http1ServerOptions } from './http1-server.ts';
+import type { ServerRequest } from './request.ts';
+import type { ServerResponse } from './response.ts';
+
+type Serve = (request: ServerRequest, response: ServerResponse) => void;
+
+const LONG = { keepAliveMs: 75_000, headMs: 60_000, requestMs: 0, checkMs: 60_000 };
+
+/** Starts a server, and connects a client to it. */
+async function connected(serve: Serve, options: Partial<Http1ServerOptions> = {}) {
+  const server = createHttp1Server({ ...LONG, tls: undefined, connectStatus: 400, ...options }, serve);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(async () => {
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  });
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  onTestFinished(() => void client.destroy());
+  return { server, port, client };
+}
+
+/** Sends bytes and returns everything until the end of the connection. */
+function exchange(client: Socket, bytes: string): Promise<string> {
+  client.write(bytes, 'latin1');
+  return readAll(client);
+}
+
+/** Waits until the client has received this. */
+async function received(client: Socket, wanted: string): Promise<void> {
+  let text = '';
+  const collect = (chunk: Buffer): void => {
+    text += chunk.toString('latin1');
+  };
+  client.on('data', collect);
+  await vi.waitUntil(() => text.includes(wanted), { timeout: 20_000 });
+  client.off('data', collect);
+}
+
+const CLOSE = 'Host: a\r\nConnection: close\r\n\r\n';
+const TEXT = ['Content-Type', 'text/plain'];
+
+/** Responds with the method, target and body of the request. */
+const echo: Serve = (request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => void chunks.push(chunk));
+  request.on('end', () => {
+    const text = `${request.method} ${request.url} ${Buffer.concat(chunks)}`;
+    response.writeHead(200, [...TEXT, 'Content-Length', String(Buffer.byteLength(text))]);
+    response.end(text);
+  });
+};
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+it('serves pipelined requests one after another, whatever their framing', async () => {
+  const { client } = await connected(echo);
+  const all = await exchange(
+    client,
+    'POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n' +
+      `3\r\ntwo\r\n0\r\nX: y\r\n\r\nGET /3 HTTP/1.1\r\n${CLOSE}`,
+  );
+  expect(all.match(/(POST|GET) \/\d [a-z]*/g)).toEqual(['POST /1 one', 'POST /2 two', 'GET /3 ']);
+  expect(all.match(/Connection: [\w-]+/g)).toEqual([
+    'Connection: keep-alive',
+    'Connection: keep-alive',
+    'Connection: close',
+  ]);
+});
+
+it('writes the head like node:http', async () => {
+  const { client } = await connected((_request, response) => response.writeHead(200, TEXT).end('é€'));
+  const { statusLine, headers, body } = responseParts(await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`));
+  expect([statusLine, ...headers]).toEqual([
+    'HTTP/1.1 200 OK',
+    'Content-Type: text/plain',
+    expect.stringMatching(/^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/),
+    'Connection: close',
+    'Transfer-Encoding: chunked',
+  ]);
+  expect(body.toString()).toBe('é€');
+});
+
+it('has no body in responses to HEAD and of status 204 and 304, and no chunks in HTTP/1.0', async () => {
+  for (const [line, status, rest] of [
+    ['HEAD / HTTP/1.1', 200, ''],
+    ['GET / HTTP/1.1', 204, ''],
+    ['GET / HTTP/1.1', 304, ''],
+    ['GET / HTTP/1.0', 200, 'ab'],
+  ] as const) {
+    const { client } = await connected((_request, response) => {
+      response.writeHead(status, TEXT);
+      response.write('a');
+      response.end(Buffer.from('b'));
+    });
+    const response = await exchange(client, `${line}\r\n${CLOSE}`);
+    expect(response.split('\r\n\r\n')[1]).toBe(rest);
+    expect(response).not.toContain('chunked');
+  }
+});
+
+it('keeps an HTTP/1.0 connection only if the client asks for it and the response has a length', async () => {
+  const { client } = await connected(echo);
+  const keep = 'GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n';
+  const all = await exchange(client, `${keep}GET /2 HTTP/1.0\r\n\r\n${keep}`);
+  expect(all.match(/GET \/\d/g)).toEqual(['GET /1', 'GET /2']);
+});
+
+it('sends 100 Continue only while the body is missing', async () => {
+  const { client } = await connected(echo);
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n';
+  client.write(head);
+  await received(client, 'HTTP/1.1 100 Continue\r\n\r\n');
+  client.write('hi');
+  await received(client, 'POST / hi');
+  const all = await exchange(client, `${head}hiGET / HTTP/1.1\r\n${CLOSE}`);
+  expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+});
+
+it.each([
+  ['an invalid head', 'GET / HTTP/1.1\r\nA : b\r\n\r\n', 400],
+  ['a head over the limit', `GET / HTTP/1.1\r\nA: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
+  ['another protocol', '\x16\x03\x01', 400],
+  ['CONNECT', `CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n`, 403],
+  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx', 400],
+  ['an invalid chunk', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n', 400],
+] as const)('rejects %s without calling the handler', async (_name, bytes, status) => {
+  const serve = vi.fn<Serve>();
+  const { client } = await connected(serve, { connectStatus: 403 });
+  const response = await exchange(client, `${bytes}GET / HTTP/1.1\r\n${CLOSE}`);
+  expect(response).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z][\\w ]+\r\nConnection: close\r\n\r\n$`));
+  expect(serve).not.toHaveBeenCalled();
+});
+
+it('rejects a body that becomes invalid while its handler waits for it, and one that ends too early', async () => {
+  for (const rest of ['x\r\n', undefined]) {
+    const { promise: failed, resolve } = Promise.withResolvers<Error>();
+    const closed = vi.fn();
+    const { client } = await connected((request, response) => {
+      request.on('data', () => (rest === undefined ? client.end() : client.write(rest)));
+      request.on('error', resolve);
+      response.on('close', closed);
+    });
+    const response = await exchange(
+      client,
+      'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n',
+    );
+    expect(response).toBe('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    expect(await failed).toMatchObject({ code: 'ECONNRESET' });
+    expect(closed).toHaveBeenCalledOnce();
+  }
+});
+
+it.each([
+  ['no head', '', 408],
+  ['half a head', 'GET / HTTP/1.1\r\nHost', 408],
+  ['half a second head', `GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /`, 408],
+  ['half a body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx', 408],
+  ['only whole requests', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', undefined],
+] as const)('closes the connection of a client that sends %s', async (_name, bytes, status) => {
+  const times = { headMs: 50, requestMs: 100, keepAliveMs: 150, checkMs: 20 };
+  const { client } = await connected(echo, times);
+  const statuses = (await exchange(client, bytes)).match(/HTTP\/1.1 \d+/g) ?? [];
+  expect(statuses.filter((each) => each !== 'HTTP/1.1 200')).toEqual(status ? [`HTTP/1.1 ${status}`] : []);
+});
+
+it('does not limit the time of a response', async () => {
+  const times = { headMs: 400, requestMs: 400, keepAliveMs: 400, checkMs: 5 };
+  const { client } = await connected((_request, response) => {
+    setTimeout(() => response.writeHead(200, ['Content-Length', '0']).end(), 600);
+  }, times);
+  client.write(`GET / HTTP/1.1\r\nHost: a\r\n\r\n`);
+  expect(await readAll(client)).toMatch(/^HTTP\/1.1 200/);
+});
+
+it('does not read a body further than its handler', async () => {
+  const { promise: began, resolve } = Promise.withResolvers<ServerRequest>();
+  const { client } = await connected((request) => resolve(request));
+  client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n');
+  const piece = Buffer.alloc(64_000, 'x');
+  for (let piecesSent = 0; piecesSent < 313; piecesSent++) client.write(piece);
+  const request = await began;
+  // The rest stays with the client, however long it waits.
+  await vi.waitUntil(() => request.socket.isPaused(), { timeout: 20_000 });
+  expect(request.socket.bytesRead).toBeLessThan(1_000_000);
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    request.pause();
+    setImmediate(() => request.resume());
+  });
+  await new Promise<void>((done) => void request.on('end', done));
+  expect(bytes).toBe(20_000_000);
+});
+
+it('reports when the client has read enough, and that all was written', async () => {
+  const order: string[] = [];
+  const { promise: closed, resolve } = Promise.withResolvers<boolean>();
+  const { client } = await connected((_request, response) => {
+    response.on('close', () => resolve(response.writableFinished));
+    response.writeHead(200, TEXT);
+    let chunks = 0;
+    const more = (): void => {
+      while (chunks++ < 100) if (!response.write(Buffer.alloc(100_000, 'x'))) return void response.once('drain', more);
+      order.push('ended');
+      response.end();
+    };
+    more();
+    order.push('first');
+  });
+  const all = await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`);
+  expect(responseParts(all).body).toHaveLength(10_000_000);
+  expect(order).toEqual(['first', 'ended']);
+  expect(await closed).toBe(true);
+});
+
+it('reports a client that disconnects before the response, during it, and after half of its request', async () => {
+  for (const [bytes, started] of [
+    [`GET / HTTP/1.1\r\n${CLOSE}`, false],
+    [`GET / HTTP/1.1\r\n${CLOSE}`, true],
+    ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx', false],
+  ] as const) {
+    const { promise: closed, resolve } = Promise.withResolvers<unknown>();
+    const { client } = await connected((_request, response) => {
+      response.on('close', () => resolve([response.destroyed, response.writableFinished, response.write('x')]));
+      if (started) response.writeHead(200, TEXT).write('a');
+      client.destroy();
+    });
+    client.write(bytes);
+    expect(await closed).toEqual([true, false, false]);
+  }
+});
+
+it('closes the connection of a response that does not have its Content-Length', async () => {
+  for (const body of ['', 'x', 'xyz']) {
+    const { client } = await connected((_request, response) => {
+      response.writeHead(200, ['Content-Length', '2']).end(body);
+    });
+    client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await readAll(client)).match(/HTTP/g)?.length ?? 0).toBeLessThanOrEqual(1);
+  }
+});
+
+it('rejects response headers that would change the framing or contain line breaks', async () => {
+  const { client } = await connected((_request, response) => {
+    for (const [name, value] of [
+      ['X-A', 'a\r\nX-B: b'],
+      ['X-A\r\nX-B', 'a'],
+      ['X-A', '\u0100'],
+      ['Content-Length', '1, 1'],
+      ['Transfer-Encoding', 'chunked'],
+      ['connection', 'close'],
+    ]) {
+      expect(() => response.writeHead(200, [name ?? '', value ?? ''])).toThrow(TypeError);
+    }
+    response.statusMessage = 'a\r\nb';
+    expect(() => response.writeHead(200, [])).toThrow(TypeError);
+    response.statusMessage = '';
+    response.writeHead(200, ['Content-Length', '0']).end();
+  });
+  expect(await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`)).toMatch(/^HTTP\/1.1 200 OK\r\nContent-Length: 0\r\n/);
+});
+
+it('reads the rest of a request whose response came first, before the next one', async () => {
+  const { client } = await connected((request, response) => {
+    response.writeHead(200, ['Content-Length', '2']).end(request.url);
+  });
+  client.write('POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n');
+  await received(client, '/1');
+  client.write(Buffer.alloc(2_000_000, 'x'));
+  expect(await exchange(client, `GET /2 HTTP/1.1\r\n${CLOSE}`)).toMatch(/\/2$/);
+});
+
+it('sends the last response to a client that is still sending', async () => {
+  const { client } = await connected((_request, response) => {
+    response.shouldKeepAlive = false;
+    response.writeHead(200, ['Content-Length', '2']).end('ok');
+  });
+  client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n');
+  for (let pieces = 0; pieces < 200; pieces++) client.write(Buffer.alloc(100_000, 'x'));
+  expect(await readAll(client)).toMatch(/Connection: close\r\n\r\nok$/);
+});
+
+it('closes idle connections only', async () => {
+  const { promise: began, resolve } = Promise.withResolvers<ServerResponse>();
+  const { server, port, client } = await connected((request, response) =>
+    request.url === '/slow' ? resolve(response) : void response.writeHead(204, []).end(),
+  );
+  const idle = connect(port, '127.0.0.1');
+  onTestFinished(() => void idle.destroy());
+  idle.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await received(idle, ' 204 ');
+  client.write(`GET /slow HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const response = await began;
+  server.closeIdleConnections();
+  await once(idle, 'close');
+  response.writeHead(200, ['Content-Length', '4']).end('done');
+  await received(client, 'done');
+  server.closeIdleConnections();
+  await once(client, 'end');
+});
+
+it('serves TLS', async () => {
+  const { port } = await connected(echo, { tls: localhostCertificate });
+  const client = connectTls({
+    port,
+    host: 'localhost',
+    ca: localhostCertificate.cert,
+    ALPNProtocols: ['h2', 'http/1.1'],
+  });
+  onTestFinished(() => void client.destroy());
+  await once(client, 'secureConnect');
+  expect(client.alpnProtocol).toBe('http/1.1');
+  const body = 'x'.repeat(1_000_000);
+  client.write(`POST /1 HTTP/1.1\r\n${CLOSE.replace('\r\n\r\n', `\r\nContent-Length: ${body.length}\r\n\r\n`)}${body}`);
+  expect(responseParts(await readAll(client)).body.toString()).toBe(`POST /1 ${body}`);
+});

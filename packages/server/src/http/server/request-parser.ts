@@ -1,0 +1,173 @@
+import { type IncomingHttpHeaders, METHODS } from 'node:http';
+import {
+  lineEnd,
+  MalformedMessage,
+  MessageParser,
+  parseContentLength,
+  parseFields,
+  type State,
+} from '../message-parser.ts';
+import { ambiguity } from '../request-validation.ts';
+
+/** Head of a request. Requests with the same head share it. */
+export interface RequestHead {
+  readonly method: string;
+  /** Request target as sent. */
+  readonly url: string;
+  readonly httpVersion: '1.0' | '1.1';
+  /** Values by lower-case name; of several lines as node:http joins them. */
+  readonly headers: IncomingHttpHeaders;
+  /** Names and values, alternating, in their original case. */
+  readonly rawHeaders: string[];
+  /** Length of the body in bytes; -1 if the head has none. */
+  readonly contentLength: number;
+  readonly chunked: boolean;
+  /** True if the client allows another request on the connection. */
+  readonly persistent: boolean;
+  /** The client waits for an interim response before it sends the body. */
+  readonly expectsContinue: boolean;
+  /** Why two parsers could interpret the request differently. What follows it on its connection cannot be interpreted. */
+  readonly ambiguity: string | undefined;
+}
+
+/** Receives parsed requests. */
+export interface RequestSink {
+  onHead(head: RequestHead): void;
+  /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`. */
+  onBody(buffer: Buffer, start: number, end: number): void;
+}
+
+const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
+const INVALID_TARGET = /[^\x21-\x7e]/;
+const CR = 13;
+const ZERO = 48;
+/** Limit of the number of header lines, that of node:http. */
+const MAX_LINES = 2_000;
+
+/** Headers of which only the first line counts, as in node:http. */
+const SINGLE: ReadonlySet<string> = new Set([
+  'age',
+  'authorization',
+  'content-length',
+  'content-type',
+  'etag',
+  'expires',
+  'from',
+  'host',
+  'if-modified-since',
+  'if-unmodified-since',
+  'last-modified',
+  'location',
+  'max-forwards',
+  'proxy-authorization',
+  'referer',
+  'retry-after',
+  'server',
+  'user-agent',
+]);
+
+/**
+ * Parser of the requests on one connection. It is stricter than that of node:http, which also accepts bytes that RFC 9112 does
+ * not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
+ */
+export class RequestParser extends MessageParser<RequestHead> {
+  readonly #sink: RequestSink;
+  #skippedLine = false;
+
+  constructor(sink: RequestSink) {
+    super();
+    this.#sink = sink;
+  }
+
+  protected override parseHead(text: string): RequestHead | undefined {
+    // An empty line that the client sent after the body of the last request (RFC 9112 2.2).
+    if (text.length === 2 && !this.#skippedLine) {
+      this.#skippedLine = true;
+      return undefined;
+    }
+    this.#skippedLine = false;
+    return parseHead(text);
+  }
+
+  protected override checkStart(text: string): void {
+    // At least TLS and other binary protocols do not have to wait for a timeout.
+    if (!/^(?:\r|[A-Z])/.test(text)) throw new MalformedMessage('invalid method');
+  }
+
+  protected override begin(head: RequestHead): State {
+    this.#sink.onHead(head);
+    if (head.ambiguity !== undefined || head.method === 'CONNECT') return 'done';
+    if (head.chunked) return 'size';
+    return head.contentLength > 0 ? this.expectBytes(head.contentLength) : 'done';
+  }
+
+  protected override onBody(buffer: Buffer, start: number, end: number): void {
+    this.#sink.onBody(buffer, start, end);
+  }
+}
+
+function parseHead(text: string): RequestHead {
+  const methodEnd = text.indexOf(' ');
+  const method = text.slice(0, methodEnd);
+  if (!KNOWN_METHODS.has(method)) throw new MalformedMessage('invalid method');
+  const urlEnd = text.indexOf(' ', methodEnd + 1);
+  const url = text.slice(methodEnd + 1, urlEnd);
+  if (url === '' || INVALID_TARGET.test(url)) throw new MalformedMessage('invalid request target');
+  const minor = text.charCodeAt(urlEnd + 8) - ZERO;
+  if (!text.startsWith('HTTP/1.', urlEnd + 1) || (minor !== 0 && minor !== 1) || text.charCodeAt(urlEnd + 9) !== CR) {
+    throw new MalformedMessage('invalid version');
+  }
+  const rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
+
+  if (rawHeaders.length > 2 * MAX_LINES) throw new MalformedMessage('too many header lines', 'too-large');
+  const headers: Record<string, string | string[] | undefined> = {};
+  let contentLength = -1;
+  let encodings = 0;
+  let closes = false;
+  let keepsAlive = minor === 1;
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? '').toLowerCase();
+    const value = rawHeaders[index + 1] ?? '';
+    addHeader(headers, name, value);
+    switch (name) {
+      case 'content-length':
+        if (contentLength >= 0) throw new MalformedMessage('several Content-Lengths');
+        contentLength = parseContentLength(value);
+        break;
+      case 'transfer-encoding':
+        encodings++;
+        // Other parsers do not treat a tab as whitespace here and see no chunks.
+        if (/\ntransfer-encoding:[^\r]*\t/i.test(text)) throw new MalformedMessage('tab in Transfer-Encoding');
+        break;
+      case 'connection':
+        if (/(?:^|,)[\t ]*close[\t ]*(?:,|$)/i.test(value)) closes = true;
+        else if (/(?:^|,)[\t ]*keep-alive[\t ]*(?:,|$)/i.test(value)) keepsAlive = true;
+        break;
+    }
+  }
+  if (encodings > 0 && contentLength >= 0) throw new MalformedMessage('both Content-Length and Transfer-Encoding');
+  const httpVersion = minor === 1 ? '1.1' : '1.0';
+  const expect = minor === 1 ? headers.expect : undefined;
+  return {
+    method,
+    url,
+    httpVersion,
+    headers,
+    rawHeaders,
+    contentLength,
+    chunked: encodings > 0,
+    persistent: keepsAlive && !closes,
+    expectsContinue: typeof expect === 'string' && /(?:^|\W)100-continue(?:$|\W)/i.test(expect),
+    ambiguity: ambiguity({ headers, rawHeaders, httpVersion, url }),
+  };
+}
+
+/** Adds a header line in the way of node:http. */
+function addHeader(headers: Record<string, string | string[] | undefined>, name: string, value: string): void {
+  // Would be the prototype of the object.
+  if (name === '__proto__') return;
+  const earlier = Object.hasOwn(headers, name) ? headers[name] : undefined;
+  if (name === 'set-cookie') headers[name] = [...(earlier ?? []), value];
+  else if (earlier === undefined) headers[name] = value;
+  else if (!SINGLE.has(name)) headers[name] = `${earlier}${name === 'cookie' ? '; ' : ', '}${value}`;
+}

@@ -1,0 +1,136 @@
+import { EventEmitter } from 'node:events';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
+import type { RequestLike } from '../context.ts';
+import type { Connection } from './connection.ts';
+import type { RequestHead } from './request-parser.ts';
+
+/** Bytes of an unread body from which on the client is not read. */
+const MAX_UNREAD_BYTES = 64 * 1024;
+
+/**
+ * A request and its body, with the events of `IncomingMessage`: `data` and `end` once it flows, `error` if the client
+ * disconnects before the end, `close`. A body that arrived together with its head can be taken without events.
+ */
+export class ServerRequest extends EventEmitter implements RequestLike {
+  readonly method: string;
+  readonly url: string;
+  readonly httpVersion: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: string[];
+  readonly head: RequestHead;
+  readonly #connection: Connection;
+  /** The whole request was received. */
+  complete = false;
+  /** The client has disconnected. */
+  destroyed = false;
+  /** Received and not yet read. */
+  #unread: Buffer[] = [];
+  #unreadBytes = 0;
+  #flows = false;
+  #ended = false;
+  #flushes = false;
+
+  constructor(head: RequestHead, connection: Connection) {
+    super();
+    this.method = head.method;
+    this.url = head.url;
+    this.httpVersion = head.httpVersion;
+    this.headers = head.headers;
+    this.rawHeaders = head.rawHeaders;
+    this.head = head;
+    this.#connection = connection;
+  }
+
+  get socket(): Socket {
+    return this.#connection.socket;
+  }
+
+  takeBody(limit: number): Buffer | undefined {
+    const [body] = this.#unread;
+    if (!this.complete || this.#flows || this.#unread.length !== 1 || body === undefined) return undefined;
+    if (body.length > limit) return undefined;
+    this.#unread = [];
+    this.#ended = true;
+    return body;
+  }
+
+  // Like a stream, it begins to flow when someone listens.
+  override on(event: string, listener: (...args: never[]) => void): this {
+    super.on(event, listener as (...args: unknown[]) => void);
+    if (event === 'data') this.resume();
+    return this;
+  }
+
+  pause(): this {
+    this.#flows = false;
+    return this;
+  }
+
+  resume(): this {
+    this.#flows = true;
+    if (this.#flushes || this.#ended) return this;
+    this.#flushes = true;
+    process.nextTick(() => {
+      this.#flushes = false;
+      this.#flush();
+    });
+    return this;
+  }
+
+  destroy(): this {
+    this.#connection.destroy();
+    return this;
+  }
+
+  /** Receives a part of the body. */
+  push(chunk: Buffer): void {
+    if (this.#flows && this.#unread.length === 0 && !this.#flushes) {
+      this.emit('data', chunk);
+      return;
+    }
+    this.#unread.push(chunk);
+    this.#unreadBytes += chunk.length;
+    if (this.#unreadBytes >= MAX_UNREAD_BYTES) this.#connection.socket.pause();
+  }
+
+  /** The whole body was received. */
+  finish(): void {
+    this.complete = true;
+    if (this.#flows && !this.#flushes) this.#flush();
+  }
+
+  /** The connection was closed. */
+  abort(): void {
+    if (this.destroyed) return;
+    this.destroyed = true;
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#unread = [];
+    if (!this.complete && this.listenerCount('error') > 0) {
+      this.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
+    }
+    this.emit('close');
+  }
+
+  /** Discards the rest of a body that nobody reads. */
+  discardUnread(): void {
+    if (!this.#ended && this.listenerCount('data') === 0) this.resume();
+  }
+
+  #flush(): void {
+    while (this.#flows && this.#unread.length > 0) {
+      const chunk = this.#unread.shift();
+      this.#unreadBytes -= chunk?.length ?? 0;
+      this.emit('data', chunk);
+    }
+    if (!this.#flows || this.#ended) return;
+    if (!this.complete) {
+      this.#connection.socket.resume();
+      return;
+    }
+    this.#ended = true;
+    this.emit('end');
+    this.emit('close');
+  }
+}

@@ -1,0 +1,171 @@
+import { EventEmitter } from 'node:events';
+import type { ResponseLike } from '../context.ts';
+import type { Connection } from './connection.ts';
+import type { RequestHead } from './request-parser.ts';
+
+/** Buffers up to this size are copied behind the head or into their chunk, so that they are one write. */
+const MAX_COPIED_BYTES = 4 * 1024;
+const LAST_CHUNK = '0\r\n\r\n';
+
+type Encoding = 'latin1' | 'utf8';
+type OnWritten = (error?: Error | null) => void;
+
+/**
+ * The response to one request, with the members of `ServerResponse` of node:http that are used. A response that ends with its
+ * first part is one write to the socket. Events: `drain`, and `close` when it is complete or the client has disconnected.
+ */
+export class ServerResponse extends EventEmitter implements ResponseLike {
+  statusCode = 200;
+  statusMessage = '';
+  sendDate = true;
+  shouldKeepAlive: boolean;
+  headersSent = false;
+  writableEnded = false;
+  /** The whole response was passed to the operating system. */
+  writableFinished = false;
+  /** The client has disconnected. */
+  destroyed = false;
+  readonly #request: RequestHead;
+  readonly #connection: Connection;
+  /** Head that is sent with the first bytes of the body. */
+  #head = '';
+  #hasBody = true;
+  #chunked = false;
+  /** Bytes of the body that must follow; -1 if its length is not known. */
+  #remaining = -1;
+  #needsDrain = false;
+  #isCorked = false;
+
+  static uncork(response: ServerResponse): void {
+    response.#uncork();
+  }
+
+  constructor(request: RequestHead, connection: Connection) {
+    super();
+    this.#request = request;
+    this.#connection = connection;
+    this.shouldKeepAlive = request.persistent;
+  }
+
+  /** Sets the head, which is sent with the first part of the body. Throws TypeError for invalid headers. */
+  writeHead(status: number, headers: readonly string[]): this {
+    if (this.headersSent) throw new Error('the response has begun already');
+    const { method, httpVersion } = this.#request;
+    this.#hasBody = method !== 'HEAD' && status !== 204 && status !== 304;
+    const head = this.#connection.heads.encode(headers, {
+      status,
+      reason: this.statusMessage,
+      keepsAlive: this.shouldKeepAlive,
+      sendsDate: this.sendDate,
+      hasBody: this.#hasBody,
+      httpVersion,
+    });
+    this.#head = head.text;
+    this.#chunked = head.chunked;
+    this.#remaining = head.length;
+    this.shouldKeepAlive = head.keepsAlive;
+    this.headersSent = true;
+    this.statusCode = status;
+    return this;
+  }
+
+  /** False if the client reads too slowly: `drain` follows. */
+  write(chunk: string | Buffer, callback?: OnWritten): boolean {
+    if (this.writableEnded || this.destroyed) {
+      if (callback) process.nextTick(callback, new Error('the response has ended'));
+      return false;
+    }
+    if (!this.headersSent) this.writeHead(200, []);
+    if (!this.#isCorked) this.cork();
+    const more = this.#send(chunk, undefined, false, callback);
+    if (!more) this.#needsDrain = true;
+    return more;
+  }
+
+  end(chunk: string | Buffer = '', encoding?: Encoding): this {
+    if (this.writableEnded || this.destroyed) return this;
+    if (!this.headersSent) this.writeHead(200, ['Content-Length', String(Buffer.byteLength(chunk))]);
+    this.#send(chunk, encoding, true);
+    this.#uncork();
+    this.writableEnded = true;
+    // A client would take the next response for the rest of this one.
+    if (this.#remaining > 0) this.#connection.destroy();
+    else this.#connection.onResponseEnd(this);
+    return this;
+  }
+
+  /** Sends what is written before the next tick at once: a stream may get several events at a time. */
+  cork(): void {
+    if (this.#isCorked) return;
+    this.#isCorked = true;
+    this.#connection.socket.cork();
+    process.nextTick(ServerResponse.uncork, this);
+  }
+
+  destroy(): this {
+    this.#connection.destroy();
+    return this;
+  }
+
+  /** The socket has sent what was buffered. */
+  onSocketDrain(): void {
+    if (!this.#needsDrain) return;
+    this.#needsDrain = false;
+    this.emit('drain');
+  }
+
+  /** The response is complete, or the connection was closed. */
+  close(finished: boolean): void {
+    if (this.destroyed) return;
+    this.writableFinished = finished;
+    this.destroyed = true;
+    this.emit('close');
+  }
+
+  #uncork(): void {
+    if (!this.#isCorked) return;
+    this.#isCorked = false;
+    this.#connection.socket.uncork();
+  }
+
+  #send(chunk: string | Buffer, encoding: Encoding | undefined, isLast: boolean, callback?: OnWritten): boolean {
+    const head = this.#head;
+    this.#head = '';
+    const isText = typeof chunk === 'string';
+    const bytes = !this.#hasBody ? 0 : encoding === 'latin1' || !isText ? chunk.length : Buffer.byteLength(chunk);
+    if (bytes === 0) return this.#write(head + (isLast && this.#chunked ? LAST_CHUNK : ''), 'latin1', callback);
+    if (this.#remaining >= 0) {
+      // More than the announced length would be taken for the next response.
+      if (bytes > this.#remaining) {
+        this.#connection.destroy();
+        return false;
+      }
+      this.#remaining -= bytes;
+    }
+    const before = this.#chunked ? `${head}${bytes.toString(16)}\r\n` : head;
+    const after = !this.#chunked ? '' : isLast ? `\r\n${LAST_CHUNK}` : '\r\n';
+    if (isText && bytes === chunk.length) return this.#write(`${before}${chunk}${after}`, 'latin1', callback);
+    if (before === '' && after === '') return this.#write(chunk, encoding, callback);
+    if (bytes <= MAX_COPIED_BYTES || isText) {
+      const whole = Buffer.allocUnsafe(before.length + bytes + after.length);
+      whole.write(before, 0, 'latin1');
+      if (isText) whole.write(chunk, before.length);
+      else whole.set(chunk, before.length);
+      whole.write(after, before.length + bytes, 'latin1');
+      return this.#write(whole, undefined, callback);
+    }
+    const { socket } = this.#connection;
+    socket.cork();
+    this.#write(before, 'latin1');
+    let more = this.#write(chunk, undefined, callback);
+    if (after !== '') more = this.#write(after, 'latin1');
+    socket.uncork();
+    return more;
+  }
+
+  #write(data: string | Buffer, encoding?: Encoding, callback?: OnWritten): boolean {
+    const { socket } = this.#connection;
+    if (data === '' && !callback) return true;
+    return encoding === undefined ? socket.write(data, callback) : socket.write(data, encoding, callback);
+  }
+}

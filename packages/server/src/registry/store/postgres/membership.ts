@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto';
+import type { Database, Transaction } from './database.ts';
+
+/** Time after which a replica that has not renewed its lease is no longer live. */
+const LEASE_MS = 4_000;
+const RENEW_MS = 1_000;
+/** By its own clock, which may be slower, a replica is live for a shorter time. */
+const OWN_LEASE_MS = 3_000;
+/** Time after which a replica that has disappeared is no longer listed. */
+const LISTED = '10 minutes';
+/** Time for which addresses of others are used without asking again. */
+const PEERS_MS = 1_000;
+/** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
+const CONFIRM_POLL_MS = 100;
+
+/** Messages of replicas to each other; they only wake. */
+export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
+
+/** A replica, as others see it. */
+export interface ReplicaRow {
+  readonly id: string;
+  readonly version: string;
+  readonly startedAt: Date;
+  readonly isLive: boolean;
+  /** Commits that it has not confirmed. */
+  readonly lag: number;
+}
+
+/** Options of {@link Membership}. */
+export interface MembershipOptions {
+  readonly database: Database;
+  readonly version: string;
+  /** Revision of this replica's state. */
+  readonly applied: () => number;
+}
+
+/** This process as one of the replicas, which it tells regularly that it is live. */
+export class Membership {
+  readonly id: string = randomUUID();
+  /** Where other replicas reach this one, `host:port`; undefined if they do not. Announced with the next renewal. */
+  address: string | undefined = undefined;
+  readonly #options: MembershipOptions;
+  #liveUntil = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  #peers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
+  #peersReadAt = Number.NEGATIVE_INFINITY;
+  /** Callers that wait for the others. */
+  readonly #waiting = new Set<() => void>();
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  /** Whether others regard it as live. False for a process that was stopped or cut off, until it has renewed its lease. */
+  get isLive(): boolean {
+    return performance.now() < this.#liveUntil;
+  }
+
+  /** Milliseconds since it was live; 0 while it is. */
+  get staleMs(): number {
+    return Math.max(0, performance.now() - this.#liveUntil);
+  }
+
+  /** Renews the lease every second. `onFailure` gets the error of a renewal. */
+  start(onFailure: (error: unknown) => void): void {
+    this.#timer = setInterval(() => void this.renew().catch(onFailure), RENEW_MS).unref();
+  }
+
+  /** Joins the replicas, or renews the lease. Returns the latest revision in the database. */
+  async renew(on: Pick<Transaction, 'query'> = this.#options.database, timeoutMs?: number): Promise<number> {
+    const { version, applied } = this.#options;
+    const sentAt = performance.now();
+    const [row] = await on.query<{ revision: string }>(
+      `INSERT INTO sluice.replicas (id, version, address, expires, applied)
+       VALUES ($1, $2, $5, now() + $3 * interval '1 millisecond', $4)
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
+       RETURNING (SELECT revision FROM sluice.state)`,
+      [this.id, version, LEASE_MS, applied(), this.address ?? null],
+      timeoutMs,
+    );
+    this.#liveUntil = sentAt + OWN_LEASE_MS;
+    return Number(row?.revision ?? 0);
+  }
+
+  /**
+   * Waits until all live replicas have applied this revision. Returns the ids of those whose lease has expired before that: they
+   * will ask the database before they answer again.
+   */
+  async confirm(revision: number): Promise<string[]> {
+    const { database } = this.#options;
+    const others = await database.query<{ id: string }>(
+      `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
+       WHERE id <> $1 AND expires > now() AND applied < $2`,
+      [this.id, revision],
+    );
+    const ids = others.map(({ id }) => id);
+    while (ids.length > 0) {
+      const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
+        `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
+         FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
+        [ids, revision],
+      );
+      if (!pending?.live) return pending?.all ?? [];
+      await this.#nextMessage();
+    }
+    return [];
+  }
+
+  /** Tells the others which revision this replica has. */
+  async announce(): Promise<void> {
+    const { database, applied } = this.#options;
+    await database.query(
+      `UPDATE sluice.replicas SET applied = $2 WHERE id = $1 RETURNING pg_notify('sluice', 'applied')`,
+      [this.id, applied()],
+    );
+  }
+
+  /** Called for messages of the kind `applied`. */
+  onApplied(): void {
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Addresses of the other live replicas by id, as of at most a second ago. Empty while PostgreSQL cannot be reached. */
+  peers(): Promise<ReadonlyMap<string, string>> {
+    if (performance.now() - this.#peersReadAt > PEERS_MS) {
+      this.#peersReadAt = performance.now();
+      this.#peers = this.#readPeers().catch(() => new Map());
+    }
+    return this.#peers;
+  }
+
+  async #readPeers(): Promise<Map<string, string>> {
+    const rows = await this.#options.database.query<{ id: string; address: string }>(
+      'SELECT id, address FROM sluice.replicas WHERE id <> $1 AND expires > now() AND address IS NOT NULL',
+      [this.id],
+    );
+    return new Map(rows.map(({ id, address }) => [id, address]));
+  }
+
+  /** All replicas, also those that are no longer live, for a while. */
+  async list(): Promise<ReplicaRow[]> {
+    const rows = await this.#options.database.query<Omit<ReplicaRow, 'lag'> & { lag: string }>(
+      `SELECT id, version, started_at AS "startedAt", expires > now() AS "isLive",
+              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag
+       FROM sluice.replicas WHERE expires > now() - interval '${LISTED}' ORDER BY started_at, id`,
+    );
+    return rows.map((row) => ({ ...row, lag: Number(row.lag) }));
+  }
+
+  /** Leaves the replicas; its leases are free then. */
+  async leave(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#liveUntil = Number.NEGATIVE_INFINITY;
+    const { database } = this.#options;
+    await database.query(
+      `WITH removed AS (DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}')
+       SELECT pg_notify('sluice', 'left')`,
+      [this.id],
+    );
+  }
+
+  #nextMessage(): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, CONFIRM_POLL_MS);
+      this.#waiting.add(wake);
+    });
+  }
+}

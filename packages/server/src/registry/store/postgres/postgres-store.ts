@@ -1,0 +1,85 @@
+import { Turns } from '@sluice/protocol/turns';
+import type { Steps } from '../../steps.ts';
+import {
+  type Change,
+  type Conflict,
+  type Loaded,
+  type Newer,
+  noEntries,
+  type RecordedChange,
+  SECTIONS,
+  type Section,
+  type SharedStore,
+} from '../store.ts';
+import type { StoredChange, StoredRecord } from './records.ts';
+import type { Follower, SharedLog } from './shared-log.ts';
+
+/** The registry in PostgreSQL, which several replicas share (docs/replicas.md). */
+export class PostgresStore implements SharedStore, Follower {
+  readonly sections = SECTIONS;
+  readonly #log: SharedLog;
+  #onNewer: (newer: Newer) => Promise<void> = async () => undefined;
+  /** Set while the state is loaded for the first time. */
+  #restore: ((loaded: Loaded) => Steps<void>) | undefined;
+
+  constructor(log: SharedLog) {
+    this.#log = log;
+  }
+
+  follow(apply: (newer: Newer) => Promise<void>): void {
+    this.#onNewer = apply;
+  }
+
+  async load(restore: (loaded: Loaded) => Steps<void>): Promise<void> {
+    this.#restore = restore;
+    await this.#log.add(this);
+    this.#restore = undefined;
+  }
+
+  commit(
+    changes: readonly RecordedChange<Section>[],
+    publish: () => void,
+    conflict?: Conflict<Section>,
+  ): Promise<void> {
+    return this.#log.commit({ changes, publish }, conflict);
+  }
+
+  refresh(): Promise<void> {
+    return this.#log.refresh();
+  }
+
+  confirm(): Promise<readonly string[]> {
+    return this.#log.confirm();
+  }
+
+  async apply(stored: readonly StoredChange[]): Promise<void> {
+    const changes: Change[] = [];
+    for (const { section, id, json } of stored) {
+      if (!isSection(section)) continue;
+      changes.push(json === null ? { op: 'remove', section, id } : { op: 'put', section, json });
+    }
+    await this.#onNewer({ kind: 'changes', changes });
+  }
+
+  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+    const loaded: Loaded = { entries: noEntries(), journal: [] };
+    for (const section of SECTIONS) {
+      const texts = records.get(section)?.map(({ json, isShadowed }) => (isShadowed ? markShadowed(json) : json));
+      Object.assign(loaded.entries, { [section]: texts ?? [] });
+    }
+    if (this.#restore) await new Turns().run(this.#restore(loaded));
+    else await this.#onNewer({ kind: 'state', loaded });
+  }
+
+  /** The log is closed by its owner. */
+  async close(): Promise<void> {}
+}
+
+function isSection(section: string): section is Section {
+  return SECTIONS.some((known) => known === section);
+}
+
+/** Adds the mark by which an entry of `registry.json` is restored after the one that is served under its key. */
+function markShadowed(json: string): string {
+  return `{"shadowed":true,${json.slice(1)}`;
+}

@@ -1,0 +1,252 @@
+import { createHash } from 'node:crypto';
+import type { RecordedChange } from '../store.ts';
+import type { Transaction } from './database.ts';
+
+/** Rows read at once. */
+const PAGE = 2_000;
+/** A commit is written in batches that end at whichever limit comes first. */
+const BATCH = { changes: 1_000, characters: 512 * 1024 };
+
+/** A record of the current state. */
+export interface StoredRecord {
+  readonly id: string;
+  readonly json: string;
+  /** See {@link RecordedPut.isShadowed}. */
+  readonly isShadowed: boolean;
+}
+
+/** A change by another replica; `json` is null for a removal. */
+export interface StoredChange {
+  readonly section: string;
+  readonly id: string;
+  readonly json: string | null;
+}
+
+/** The revision of the latest commit. `timeoutMs`: shorter limit for the response. */
+export async function readRevision(on: Pick<Transaction, 'query'>, timeoutMs?: number): Promise<number> {
+  const [state] = await on.query<{ revision: string }>('SELECT revision FROM sluice.state', [], timeoutMs);
+  return Number(state?.revision ?? 0);
+}
+
+/**
+ * The revision, which no other replica can change before the end of the transaction, and whether the lease of this replica is
+ * valid: otherwise others may have taken over what it does.
+ */
+export async function lockRevision(
+  transaction: Transaction,
+  replica: string,
+): Promise<{ readonly revision: number; readonly isLive: boolean }> {
+  const [state] = await transaction.query<{ revision: string; isLive: boolean }>(
+    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > now()) AS "isLive"
+     FROM sluice.state FOR UPDATE OF state`,
+    [replica],
+  );
+  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false };
+}
+
+/** The records of a section in the order in which they were added, page by page. */
+export async function* readRecords(transaction: Transaction, section: string): AsyncGenerator<StoredRecord[]> {
+  let last: readonly [string | number, number] = [-1, -1];
+  for (;;) {
+    const rows = await transaction.query<StoredRecord & { added: string; position: number }>(
+      `SELECT id, json, is_shadowed AS "isShadowed", added, position FROM sluice.records
+       WHERE section = $1 AND (added, position) > ($2, $3) ORDER BY added, position LIMIT ${PAGE}`,
+      [section, ...last],
+    );
+    yield rows;
+    const end = rows.at(-1);
+    if (end === undefined || rows.length < PAGE) return;
+    last = [end.added, end.position];
+  }
+}
+
+/** The changes after a revision, in order; undefined if some were removed, or if there are more than `limit`. */
+export async function readChanges(
+  transaction: Transaction,
+  after: number,
+  limit: number,
+): Promise<StoredChange[] | undefined> {
+  const [counted] = await transaction.query<{ count: string }>(
+    'SELECT (SELECT count(*) FROM sluice.changes WHERE revision > $1) AS count FROM sluice.state WHERE pruned <= $1',
+    [after],
+  );
+  if (counted === undefined || Number(counted.count) > limit) return undefined;
+  const changes: StoredChange[] = [];
+  let last: readonly [string | number, number] = [after + 1, -1];
+  for (;;) {
+    const rows = await transaction.query<StoredChange & { revision: string; position: number }>(
+      `SELECT revision, position, section, id, json FROM sluice.changes
+       WHERE (revision, position) > ($1, $2) ORDER BY revision, position LIMIT ${PAGE}`,
+      last,
+    );
+    for (const { section, id, json } of rows) changes.push({ section, id, json });
+    const end = rows.at(-1);
+    if (end === undefined || rows.length < PAGE) return changes;
+    last = [end.revision, end.position];
+  }
+}
+
+/** Writes a commit and the notification about it. `id`: a UUID. */
+export async function writeCommit(
+  transaction: Transaction,
+  revision: number,
+  id: string,
+  changes: readonly RecordedChange[],
+): Promise<void> {
+  let batch = new Batch(revision);
+  for (const [position, change] of changes.entries()) {
+    batch.add(position, change);
+    if (!batch.isFull) continue;
+    await batch.write(transaction);
+    batch = new Batch(revision);
+  }
+  await batch.write(transaction);
+  await transaction.query(
+    `WITH state AS (UPDATE sluice.state SET revision = $1)
+     INSERT INTO sluice.commits (revision, id) VALUES ($1, $2) RETURNING pg_notify('sluice', 'committed')`,
+    [revision, id],
+  );
+}
+
+/** Whether a commit is stored. */
+export async function hasCommit(transaction: Transaction, id: string): Promise<boolean> {
+  return (await transaction.query('SELECT 1 FROM sluice.commits WHERE id = $1', [id])).length > 0;
+}
+
+/** Removes expired records; all replicas do so in memory by themselves. */
+export async function removeExpired(transaction: Pick<Transaction, 'query'>): Promise<void> {
+  await transaction.query('DELETE FROM sluice.records WHERE expires < now()');
+}
+
+/** Removes the changes of commits that are older than `age`, an interval. */
+export async function pruneChanges(transaction: Transaction, age: string): Promise<void> {
+  const [last] = await transaction.query<{ revision: string | null }>(
+    'SELECT max(revision) AS revision FROM sluice.commits WHERE committed_at < now() - $1::interval',
+    [age],
+  );
+  if (!last?.revision) return;
+  await transaction.query('DELETE FROM sluice.changes WHERE revision <= $1', [last.revision]);
+  await transaction.query('DELETE FROM sluice.commits WHERE revision <= $1', [last.revision]);
+  await transaction.query('UPDATE sluice.state SET pruned = greatest(pruned, $1)', [last.revision]);
+}
+
+/** A record as it is after the commit; without text if it is removed. */
+interface RecordRow {
+  readonly section: string;
+  readonly id: string;
+  readonly json: string | null;
+  readonly isShadowed: boolean;
+  readonly expires?: number | undefined;
+  readonly position: number;
+  /** Whether it was removed by the same commit before, so that it comes after all others. */
+  readonly isNew: boolean;
+}
+
+/** Some changes of a commit. */
+class Batch {
+  readonly #revision: number;
+  readonly #changes: (StoredChange & { position: number })[] = [];
+  /** The records that the changes concern, by section and id. */
+  readonly #records = new Map<string, RecordRow>();
+  #characters = 0;
+
+  constructor(revision: number) {
+    this.#revision = revision;
+  }
+
+  get isFull(): boolean {
+    return this.#changes.length >= BATCH.changes || this.#characters >= BATCH.characters;
+  }
+
+  add(position: number, change: RecordedChange): void {
+    const { section, id } = change;
+    const json = change.op === 'put' ? change.json : null;
+    this.#changes.push({ position, section, id, json });
+    if (change.op === 'put') {
+      const { isShadowed, expires } = change;
+      this.#setRecord({ section, id, json, isShadowed, expires, position });
+      return;
+    }
+    this.#setRecord({ section, id, json, isShadowed: false, position });
+    const { promoted } = change;
+    if (promoted) {
+      const { isShadowed } = promoted;
+      this.#setRecord({ section, id: promoted.id, json: promoted.json, isShadowed, position });
+    }
+  }
+
+  async write(transaction: Transaction): Promise<void> {
+    if (this.#changes.length === 0) return;
+    await this.#writeChanges(transaction);
+    const rows = [...this.#records.values()];
+    const hashes = rows.map(({ id }) => createHash('sha256').update(id).digest());
+    const removed = rows.keys().filter((at) => rows[at]?.json === null || rows[at]?.isNew === true);
+    await this.#removeRecords(transaction, rows, hashes, [...removed]);
+    const put = rows.keys().filter((at) => rows[at]?.json !== null);
+    await this.#putRecords(transaction, rows, hashes, [...put]);
+  }
+
+  async #writeChanges(transaction: Transaction): Promise<void> {
+    const changes = this.#changes;
+    await transaction.query(
+      `INSERT INTO sluice.changes (revision, position, section, id, json)
+       SELECT $1, * FROM unnest($2::integer[], $3::text[], $4::text[], $5::text[])`,
+      [
+        this.#revision,
+        changes.map(({ position }) => position),
+        changes.map(({ section }) => section),
+        changes.map(({ id }) => id),
+        changes.map(({ json }) => json),
+      ],
+    );
+  }
+
+  async #removeRecords(
+    transaction: Transaction,
+    rows: readonly RecordRow[],
+    hashes: readonly Buffer[],
+    indexes: readonly number[],
+  ): Promise<void> {
+    if (indexes.length === 0) return;
+    await transaction.query(
+      `DELETE FROM sluice.records USING unnest($1::text[], $2::bytea[]) AS removed (section, id_hash)
+       WHERE records.section = removed.section AND records.id_hash = removed.id_hash`,
+      [indexes.map((at) => rows[at]?.section), indexes.map((at) => hashes[at])],
+    );
+  }
+
+  async #putRecords(
+    transaction: Transaction,
+    rows: readonly RecordRow[],
+    hashes: readonly Buffer[],
+    indexes: readonly number[],
+  ): Promise<void> {
+    if (indexes.length === 0) return;
+    await transaction.query(
+      `INSERT INTO sluice.records (added, section, id_hash, id, json, is_shadowed, position, expires)
+       SELECT $1, section, id_hash, id, json, is_shadowed, position, to_timestamp(expires / 1000)
+       FROM unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::boolean[], $7::integer[], $8::double precision[])
+         AS put (section, id_hash, id, json, is_shadowed, position, expires)
+       ON CONFLICT (section, id_hash)
+       DO UPDATE SET json = excluded.json, is_shadowed = excluded.is_shadowed, expires = excluded.expires`,
+      [
+        this.#revision,
+        indexes.map((at) => rows[at]?.section),
+        indexes.map((at) => hashes[at]),
+        indexes.map((at) => rows[at]?.id),
+        indexes.map((at) => rows[at]?.json),
+        indexes.map((at) => rows[at]?.isShadowed),
+        indexes.map((at) => rows[at]?.position),
+        indexes.map((at) => rows[at]?.expires ?? null),
+      ],
+    );
+  }
+
+  #setRecord(record: Omit<RecordRow, 'isNew'>): void {
+    const key = `${record.section} ${record.id}`;
+    const before = this.#records.get(key);
+    const isNew = before !== undefined && (before.isNew || (before.json === null && record.json !== null));
+    this.#records.set(key, { ...record, isNew });
+    this.#characters += record.id.length + (record.json?.length ?? 0);
+  }
+}

@@ -1,0 +1,358 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Commit, type Conflict, StoreError, type StoreLog, UnavailableStoreError } from '../store.ts';
+import type { Database, Transaction } from './database.ts';
+import { Membership } from './membership.ts';
+import {
+  hasCommit,
+  lockRevision,
+  pruneChanges,
+  readChanges,
+  readRecords,
+  readRevision,
+  removeExpired,
+  type StoredChange,
+  type StoredRecord,
+  writeCommit,
+} from './records.ts';
+
+/** Steps of the schema, in order. A released step is never changed. */
+const MIGRATIONS = ['001-schema.sql'];
+/** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
+const MIGRATION_LOCK = 7_521_944_301;
+
+/** Changes that a replica follows one by one; after more it loads the whole state. */
+const MAX_FOLLOWED = 200_000;
+/** Time for which changes are kept: a replica that was away for longer loads the whole state. */
+const KEEP_CHANGES = '1 hour';
+/** Commits between two removals of old changes. */
+const PRUNE_EVERY = 1_000;
+/** Time in which PostgreSQL must return the revision. */
+const CHECK_MS = 2_000;
+/** Time to find out the outcome of a commit whose response was lost, and interval of the attempts. */
+const RESOLVE_MS = 10_000;
+const RESOLVE_INTERVAL_MS = 100;
+
+/** A part of the service whose records are in the log. Its methods are never called at the same time. */
+export interface Follower {
+  /** The sections of its records. */
+  readonly sections: readonly string[];
+  /** Makes commits of other replicas visible, in order. */
+  apply(changes: readonly StoredChange[]): Promise<void>;
+  /** Replaces its state by these records: too much has changed. */
+  reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void>;
+  /** Resolves when what was applied is in effect, if that takes longer. */
+  settled?(): Promise<unknown>;
+}
+
+/** Options of {@link SharedLog}. */
+export interface SharedLogOptions {
+  readonly database: Database;
+  readonly log: StoreLog;
+  /** Version of this replica. */
+  readonly version: string;
+}
+
+/**
+ * The records that replicas share in PostgreSQL, and their changes in the order of commits (docs/replicas.md).
+ *
+ * A commit locks the one row with the revision. If other replicas have committed since its changes were made, their changes
+ * are applied and its own are made again, while it holds the lock. Replicas follow each other through the table of changes,
+ * which a notification tells them to read.
+ */
+export class SharedLog {
+  readonly members: Membership;
+  /** Called when another replica has left. */
+  onReplicaLeft: (() => void) | undefined = undefined;
+  readonly #database: Database;
+  readonly #log: StoreLog;
+  readonly #followers: Follower[] = [];
+  /** Revision of the followers' state. */
+  #revision = 0;
+  /** What changes the followers' state, one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #isOpen = false;
+  #isUnreachable = false;
+  #confirmation: Promise<readonly string[]> = Promise.resolve([]);
+  #nextConfirmation: Promise<readonly string[]> | undefined;
+  #checking: Promise<void> | undefined;
+  #nextCheck: Promise<void> | undefined;
+
+  constructor({ database, log, version }: SharedLogOptions) {
+    this.#database = database;
+    this.#log = log;
+    this.members = new Membership({ database, version, applied: () => this.#revision });
+  }
+
+  /** False while PostgreSQL cannot be reached: the state may be out of date. */
+  get isCurrent(): boolean {
+    return !this.#isUnreachable;
+  }
+
+  /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
+  async open(): Promise<void> {
+    await migrate(this.#database);
+    this.#revision = await this.members.renew();
+    this.#isOpen = true;
+  }
+
+  /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
+  async add(follower: Follower): Promise<void> {
+    await this.#inTurn(() =>
+      this.#readOnly(async (transaction) => {
+        await this.#catchUp(transaction, await readRevision(transaction));
+        await follower.reload(await readSections(transaction, follower.sections));
+        this.#followers.push(follower);
+      }),
+    );
+  }
+
+  /** Begins to follow other replicas. */
+  start(): void {
+    this.members.start((error) => this.#onFailure(error));
+    this.#database.listen((message) => {
+      if (message === 'applied') return this.members.onApplied();
+      if (message === 'left') return this.onReplicaLeft?.();
+      const checked = this.#check();
+      (message === 'confirm' ? checked.then(() => this.#announce()) : checked).catch(() => undefined);
+    });
+  }
+
+  /**
+   * Waits until all live replicas have this replica's state. Returns the ids of those that are no longer live instead: they
+   * ask the database before their next answer.
+   */
+  confirm(): Promise<readonly string[]> {
+    // One at a time serves all callers.
+    this.#nextConfirmation ??= this.#confirmation
+      .catch(() => [])
+      .then(() => {
+        this.#nextConfirmation = undefined;
+        return this.members.confirm(this.#revision);
+      });
+    this.#confirmation = this.#nextConfirmation;
+    return this.#nextConfirmation;
+  }
+
+  /** Resolves once this replica is live again and has the latest state. Rejects with {@link UnavailableStoreError}. */
+  async rejoin(): Promise<void> {
+    if (this.#isUnreachable) throw new UnavailableStoreError('PostgreSQL cannot be reached');
+    await this.members.renew(this.#database, CHECK_MS);
+    await this.#check();
+  }
+
+  /**
+   * Commits changes and publishes them; see {@link Store.commit}. Concurrent commits wait for each other. Rejects with
+   * {@link UnavailableStoreError} if PostgreSQL cannot be reached.
+   */
+  async commit(first: Commit, conflict?: Conflict): Promise<void> {
+    if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
+    const id = randomUUID();
+    let made = first;
+    let revision = 0;
+    let isSent = false;
+    const publish = () => {
+      this.#revision = revision;
+      made.publish();
+    };
+    try {
+      await this.#database.transaction(
+        '',
+        async (transaction) => {
+          const current = await lockRevision(transaction, this.members.id);
+          await this.#inTurn(() => this.#catchUp(transaction, current.revision));
+          if (!current.isLive) await this.members.renew(transaction);
+          // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
+          if (conflict && (!current.isLive || conflict.isOutdated())) made = await conflict.remake();
+          revision = current.revision + 1;
+          if (made.changes.length > 0) await writeCommit(transaction, revision, id, made.changes);
+        },
+        (transaction) =>
+          // Otherwise a refresh could apply this commit, and later ones, before it is published.
+          this.#inTurn(async () => {
+            if (made.changes.length === 0) return transaction.query('ROLLBACK');
+            isSent = true;
+            await transaction.query('COMMIT');
+            return publish();
+          }),
+      );
+    } catch (error) {
+      if (!isSent) throw error;
+      await this.#resolveOutcome(id, revision, publish, error);
+    }
+    if (revision % PRUNE_EVERY === 0) this.#prune();
+  }
+
+  /**
+   * Resolves once the followers have every commit that was durable at the time of the call. Rejects with
+   * {@link UnavailableStoreError}.
+   */
+  async refresh(): Promise<void> {
+    // Checks continue in the background.
+    if (this.#isUnreachable) throw new UnavailableStoreError('PostgreSQL cannot be reached');
+    await this.#check();
+  }
+
+  async close(): Promise<void> {
+    this.#isOpen = false;
+    await this.#turn;
+    if (!this.#isUnreachable) await this.members.leave().catch(() => undefined);
+    await this.#database.close();
+  }
+
+  /** One query at a time serves all callers; those that come while it runs need a later one. */
+  #check(): Promise<void> {
+    if (!this.#checking) {
+      this.#checking = this.#checkNow().finally(() => {
+        this.#checking = undefined;
+      });
+      return this.#checking;
+    }
+    this.#nextCheck ??= this.#checking
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextCheck = undefined;
+        return this.#check();
+      });
+    return this.#nextCheck;
+  }
+
+  async #checkNow(): Promise<void> {
+    try {
+      const revision = await readRevision(this.#database, CHECK_MS);
+      if (revision !== this.#revision) {
+        await this.#inTurn(() =>
+          this.#readOnly(async (transaction) => this.#catchUp(transaction, await readRevision(transaction))),
+        );
+      }
+    } catch (error) {
+      this.#onFailure(error);
+      throw error;
+    }
+    if (this.#isUnreachable) this.#log.warn('the database can be used again');
+    this.#isUnreachable = false;
+  }
+
+  #onFailure(error: unknown): void {
+    if (!this.#isUnreachable && this.#isOpen) {
+      this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
+    }
+    this.#isUnreachable = true;
+  }
+
+  /** Tells the others that this replica has applied what it knows. */
+  async #announce(): Promise<void> {
+    await Promise.all(this.#followers.map((follower) => follower.settled?.()));
+    await this.members.announce();
+  }
+
+  #readOnly<T>(read: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return this.#database.transaction('ISOLATION LEVEL REPEATABLE READ READ ONLY', read);
+  }
+
+  /** Waits for the previous change of the followers' state. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Applies the commits up to `revision`, which is that of the transaction. */
+  async #catchUp(transaction: Transaction, revision: number): Promise<void> {
+    if (revision === this.#revision) return;
+    if (revision < this.#revision) {
+      throw new StoreError(
+        `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
+      );
+    }
+    const changes = await readChanges(transaction, this.#revision, MAX_FOLLOWED);
+    for (const follower of this.#followers) {
+      const { sections } = follower;
+      if (changes) {
+        const own = changes.filter(({ section }) => sections.includes(section));
+        if (own.length > 0) await follower.apply(own);
+      } else {
+        await follower.reload(await readSections(transaction, sections));
+      }
+    }
+    this.#revision = revision;
+  }
+
+  /** Finds out whether a commit whose response was lost is stored, and throws if it is not. */
+  async #resolveOutcome(id: string, revision: number, publish: () => void, cause: unknown): Promise<void> {
+    const deadline = performance.now() + RESOLVE_MS;
+    while (performance.now() < deadline) {
+      try {
+        if (await this.#inTurn(() => this.#findCommit(id, revision, publish))) return;
+        throw cause;
+      } catch (error) {
+        if (error === cause || !(error instanceof UnavailableStoreError)) throw error;
+        await delay(RESOLVE_INTERVAL_MS);
+      }
+    }
+    throw new UnavailableStoreError('PostgreSQL: the connection was lost during COMMIT: the outcome is not known', {
+      cause,
+      unknownCommit: id,
+    });
+  }
+
+  /** Whether a commit is stored; then the followers have it. */
+  #findCommit(id: string, revision: number, publish: () => void): Promise<boolean> {
+    return this.#database.transaction('', async (transaction) => {
+      // Waits for the end of the lost transaction, which may still be in progress.
+      const current = await lockRevision(transaction, this.members.id);
+      if (!(await hasCommit(transaction, id))) return false;
+      if (this.#revision === revision - 1) publish();
+      await this.#catchUp(transaction, current.revision);
+      return true;
+    });
+  }
+
+  /** A failure delays it to the next time. */
+  #prune(): void {
+    this.#database
+      .transaction('', async (transaction) => {
+        await pruneChanges(transaction, KEEP_CHANGES);
+        await removeExpired(transaction);
+      })
+      .catch((error: unknown) => this.#log.warn('old changes were not removed from the database', { error }));
+  }
+}
+
+async function readSections(
+  transaction: Transaction,
+  sections: readonly string[],
+): Promise<Map<string, StoredRecord[]>> {
+  const found = new Map<string, StoredRecord[]>();
+  for (const section of sections) {
+    const records: StoredRecord[] = [];
+    for await (const page of readRecords(transaction, section)) records.push(...page);
+    found.set(section, records);
+  }
+  return found;
+}
+
+/** Creates the tables, or adds what this version has in addition. Throws {@link StoreError} for those of a later version. */
+async function migrate(database: Database): Promise<void> {
+  await database.transaction('', async (transaction) => {
+    await transaction.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
+    await transaction.query('CREATE SCHEMA IF NOT EXISTS sluice');
+    await transaction.query(
+      'CREATE TABLE IF NOT EXISTS sluice.migrations (step integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
+    );
+    const [{ step } = { step: 0 }] = await transaction.query<{ step: number }>(
+      'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
+    );
+    if (step > MIGRATIONS.length) {
+      throw new StoreError(
+        `the database has schema ${step}, but this release knows ${MIGRATIONS.length}: start the release of the other replicas`,
+      );
+    }
+    for (const [at, file] of MIGRATIONS.entries()) {
+      if (at < step) continue;
+      await transaction.query(await readFile(new URL(file, import.meta.url), 'utf8'));
+      await transaction.query('INSERT INTO sluice.migrations (step) VALUES ($1)', [at + 1]);
+    }
+  });
+}

@@ -1,0 +1,138 @@
+import type { TokenSealer } from '@sluice/protocol/seal';
+import { z } from 'zod';
+import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
+import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
+import type { Commit, RecordedChange } from '../../../registry/store/store.ts';
+
+const SECTION = 'upstream_sessions';
+/** Time after its last use for which a session is known. */
+const LIFETIME_MS = 24 * 3600 * 1000;
+/** Interval at which the use of a session is shared: other replicas close it when nobody has used it for long. */
+const TOUCH_MS = 120_000;
+
+const sessionSchema = z.object({
+  sessionId: z.string(),
+  protocolVersion: z.string(),
+  /** Exact JSON of the InitializeResult. */
+  identity: z.string(),
+  /** Epoch milliseconds. */
+  usedAt: z.number(),
+});
+
+/** A session at an upstream, as another replica may use it. */
+export type SharedSession = z.infer<typeof sessionSchema>;
+
+/** Options of {@link SharedUpstreamSessions}. */
+export interface SharedUpstreamSessionsOptions {
+  readonly shared: SharedLog;
+  /** Seals the sessions, so that the database alone does not suffice to use them. */
+  readonly sealer: TokenSealer;
+}
+
+/**
+ * Sessions at upstreams that replicas share (docs/replicas.md): all calls of one client session reach a stateful upstream in one
+ * session, whichever replica they arrive at. Found by the address of the upstream and the id of the client session.
+ */
+export class SharedUpstreamSessions implements Follower {
+  readonly sections = [SECTION];
+  /** Called with the id of a client session for which another replica has opened a session. */
+  onOpened: ((owner: string) => void) | undefined = undefined;
+  /** Called when another replica has closed a session. */
+  onClosed: ((address: string, owner: string, sessionId: string) => void) | undefined = undefined;
+  readonly #shared: SharedLog;
+  readonly #sealer: TokenSealer;
+  readonly #sessions = new Map<string, SharedSession>();
+
+  constructor({ shared, sealer }: SharedUpstreamSessionsOptions) {
+    this.#shared = shared;
+    this.#sealer = sealer;
+  }
+
+  /** Loads the sessions. */
+  async open(): Promise<void> {
+    await this.#shared.add(this);
+  }
+
+  find(address: string, owner: string): SharedSession | undefined {
+    return this.#sessions.get(idOf(address, owner));
+  }
+
+  /** Shares a new session. Returns the one that is shared: another replica may have been faster. */
+  async store(address: string, owner: string, session: Omit<SharedSession, 'usedAt'>): Promise<SharedSession> {
+    const id = idOf(address, owner);
+    const own = { ...session, usedAt: Date.now() };
+    await this.#commit(id, () => (this.#sessions.has(id) ? undefined : own));
+    return this.#sessions.get(id) ?? own;
+  }
+
+  /** Called when a session is used. */
+  touch(address: string, owner: string): void {
+    const id = idOf(address, owner);
+    const session = this.#sessions.get(id);
+    if (!session || Date.now() - session.usedAt < TOUCH_MS) return;
+    const used = { ...session, usedAt: Date.now() };
+    // Without waiting for the commit: calls follow each other quickly.
+    this.#sessions.set(id, used);
+    this.#commit(id, () => (this.#sessions.get(id)?.sessionId === used.sessionId ? used : undefined)).catch(
+      () => undefined,
+    );
+  }
+
+  /** Called when a session is closed or lost. */
+  remove(address: string, owner: string, sessionId: string | undefined): void {
+    const id = idOf(address, owner);
+    if (this.#sessions.get(id)?.sessionId !== sessionId) return;
+    this.#sessions.delete(id);
+    const removal: RecordedChange = { op: 'remove', section: SECTION, id, promoted: undefined };
+    this.#shared.commit({ changes: [removal], publish: () => undefined }).catch(() => undefined);
+  }
+
+  async apply(changes: readonly StoredChange[]): Promise<void> {
+    for (const { id, json } of changes) {
+      const [address = '', owner = ''] = z.tuple([z.string(), z.string()]).parse(JSON.parse(id));
+      const before = this.#sessions.get(id);
+      const session = json === null ? undefined : this.#unseal(json);
+      if (session) this.#sessions.set(id, session);
+      else this.#sessions.delete(id);
+      if (before && before.sessionId !== session?.sessionId) this.onClosed?.(address, owner, before.sessionId);
+      if (session && before?.sessionId !== session.sessionId) this.onOpened?.(owner);
+    }
+  }
+
+  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+    this.#sessions.clear();
+    for (const { id, json } of records.get(SECTION) ?? []) {
+      const session = this.#unseal(json);
+      if (session) this.#sessions.set(id, session);
+    }
+  }
+
+  /** Stores what `make` returns, unless that is undefined; it is called again if other replicas have committed. */
+  async #commit(id: string, make: () => SharedSession | undefined): Promise<void> {
+    const commit = (): Commit => {
+      const session = make();
+      if (!session) return { changes: [], publish: () => undefined };
+      const json = JSON.stringify(this.#sealer.seal('upstreamSession', JSON.stringify(session)));
+      const expires = session.usedAt + LIFETIME_MS;
+      const put: RecordedChange = { op: 'put', section: SECTION, id, json, isShadowed: false, expires };
+      return { changes: [put], publish: () => void this.#sessions.set(id, session) };
+    };
+    const before = this.#sessions.get(id);
+    const first = commit();
+    if (first.changes.length === 0) return;
+    await this.#shared.commit(first, {
+      isOutdated: () => this.#sessions.get(id) !== before,
+      remake: async () => commit(),
+    });
+  }
+
+  #unseal(json: string): SharedSession | undefined {
+    const sealed: unknown = JSON.parse(json);
+    const text = typeof sealed === 'string' ? this.#sealer.open('upstreamSession', sealed) : undefined;
+    return text === undefined ? undefined : sessionSchema.safeParse(JSON.parse(text)).data;
+  }
+}
+
+function idOf(address: string, owner: string): string {
+  return JSON.stringify([address, owner]);
+}

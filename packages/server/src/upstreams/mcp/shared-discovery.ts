@@ -1,0 +1,214 @@
+import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
+import { z } from 'zod';
+import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
+import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
+import type { Commit, RecordedChange } from '../../registry/store/store.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import type { UpstreamHealth } from './upstream.ts';
+
+/** Which replica discovers and checks each forward. */
+const LEASES = 'forward_leases';
+/** What that replica has found. */
+const STATES = 'forward_states';
+/** Capabilities that clients of any replica have declared. */
+const CAPABILITIES = 'client_capabilities';
+/** Record among the capabilities: there are clients of the legacy era. */
+const LEGACY_CLIENTS = 'legacy';
+
+/** Interval at which forwards are taken over whose replica is no longer live. */
+const CLAIM_MS = 3_000;
+
+const stateSchema = z.object({
+  kind: z.enum(['up', 'down']),
+  message: z.string().optional(),
+});
+
+/** Receives what other replicas have decided or found. */
+export interface SharedDiscoveryListener {
+  /** The forwards that this replica discovers may be others. */
+  onLeasesChanged(): void;
+  onStateChanged(forward: string): void;
+  onCapabilities(capabilities: ClientCapabilities): void;
+  onLegacyClients(): void;
+}
+
+/** Options of {@link SharedDiscovery}. */
+export interface SharedDiscoveryOptions {
+  readonly shared: SharedLog;
+  /** Names of the registered forwards. */
+  readonly forwards: () => Iterable<string>;
+  readonly log: TargetLogger;
+}
+
+/**
+ * Division of discovery and health checks among replicas (docs/replicas.md): each forward is discovered by the replica that has
+ * its lease, which is valid while that replica is live. All use its results. Leases are records of the log, so that a
+ * discovery that was overtaken finds out when it is committed.
+ */
+export class SharedDiscovery implements Follower {
+  readonly sections = [LEASES, STATES, CAPABILITIES];
+  listener: SharedDiscoveryListener | undefined = undefined;
+  readonly #options: SharedDiscoveryOptions;
+  #records = emptyRecords();
+  #timer: NodeJS.Timeout | undefined;
+  #claiming: Promise<void> | undefined;
+
+  constructor(options: SharedDiscoveryOptions) {
+    this.#options = options;
+  }
+
+  /** Loads the records. */
+  async open(): Promise<void> {
+    await this.#options.shared.add(this);
+  }
+
+  /** Takes over forwards that no live replica has, now and regularly. */
+  async start(): Promise<void> {
+    await this.#claim();
+    this.#options.shared.onReplicaLeft = () => void this.#claim();
+    this.#timer = setInterval(() => void this.#claim(), CLAIM_MS).unref();
+    for (const key of this.#records[CAPABILITIES].keys()) this.#declared(key);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Whether this replica discovers the forward. */
+  isHeld(forward: string): boolean {
+    const { members } = this.#options.shared;
+    return this.#records[LEASES].get(forward) === members.id && members.isLive;
+  }
+
+  /** Number of forwards whose lease a replica has. */
+  forwardsOf(replica: string): number {
+    return this.#records[LEASES].values().reduce((count, holder) => count + (holder === replica ? 1 : 0), 0);
+  }
+
+  /** Takes the lease of a forward from whichever replica has it. */
+  async take(forward: string): Promise<void> {
+    if (this.isHeld(forward)) return;
+    await this.#put(LEASES, [[forward, this.#options.shared.members.id]]);
+  }
+
+  /** What the replica that discovers the forward has found. */
+  state(forward: string): UpstreamHealth {
+    const json = this.#records[STATES].get(forward);
+    const state = json === undefined ? undefined : stateSchema.safeParse(JSON.parse(json)).data;
+    if (!state) return { kind: 'pending' };
+    return state.kind === 'up'
+      ? { kind: 'up', message: state.message }
+      : { kind: 'down', message: state.message ?? '' };
+  }
+
+  /** Shares the state of a forward that this replica discovers. */
+  publish(forward: string, state: { readonly kind: 'up' | 'down'; readonly message: string | undefined }): void {
+    this.#share(STATES, forward, JSON.stringify(state));
+  }
+
+  /** Asks the other replicas to discover their forwards with these capabilities as well. */
+  declare(capabilities: ClientCapabilities): void {
+    this.#share(CAPABILITIES, capabilityKey(capabilities), JSON.stringify(capabilities));
+  }
+
+  /** Tells the other replicas that there are clients of the legacy era. */
+  declareLegacyClients(): void {
+    this.#share(CAPABILITIES, LEGACY_CLIENTS, '{}');
+  }
+
+  async apply(changes: readonly StoredChange[]): Promise<void> {
+    let hasNewLeases = false;
+    for (const { section, id, json } of changes) {
+      const records = this.#records[section as keyof Records];
+      if (json === null) records.delete(id);
+      else records.set(id, section === LEASES ? JSON.parse(json) : json);
+      if (section === LEASES) hasNewLeases = true;
+      else if (section === STATES) this.listener?.onStateChanged(id);
+      else if (json !== null) this.#declared(id);
+    }
+    if (hasNewLeases) this.listener?.onLeasesChanged();
+  }
+
+  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+    this.#records = emptyRecords();
+    for (const [section, stored] of records) {
+      await this.apply(stored.map(({ id, json }) => ({ section, id, json })));
+    }
+  }
+
+  #declared(key: string): void {
+    const json = this.#records[CAPABILITIES].get(key);
+    if (json === undefined || !this.listener) return;
+    if (key === LEGACY_CLIENTS) this.listener.onLegacyClients();
+    else this.listener.onCapabilities(JSON.parse(json));
+  }
+
+  /** Stores a record in the background; without the database it stays local, as all other discoveries do. */
+  #share(section: typeof STATES | typeof CAPABILITIES, id: string, json: string): void {
+    if (this.#records[section].get(id) === json) return;
+    this.#put(section, [[id, json]]).catch(() => undefined);
+  }
+
+  /** One at a time. */
+  #claim(): Promise<void> {
+    this.#claiming ??= this.#claimNow()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#claiming = undefined;
+        // Also after this replica was cut off: its leases are valid again.
+        this.listener?.onLeasesChanged();
+      });
+    return this.#claiming;
+  }
+
+  async #claimNow(): Promise<void> {
+    const { shared, forwards, log } = this.#options;
+    const { members } = shared;
+    const live = new Set((await members.list()).filter(({ isLive }) => isLive).map(({ id }) => id));
+    if (!live.has(members.id)) return;
+    const free = () => [...forwards()].filter((name) => !live.has(this.#records[LEASES].get(name) ?? ''));
+    if (free().length === 0) return;
+    await this.#commit(() => free().map((name) => [LEASES, name, members.id] as const));
+    log.debug('this replica discovers forwards that no other one does', { forwards: this.forwardsOf(members.id) });
+  }
+
+  async #put(section: keyof Records, values: readonly (readonly [id: string, value: string])[]): Promise<void> {
+    await this.#commit(() => values.map(([id, value]) => [section, id, value] as const));
+  }
+
+  /** Commits records; `make` is called again if other replicas have changed some meanwhile. */
+  async #commit(make: () => readonly (readonly [section: keyof Records, id: string, value: string])[]): Promise<void> {
+    const base = JSON.stringify([...this.#records[LEASES]]);
+    const commit = (): Commit => {
+      const values = make();
+      const changes = values.map(
+        ([section, id, value]): RecordedChange => ({
+          op: 'put',
+          section,
+          id,
+          json: section === LEASES ? JSON.stringify(value) : value,
+          isShadowed: false,
+        }),
+      );
+      const publish = () => {
+        for (const [section, id, value] of values) this.#records[section].set(id, value);
+        if (values.some(([section]) => section === LEASES)) this.listener?.onLeasesChanged();
+      };
+      return { changes, publish };
+    };
+    await this.#options.shared.commit(commit(), {
+      isOutdated: () => JSON.stringify([...this.#records[LEASES]]) !== base,
+      remake: async () => commit(),
+    });
+  }
+}
+
+interface Records {
+  readonly [LEASES]: Map<string, string>;
+  readonly [STATES]: Map<string, string>;
+  readonly [CAPABILITIES]: Map<string, string>;
+}
+
+function emptyRecords(): Records {
+  return { [LEASES]: new Map(), [STATES]: new Map(), [CAPABILITIES]: new Map() };
+}

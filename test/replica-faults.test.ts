@@ -1,0 +1,166 @@
+import { connect } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import {
+  blackHole,
+  type ConnectionHandler,
+  connectingTo,
+  type FaultyProxy,
+  openFaultyProxy,
+} from '../packages/server/testing/faulty-proxy.ts';
+import { rpc } from '../packages/server/testing/listener.ts';
+import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { post } from './fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { replicaEnvironment } from './fixtures/replicas.ts';
+
+// What replicas do when PostgreSQL, or the way to it, fails (docs/replicas.md).
+
+let postgres: TestPostgres;
+let upstream: RawUpstream;
+let proxy: FaultyProxy;
+/** Reaches the database through the proxy. */
+let replica: TestService;
+/** Reaches it directly. */
+let other: TestService;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  upstream = await startRawUpstream({
+    scripts: { 'tools/list': toolList(toolText('known')), 'tools/call': textResultText('done') },
+  });
+});
+
+afterAll(async () => {
+  await upstream.close();
+  await postgres[Symbol.asyncDispose]();
+});
+
+beforeEach(async () => {
+  const database = await postgres.createDatabase();
+  proxy = await openFaultyProxy(connectingTo(postgres.port));
+  const throughProxy = database.replace(`:${postgres.port}/`, `:${proxy.port}/`);
+  other = await startTestService(replicaEnvironment(database));
+  replica = await startTestService(replicaEnvironment(throughProxy));
+});
+
+afterEach(async () => {
+  proxy.setHandler(connectingTo(postgres.port));
+  await Promise.all([replica.stop(0), other.stop(0)]);
+  proxy.close();
+});
+
+async function manage(service: TestService, method: string, path: string, body?: object) {
+  const response = await fetch(`${service.management}${path}`, {
+    method,
+    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  });
+  return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
+}
+
+const refuse: ConnectionHandler = (near) => near.resetAndDestroy();
+
+test.each([
+  ['refuses connections', refuse],
+  ['does not respond', blackHole],
+])(
+  'while the database %s, everything but changes goes on, and replicas catch up afterwards',
+  async (_fault, handler) => {
+    await replica.register('forwards', { name: 'up', address: upstream.url });
+    const client = await sessionClient(replica.url());
+    proxy.setHandler(handler);
+    proxy.cut();
+
+    const write = await manage(replica, 'POST', '/api/v1/namespaces', { name: 'team' });
+    expect([write.status, write.headers.get('retry-after')]).toEqual([503, expect.stringMatching(/^\d+$/)]);
+    expect(write.body.error.code).toBe('UNAVAILABLE');
+    const read = await manage(replica, 'GET', '/api/v1/namespaces');
+    expect(read.body).toMatchObject({ data: [{ name: 'default' }], stale: true });
+    const ready = await manage(replica, 'GET', '/readyz');
+    expect([ready.status, ready.body.data]).toEqual([200, { status: 'ready', database: 'unreachable' }]);
+    expect(await client.request('tools/call', '{"name":"known","arguments":{}}')).toHaveProperty('result');
+    expect(await sessionClient(replica.url())).toBeDefined();
+
+    await other.register('namespaces', { name: 'later' });
+    proxy.setHandler(connectingTo(postgres.port));
+    await vi.waitFor(
+      async () => {
+        const { status } = await post(replica.url('later'), rpc('tools/list'));
+        expect(status).toBe(200);
+      },
+      { timeout: 20_000 },
+    );
+    expect(await manage(replica, 'GET', '/api/v1/namespaces')).toMatchObject({ body: { error: null } });
+    const names = (await manage(replica, 'GET', '/api/v1/namespaces')).body.data.map(
+      ({ name }: { name: string }) => name,
+    );
+    expect(names).toEqual(['default', 'later']);
+  },
+  60_000,
+);
+
+test('a change of which the confirmation is lost is acknowledged, and made once', async () => {
+  let lost = 0;
+  proxy.setHandler((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    far.on('error', () => undefined);
+    let isLost = false;
+    near.on('data', (bytes) => {
+      if (!isLost && lost === 0 && bytes.includes('COMMIT')) {
+        isLost = true;
+        lost++;
+      }
+      far.write(bytes);
+    });
+    far.on('data', (bytes) => (isLost ? near.resetAndDestroy() : near.write(bytes)));
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  });
+  proxy.cut();
+  await replica.register('namespaces', { name: 'team' });
+  expect(lost).toBe(1);
+  for (const service of [replica, other]) {
+    const { data } = (await manage(service, 'GET', '/api/v1/namespaces')).body;
+    expect(data.map(({ name }: { name: string }) => name)).toEqual(['default', 'team']);
+  }
+});
+
+test('a change that was not sent to the database is refused, and not made', async () => {
+  let isCut = false;
+  proxy.setHandler((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    far.on('error', () => undefined);
+    near.on('data', (bytes) => {
+      if (!isCut && bytes.includes('COMMIT')) {
+        isCut = true;
+        near.resetAndDestroy();
+        return;
+      }
+      far.write(bytes);
+    });
+    far.on('data', (bytes) => near.write(bytes));
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  });
+  proxy.cut();
+  const write = await manage(replica, 'POST', '/api/v1/namespaces', { name: 'team' });
+  expect([isCut, write.status]).toEqual([true, 503]);
+  const { data } = (await manage(other, 'GET', '/api/v1/namespaces')).body;
+  expect(data.map(({ name }: { name: string }) => name)).toEqual(['default']);
+  await replica.register('namespaces', { name: 'team' });
+});
+
+test('a disabled tool is not called through any replica once that is acknowledged', async () => {
+  await replica.register('forwards', { name: 'up', address: upstream.url });
+  const call = rpc('tools/call', { name: 'known', arguments: {} });
+  for (let round = 0; round < 10; round++) {
+    for (const enabled of [false, true]) {
+      const { status } = await manage(replica, 'POST', '/api/v1/tools/enabled', { names: ['known'], enabled });
+      expect(status).toBe(200);
+      const { text } = await post(other.url(), call);
+      expect(JSON.parse(text)).toHaveProperty(enabled ? 'result' : 'error');
+    }
+  }
+});

@@ -1,0 +1,169 @@
+import { connect as connectTcp } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { peerKey } from '../packages/server/src/http/peers.ts';
+import { InteractiveClient, inputRequired, resultText } from '../packages/server/testing/interactive-client.ts';
+import { type LiveUpstream, startLiveUpstream } from '../packages/server/testing/live-upstream.ts';
+import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import type { TestService } from '../packages/server/testing/service.ts';
+import { clientOf, sessionClient } from '../packages/server/testing/session-client.ts';
+import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+
+// What only one replica has, and clients reach through any other (docs/replicas.md).
+
+let postgres: TestPostgres;
+let replicas: Replicas;
+let upstream: LiveUpstream;
+let a: TestService;
+let b: TestService;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  upstream = await startLiveUpstream({ capabilities: '{"tools":{},"logging":{}}' });
+  replicas = await startReplicas(await postgres.createDatabase(), {
+    count: 2,
+    env: { SERVICE_PEER_LISTEN: '127.0.0.1:0' },
+  });
+  const [first, second] = replicas.services;
+  if (!first || !second) throw new Error('there are two replicas');
+  [a, b] = [first, second];
+  await a.register('forwards', { name: 'live', address: upstream.url });
+});
+
+afterAll(async () => {
+  await replicas[Symbol.asyncDispose]();
+  await upstream.close();
+  await postgres[Symbol.asyncDispose]();
+});
+
+/** A session, as a client that sends to one replica, and the same client when it sends to the other one. */
+async function bothClients(capabilities = '{}') {
+  const onA = await sessionClient(a.url(), { capabilities });
+  return { onA, onB: clientOf(b.url(), onA.headers) };
+}
+
+test('the response to a server request reaches the call on another replica', async () => {
+  const { onA, onB } = await bothClients('{"sampling":{}}');
+  const response = onA.call('1');
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const asked = JSON.parse(await response.message(0));
+  const answered = await onB.post(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: { role: 'assistant' } }));
+  expect(answered.status).toBe(202);
+  call.end('done');
+  expect(await response.message(1)).toContain('done');
+  expect(upstream.answers().at(-1)).toContain('"role":"assistant"');
+});
+
+test('a cancellation reaches the call on another replica', async () => {
+  const { onA, onB } = await bothClients();
+  onA.call('"c1"');
+  await upstream.calls.next();
+  const before = upstream.of('notifications/cancelled').length;
+  await onB.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c1"}}');
+  await expect.poll(() => upstream.of('notifications/cancelled').length).toBe(before + 1);
+});
+
+test('a stream is resumed through another replica, with what was sent meanwhile', async () => {
+  const { onA, onB } = await bothClients();
+  const response = onA.call('2', '"progressToken":"p"');
+  const call = await upstream.calls.next();
+  call.begin();
+  call.progress(1);
+  await response.message(0);
+  response.disconnect();
+  call.progress(2);
+  const resumed = onB.listen(response.lastId);
+  expect(await resumed.message(0)).toContain('"progress":2');
+  call.end('done');
+  expect(await resumed.message(1)).toContain('done');
+});
+
+test('a suspended call is resumed through another replica', async () => {
+  const asking = new InteractiveClient(a.url()).send();
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const { state, keys } = await inputRequired(asking);
+  const retried = new InteractiveClient(b.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
+  await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m"');
+  call.end('done');
+  expect(await resultText(retried)).toBe('done');
+});
+
+test('calls of one client session reach the upstream in one session, whichever replica they arrive at', async () => {
+  const { onA, onB } = await bothClients();
+  const before = upstream.sessions.size;
+  onA.call('1');
+  const first = await upstream.calls.next();
+  onB.call('2');
+  const second = await upstream.calls.next();
+  expect(second.session).toBe(first.session);
+  expect(upstream.sessions.size).toBe(before + 1);
+  for (const call of [first, second]) call.json(call.answerText('done'));
+  expect(await onB.end()).toBe(204);
+  await expect.poll(() => upstream.sessions.has(first.session)).toBe(false);
+});
+
+test('simultaneous first calls at two replicas open one session for both', async () => {
+  const { onA, onB } = await bothClients();
+  const before = upstream.sessions.size;
+  onA.call('1');
+  onB.call('2');
+  const [first, second] = [await upstream.calls.next(), await upstream.calls.next()];
+  expect(second.session).toBe(first.session);
+  await expect.poll(() => upstream.sessions.size).toBe(before + 1);
+  for (const call of [first, second]) call.json(call.answerText('done'));
+});
+
+test('a client that listens at one replica gets what the upstream sends in a session that another one has opened', async () => {
+  const { onA, onB } = await bothClients();
+  const stream = onA.listen();
+  await stream.head;
+  onB.call('1');
+  const call = await upstream.calls.next();
+  const opened = () => upstream.streams.all.find(({ session }) => session === call.session);
+  await expect.poll(opened).toBeDefined();
+  opened()?.send('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"hot"}}');
+  await stream.matching(/"data":"hot"/);
+  call.json(call.answerText('done'));
+});
+
+test('a session that is ended at one replica has no streams at the others', async () => {
+  const { onA, onB } = await bothClients();
+  const stream = onA.listen();
+  await stream.head;
+  expect(await onB.end()).toBe(204);
+  expect(await stream.ended).toBe(true);
+});
+
+test('whoever does not prove the key gets no response from the listener of replicas', async () => {
+  const port = Number(a.addresses.peer?.split(':').at(-1));
+  const request = 'GET /default/mcp HTTP/1.1\r\nhost: x\r\n\r\n';
+  const plain = connectTcp(port, '127.0.0.1');
+  plain.write(request);
+  const received = await new Promise<string>((resolve) => {
+    let text = '';
+    plain.on('data', (bytes) => {
+      text += bytes.toString('latin1');
+    });
+    plain.on('error', () => undefined).on('close', () => resolve(text));
+  });
+  expect(received).not.toContain('HTTP');
+  const handshake = (key: Buffer) =>
+    new Promise<string>((resolve) => {
+      const socket = connectTls({
+        port,
+        host: '127.0.0.1',
+        ciphers: 'ECDHE-PSK-CHACHA20-POLY1305',
+        maxVersion: 'TLSv1.2',
+        minVersion: 'TLSv1.2',
+        checkServerIdentity: () => undefined,
+        pskCallback: () => ({ psk: key, identity: 'sluice' }),
+      });
+      socket.on('secureConnect', () => resolve('connected')).on('error', () => resolve('rejected'));
+    });
+  expect(await handshake(peerKey(Buffer.from('5d'.repeat(32), 'hex')))).toBe('rejected');
+  expect(await handshake(peerKey(Buffer.from('5c'.repeat(32), 'hex')))).toBe('connected');
+});

@@ -1,0 +1,119 @@
+import type { Replica } from '@sluice/contract';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { rpc } from '../packages/server/testing/listener.ts';
+import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { post } from './fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+
+let postgres: TestPostgres;
+let upstream: RawUpstream;
+let replicas: Replicas;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  upstream = await startRawUpstream({
+    scripts: { 'tools/list': toolList(toolText('known')), 'tools/call': textResultText('done') },
+  });
+  replicas = await startReplicas(await postgres.createDatabase());
+});
+
+afterAll(async () => {
+  await replicas[Symbol.asyncDispose]();
+  await upstream.close();
+  await postgres[Symbol.asyncDispose]();
+});
+
+async function manage(method: string, path: string, body?: object) {
+  const response = await fetch(`${replicas.management.url}/api/v1${path}`, {
+    method,
+    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  });
+  return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
+}
+
+/** A service with a registry of its own, which knows legacy clients as the replicas do. */
+async function startAlone(): Promise<TestService & AsyncDisposable> {
+  const service = await startTestService();
+  await post(service.url(), rpc('ping'));
+  return { ...service, [Symbol.asyncDispose]: () => service.stop(0) };
+}
+
+describe('behind a balancer', () => {
+  test('a management request sees every earlier one', async () => {
+    for (let at = 0; at < 10; at++) {
+      expect((await manage('POST', '/namespaces', { name: `n${at}` })).status).toBe(201);
+      expect((await manage('GET', `/namespaces/n${at}`)).status).toBe(200);
+      expect((await manage('POST', '/namespaces', { name: `n${at}`, labels: {} })).status).toBe(200);
+      expect((await manage('DELETE', `/namespaces/n${at}`)).status).toBe(200);
+      expect((await manage('GET', `/namespaces/n${at}`)).status).toBe(404);
+    }
+  });
+
+  test('an MCP request finds what was registered before it', async () => {
+    for (let at = 0; at < 6; at++) {
+      await manage('POST', '/namespaces', { name: `m${at}` });
+      const listed = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('tools/list'));
+      expect(listed.status).toBe(200);
+      const prompt = { name: 'p', namespace: `m${at}`, description: '', content: 'hello' };
+      expect((await manage('POST', '/prompts', prompt)).body).toMatchObject({ error: null });
+      const got = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('prompts/get', { name: 'p' }));
+      expect(JSON.parse(got.text)).toHaveProperty('result');
+    }
+  });
+
+  test('a forward is served by all replicas', async () => {
+    expect((await manage('POST', '/forwards', { name: 'up', address: upstream.url })).status).toBe(201);
+    for (let at = 0; at < 6; at++) {
+      const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
+      expect(JSON.parse(called.text)).toHaveProperty('result');
+    }
+  });
+
+  test('a forward is discovered by one replica, and by another one when that has left', async () => {
+    const lists = () => upstream.seen.filter(({ method }) => method === 'tools/list').length;
+    const input = { name: 'one', address: upstream.url, prefix: 'one_' };
+    const before = lists();
+    expect((await manage('POST', '/forwards', input)).status).toBe(201);
+    const discoveries = lists() - before;
+    await using alone = await startAlone();
+    await alone.register('forwards', input);
+    expect(discoveries).toBe(lists() - before - discoveries);
+
+    const states = async (services: readonly TestService[]) =>
+      await Promise.all(services.map(async (service) => (await service.manage('GET', '/forwards/one')).data));
+    expect(await states(replicas.services)).toEqual(
+      Array(3).fill(expect.objectContaining({ available: true, tools_discovered: 1 })),
+    );
+    const listed = (await manage('GET', '/replicas')).body.data;
+    expect(listed).toHaveLength(3);
+    const forwards = await Promise.all(
+      replicas.services.map(async (service) => {
+        const found = ((await service.manage('GET', '/replicas')).data as Replica[]).find(({ self }) => self);
+        return found?.forwards;
+      }),
+    );
+    expect(forwards.reduce((sum, count = 0) => (sum ?? 0) + count, 0)).toBe(2);
+    const owner = replicas.services[forwards.findIndex((count) => count !== 0)];
+    const others = replicas.services.filter((service) => service !== owner);
+    replicas.management.setBackends(others.map(({ addresses }) => addresses.management ?? ''));
+    replicas.mcp.setBackends(others.map(({ addresses }) => addresses.mcp ?? ''));
+    const beforeTakeover = lists();
+    await owner?.stop(0);
+    await vi.waitFor(() => expect(lists()).toBeGreaterThan(beforeTakeover), { timeout: 10_000 });
+    const [call] = await Promise.all([
+      post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'one_known' })),
+    ]);
+    expect(JSON.parse(call.text)).toHaveProperty('result');
+  });
+
+  test('a session is the same on all replicas', async () => {
+    const client = await sessionClient(`${replicas.mcp.url}/default/mcp`);
+    for (let at = 0; at < 6; at++) expect(await client.request('ping')).toHaveProperty('result');
+    expect(await client.end()).toBe(204);
+    for (let at = 0; at < 3; at++) expect((await client.post(rpc('ping'))).status).toBe(404);
+  });
+});
