@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
-import { relayTests } from '../../../testing/relay.ts';
+import { lastCall, relayTests } from '../../../testing/relay.ts';
 import { ResponseReader, sessionClient } from '../../../testing/session-client.ts';
 
 const tests = relayTests();
@@ -188,6 +188,25 @@ describe('a list of core tasks', () => {
     const listed = [...first.tasks, ...rest.tasks].map(({ taskId }: { taskId: string }) => taskId);
     expect(new Set(listed)).toEqual(new Set(created));
   });
+});
+
+it('requests are related to tasks of the client itself only', async () => {
+  const upstream = await tests.upstreamWith({
+    initialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`,
+    'tools/call': ({ params }) => (params.task ? '{"task":{"taskId":"7","status":"working","ttl":null}}' : '{"content":[]}'),
+  });
+  const url = await tests.register(upstream.url);
+  const ann = await connect(url, { 'x-forwarded-user': 'ann' });
+  const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+  const taskId = await ann.create('a');
+  const related = async ({ request }: Awaited<ReturnType<typeof connect>>, id: string) => {
+    await request('tools/call', { name: 'a', arguments: {}, _meta: { x: 1, [RELATED]: { taskId: id } } });
+    return lastCall(upstream).params._meta;
+  };
+  expect(await related(ann, taskId)).toEqual({ x: 1, [RELATED]: { taskId: '7' } });
+  const none = { x: 1, [RELATED]: { taskId: '' } };
+  for (const id of [taskId, '7', 'x']) expect(await related(ben, id)).toEqual(none);
+  expect(await related(ann, '7')).toEqual(none);
 });
 
 it('core tasks of others are not found, and plain calls are plain', async () => {

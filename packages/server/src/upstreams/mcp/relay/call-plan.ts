@@ -7,7 +7,7 @@ import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
-import type { CallResponse, DownstreamSession } from '../../downstream.ts';
+import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
@@ -77,6 +77,11 @@ export interface TaskHandler {
   isCreated(plan: CallPlan, era: Era, result: JsonObject): boolean;
   /** Takes over the call: it is responded to and observed from here. */
   onCreated(task: CreatedTask): void;
+  /**
+   * Returns the edits that replace the id of the task which a legacy request is related to: by that of the upstream, or by an
+   * empty one if it is no task of this client. An upstream session may be shared with others.
+   */
+  relatedTaskEdits(message: RequestMessage, caller: Caller, address: string): Edit[];
   /** Continues a task for the retry of a call. */
   resume(plan: CallPlan, task: string, response: CallResponse): void;
 }

@@ -162,6 +162,9 @@ export class CallRouter {
       observer.failed('UNKNOWN', missing.error.message);
       return missing;
     }
+    if (upstream.taskEras.size > 0 && era === 'legacy' && !needsTranslation) {
+      edits.push(...this.#options.tasks.relatedTaskEdits(message, caller, upstream.transport.address));
+    }
     // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
       if (declaresForClient && era === 'modern') edits.push(...declareTasks(message));

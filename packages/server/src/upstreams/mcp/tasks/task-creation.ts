@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { type Implementation, parseMessage } from '@sluice/protocol/mcp/message';
-import { declaresTasks, readTask, reportedTaskEdits, type TaskState, withTaskIds } from '@sluice/protocol/mcp/tasks';
+import { type Implementation, membersOf, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { declaresTasks, readTask, reportedTaskEdits, type TaskState, withTaskIds, META_RELATED_TASK, relatedTaskOf } from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { CallResponse } from '../../downstream.ts';
+import type { Caller, CallResponse } from '../../downstream.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
 import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
@@ -79,6 +79,15 @@ export class TaskCreation implements TaskHandler {
         fail(created, INTERNAL_ERROR, 'the task could not be stored', isClientDisconnected);
       },
     );
+  }
+
+  relatedTaskEdits({ params, paramMembers }: RequestMessage, caller: Caller, address: string): Edit[] {
+    const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
+    if (!related) return [];
+    const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
+    const isOwn = record?.namespace === caller.namespace?.name && record?.user === caller.user;
+    const taskId = isOwn && record?.address === address ? record.upstreamId : '';
+    return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
