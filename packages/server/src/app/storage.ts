@@ -34,6 +34,9 @@ import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
+import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
@@ -249,6 +252,16 @@ export async function openSessionStore(
   }
   if (persist.backend !== 'file') return memorySessionStore(undefined, limits);
   return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
+}
+
+/** The tasks that clients know by ids of ours. */
+export async function openTasks({ persist, taskLimits }: Config, logger: Logger, files: Files): Promise<Tasks> {
+  const log = logger.target('service::mcp');
+  const store =
+    persist.backend !== 'file' ? memoryTaskStore() : new FileTaskStore({ folder: persist.path, files, log });
+  const tasks = new Tasks({ store, limits: taskLimits });
+  await tasks.load();
+  return tasks;
 }
 
 /** A listener for MCP or inference requests, by name. */

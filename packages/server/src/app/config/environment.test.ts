@@ -495,6 +495,30 @@ const ROWS: readonly Row[] = [
     rejected: [['1023', 'is below 1024']],
   },
   {
+    variable: 'SERVICE_TASKS_FOR_PLAIN_CLIENTS',
+    read: (env) => env.tasksForPlainClients,
+    unset: true,
+    accepted: [
+      ['1', true],
+      ['0', false],
+    ],
+    rejected: [['off', 'is not supported']],
+  },
+  {
+    variable: 'SERVICE_MAX_TASKS',
+    read: (env) => env.taskLimits.total,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_MAX_TASKS_PER_USER',
+    read: (env) => env.taskLimits.perUser,
+    unset: 1_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_MAX_ENDED_SESSIONS',
     read: (env) => env.maxEndedSessions,
     unset: 100_000,
