@@ -227,7 +227,7 @@ export async function startService(
     forwards,
     sessionSubscriptions,
   });
-  const tasks = await openTasks(config, logger, files);
+  const tasks = await openTasks(config, logger, files, shared);
   open.defer(() => tasks.close());
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>

@@ -35,7 +35,7 @@ import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
-import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
@@ -255,13 +255,26 @@ export async function openSessionStore(
 }
 
 /** The tasks that clients know by ids of ours. */
-export async function openTasks({ persist, taskLimits }: Config, logger: Logger, files: Files): Promise<Tasks> {
-  const log = logger.target('service::mcp');
-  const store =
-    persist.backend !== 'file' ? memoryTaskStore() : new FileTaskStore({ folder: persist.path, files, log });
-  const tasks = new Tasks({ store, limits: taskLimits });
+export async function openTasks(
+  { persist, taskLimits }: Config,
+  logger: Logger,
+  files: Files,
+  shared: SharedLog | undefined,
+): Promise<Tasks> {
+  const tasks = new Tasks({ store: await taskStore(persist, logger, files, shared), limits: taskLimits });
   await tasks.load();
   return tasks;
+}
+
+async function taskStore(
+  persist: Persistence,
+  logger: Logger,
+  files: Files,
+  shared: SharedLog | undefined,
+): Promise<TaskStore> {
+  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
+  if (persist.backend !== 'file') return memoryTaskStore();
+  return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
 }
 
 /** A listener for MCP or inference requests, by name. */
