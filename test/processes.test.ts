@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import type { Replica } from '@sluice/contract';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
@@ -65,4 +66,13 @@ test('end with the error of the first one, if they cannot start', async () => {
     /SERVICE_MGMT_LISTEN: cannot listen/,
   );
   taken.close();
+}, 60_000);
+
+test('a service with a registry folder loads nothing of the database', async () => {
+  const recorder = fileURLToPath(new URL('fixtures/loaded-modules.js', import.meta.url));
+  const alone = await startGateway({ nodeArgs: ['--import', recorder] });
+  const loaded = alone.logs.filter(({ msg }) => msg === 'module loaded').map(({ url }) => String(url));
+  await alone.close();
+  expect(loaded.some((url) => url.endsWith('registry/store/file-store.ts'))).toBe(true);
+  expect(loaded.filter((url) => /\/node_modules\/pg|store\/postgres\/|postgres-/.test(url))).toEqual([]);
 }, 60_000);

@@ -10,6 +10,8 @@ const OWN_LEASE_MS = 3_000;
 const LISTED = '10 minutes';
 /** Time for which addresses of others are used without asking again. */
 const PEERS_MS = 1_000;
+/** Longest wait for the confirmation of others, which may have to compile evaluators. */
+const CONFIRM_MS = 30_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
 
@@ -80,8 +82,8 @@ export class Membership {
   }
 
   /**
-   * Waits until all live replicas have applied this revision. Returns the ids of those whose lease has expired before that: they
-   * will ask the database before they answer again.
+   * Waits until all live replicas have applied this revision, for at most 30 s. Returns the ids of those that have not: if their
+   * lease has expired, they will ask the database before they answer again.
    */
   async confirm(revision: number): Promise<string[]> {
     const { database } = this.#options;
@@ -91,13 +93,14 @@ export class Membership {
       [this.id, revision],
     );
     const ids = others.map(({ id }) => id);
+    const deadline = performance.now() + CONFIRM_MS;
     while (ids.length > 0) {
       const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
         `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
          FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
         [ids, revision],
       );
-      if (!pending?.live) return pending?.all ?? [];
+      if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
       await this.#nextMessage();
     }
     return [];
