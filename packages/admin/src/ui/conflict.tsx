@@ -7,7 +7,7 @@ export class ConflictError extends Error {
   override readonly name: string = 'ConflictError';
 
   constructor(cause?: unknown) {
-    super('It was changed in the meantime. Compare the changes below and save again.', { cause });
+    super('It was changed in the meantime. Compare the changes above and save again.', { cause });
   }
 }
 
