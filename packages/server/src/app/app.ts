@@ -414,6 +414,13 @@ export async function startService(
       calls,
       openStreams,
       droppedLines,
+      database: () =>
+        shared && {
+          ...shared.counts,
+          isReachable: shared.isCurrent,
+          staleSeconds: shared.members.staleMs / 1000,
+          passedOn: peers?.sent ?? 0,
+        },
     }),
   });
 
