@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 
 /** Time after which a replica that has not renewed its lease is no longer live. */
@@ -12,6 +13,8 @@ const LISTED = '10 minutes';
 const PEERS_MS = 1_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
+/** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
+const CONFIRM_MS = 5_000;
 
 /** Messages of replicas to each other; they only wake. */
 export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
@@ -41,6 +44,8 @@ export class Membership {
   address: string | undefined = undefined;
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
+  /** Ids of the others that were live at the last renewal. */
+  #others: readonly string[] = [];
   #timer: NodeJS.Timeout | undefined;
   #peers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
   #peersReadAt = Number.NEGATIVE_INFINITY;
@@ -70,23 +75,38 @@ export class Membership {
   async renew(on: Pick<Transaction, 'query'> = this.#options.database, timeoutMs?: number): Promise<number> {
     const { version, applied } = this.#options;
     const sentAt = performance.now();
-    const [row] = await on.query<{ revision: string }>(
+    const [row] = await on.query<{ revision: string; others: string[] | null }>(
       `INSERT INTO sluice.replicas (id, version, address, expires, applied)
        VALUES ($1, $2, $5, now() + $3 * interval '1 millisecond', $4)
        ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
-       RETURNING (SELECT revision FROM sluice.state)`,
+       RETURNING (SELECT revision FROM sluice.state),
+                 (SELECT array_agg(id) FROM sluice.replicas WHERE id <> $1 AND expires > now()) AS others`,
       [this.id, version, LEASE_MS, applied(), this.address ?? null],
       timeoutMs,
     );
     this.#liveUntil = sentAt + OWN_LEASE_MS;
+    this.#others = row?.others ?? [];
     return Number(row?.revision ?? 0);
   }
 
   /**
    * Waits until all live replicas have applied this revision. Returns the ids of those whose lease has expired before that: they
-   * will ask the database before they answer again.
+   * will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known to have applied it.
    */
-  async confirm(revision: number): Promise<string[]> {
+  async confirm(revision: number): Promise<readonly string[]> {
+    const deadline = performance.now() + CONFIRM_MS;
+    for (;;) {
+      try {
+        return await this.#confirmed(revision);
+      } catch (error) {
+        if (!(error instanceof UnavailableStoreError)) throw error;
+        if (performance.now() > deadline) return this.#others;
+        await this.#nextMessage();
+      }
+    }
+  }
+
+  async #confirmed(revision: number): Promise<string[]> {
     const { database } = this.#options;
     const others = await database.query<{ id: string }>(
       `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
