@@ -66,7 +66,9 @@ export class Cluster implements AsyncDisposable {
       });
       return { gateway, relay, mcp, isRunning: true };
     };
-    const replicas = await Promise.all(Array.from({ length: REPLICAS }, start));
+    const replicas: ReplicaProcess[] = [];
+    // One after the other: a busy machine could not start them in time.
+    while (replicas.length < REPLICAS) replicas.push(await start());
     const management = await startBalancer([]);
     const cluster = new Cluster(postgres, replicas, management, await startBalancer([]));
     cluster.#setBackends();
