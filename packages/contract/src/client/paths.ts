@@ -5471,7 +5471,6 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
         };
     };
     getTimeSeries: {

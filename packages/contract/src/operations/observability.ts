@@ -63,7 +63,7 @@ export const observabilityOperations = {
     summary: 'List the replicas',
     description: 'The processes that share the database. Empty for a service with a registry of its own.',
     responses: { 200: { description: 'Replicas, the oldest first', data: z.array(replica) } },
-    errors: ['UNAVAILABLE'],
+    errors: [],
   }),
   timeSeries: defineOperation({
     id: 'getTimeSeries',

@@ -48,12 +48,14 @@ export class InferenceSettings {
     return this.#store.capacity;
   }
 
-  /** Changes these settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
-  async set(change: InferenceChange): Promise<void> {
+  /** Changes these settings from the next request on: at once, or once all replicas can know it. Throws `ZodError` for an invalid upstream and changes nothing. */
+  set(change: InferenceChange): Promise<void> | undefined {
     if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
     const { upstreamText: upstream, capacity } = this;
-    await this.#shared?.set('settings', JSON.stringify({ upstream, capacity, ...change }));
+    const json = JSON.stringify({ upstream, capacity, ...change });
+    if (this.#shared) return this.#shared.set('settings', json).then(() => this.#apply(change));
     this.#apply(change);
+    return undefined;
   }
 
   #apply({ upstream: text, capacity }: InferenceChange): void {

@@ -75,6 +75,7 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, 'GET /api/v1/interactions?bodies=false');
   await answers(200, 'DELETE /api/v1/interactions');
   await answers(200, 'POST /api/v1/config/inference', { upstream: 'https://models.example/v1', capacity: 5 });
+  await answers(200, 'GET /api/v1/replicas');
   ready = false;
   await answers(503, 'GET /readyz');
   await answers(200, 'GET /healthz');
