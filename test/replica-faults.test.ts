@@ -11,6 +11,7 @@ import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { freePort } from './fixtures/free-port.ts';
 import { post } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -101,6 +102,26 @@ test.each([
   60_000,
 );
 
+test('a replica that starts without its database is alive, not ready, and serves as soon as it can be reached', async () => {
+  const [management, mcp] = [await freePort(), await freePort()];
+  await postgres.stop();
+  const database = `postgres://postgres@127.0.0.1:${postgres.port}/postgres`;
+  const starting = startTestService({
+    ...replicaEnvironment(database),
+    SERVICE_MGMT_LISTEN: `127.0.0.1:${management}`,
+    SERVICE_MCP_LISTEN: `127.0.0.1:${mcp}`,
+  });
+  const status = async (path: string, port = management) => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
+  await vi.waitFor(async () => expect(await status('/healthz')).toBe(200), { timeout: 20_000 });
+  expect([await status('/readyz'), await status('/api/v1/tools'), await status('/default/mcp', mcp)]).toEqual([
+    503, 503, 503,
+  ]);
+  await postgres.start();
+  const service = await starting;
+  expect([await status('/readyz'), await status('/api/v1/tools')]).toEqual([200, 200]);
+  await service.stop(0);
+}, 60_000);
+
 test('a change of which the confirmation is lost is acknowledged, and made once', async () => {
   let lost = 0;
   proxy.setHandler((near) => {
@@ -163,4 +184,25 @@ test('a disabled tool is not called through any replica once that is acknowledge
       expect(JSON.parse(text)).toHaveProperty(enabled ? 'result' : 'error');
     }
   }
+});
+
+test('a change names the other replicas if the database cannot be asked whether they have applied it', async () => {
+  await replica.register('forwards', { name: 'up', address: upstream.url });
+  const listed = (await manage(other, 'GET', '/api/v1/replicas')).body.data;
+  proxy.setHandler((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    far.on('error', () => undefined);
+    near.on('data', (bytes) => {
+      if (!bytes.includes("'confirm'")) return far.write(bytes);
+      proxy.setHandler(refuse);
+      return proxy.cut();
+    });
+    far.on('data', (bytes) => near.write(bytes));
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  });
+  proxy.cut();
+  const { status, body } = await manage(replica, 'POST', '/api/v1/tools/enabled', { names: ['known'], enabled: false });
+  expect(status).toBe(200);
+  expect(body.unconfirmed).toEqual([listed.find(({ self }: { self: boolean }) => self).id]);
 });

@@ -82,6 +82,7 @@ import {
   openSessionStore,
   openSharedDiscovery,
   openSharedLog,
+  openSharedRecords,
   openSharedSessions,
   openTasks,
 } from './storage.ts';
@@ -183,7 +184,7 @@ export async function startService(
     },
   });
   open.defer(() => evaluators.close());
-  const bindings = new NamespaceBindings(registry);
+  const bindings = new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings'));
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
@@ -226,7 +227,7 @@ export async function startService(
     forwards,
     sessionSubscriptions,
   });
-  const tasks = await openTasks(config, logger, files);
+  const tasks = await openTasks(config, logger, files, shared);
   open.defer(() => tasks.close());
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
@@ -347,8 +348,11 @@ export async function startService(
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
-  const inference = new InferenceSettings(pipeline.inferenceUpstream, interactions, (upstream) =>
-    clusters.replace(INFERENCE_CLUSTER, upstream),
+  const inference = new InferenceSettings(
+    pipeline.inferenceUpstream,
+    interactions,
+    (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
+    await openSharedRecords(shared, 'inference'),
   );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
@@ -410,6 +414,13 @@ export async function startService(
       calls,
       openStreams,
       droppedLines,
+      database: () =>
+        shared && {
+          ...shared.counts,
+          isReachable: shared.isCurrent,
+          staleSeconds: shared.members.staleMs / 1000,
+          passedOn: peers?.sent ?? 0,
+        },
     }),
   });
 
@@ -472,7 +483,7 @@ export async function startService(
     exportedMetrics &&
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
-  const bound = await bind(config.mgmtListen, management.server, servers);
+  const bound = await bind(config, management.server, servers);
   if (replicaKey && config.peerListen) {
     const server = peerListener(chains, replicaKey, listening);
     const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);

@@ -75,6 +75,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
     SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
     SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
+    SERVICE_PROCESSES: integer(1, 256).default(1),
+    SERVICE_PROCESS: integer(1, 256).optional(),
     SERVICE_PEER_LISTEN: listenAddress.optional(),
     SERVICE_PEER_ADVERTISE: listenAddress.optional(),
     SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
@@ -134,6 +136,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_PERSIST_PATH: folder,
     SERVICE_PERSIST_RECOVER: recover,
   } = variables;
+  if (variables.SERVICE_PROCESSES > 1 && backend !== 'postgres') {
+    throw new ConfigError(
+      'SERVICE_PROCESSES: requires SERVICE_PERSIST_BACKEND=postgres; one process only can use a registry of its own',
+    );
+  }
   const persist = backend === 'postgres' ? sharedPersistence(variables) : localPersistence(backend, folder, recover);
   const auth: AuthIssuer | undefined =
     issuer === undefined
@@ -168,8 +175,12 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Replaces the address of the pipeline listener `inference`. */
     inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
     persist,
+    /** Number of processes to run on the same ports. */
+    processes: variables.SERVICE_PROCESSES,
+    /** Whether this is one of them. */
+    sharesPorts: variables.SERVICE_PROCESS !== undefined,
     /** Listener for requests that other replicas pass on. */
-    peerListen: variables.SERVICE_PEER_LISTEN,
+    peerListen: peerListen(variables),
     /** Where other replicas reach it; by default the address on which it listens. */
     peerAdvertise: variables.SERVICE_PEER_ADVERTISE,
     /** Time for which MCP is served without the database that replicas share. */
@@ -247,6 +258,18 @@ interface SharedSettings {
   readonly SERVICE_SESSION_KEY?: Buffer | undefined;
   readonly SERVICE_PEER_LISTEN?: ListenAddress | undefined;
   readonly SERVICE_PEER_ADVERTISE?: ListenAddress | undefined;
+}
+
+/** Processes on one machine reach each other on loopback, each on a port of its own. */
+function peerListen(variables: SharedSettings & { readonly SERVICE_PROCESSES: number }): ListenAddress | undefined {
+  const { SERVICE_PEER_LISTEN: address, SERVICE_PROCESSES: processes } = variables;
+  if (processes === 1) return address;
+  if (address && address.port !== 0) {
+    throw new ConfigError(
+      `SERVICE_PEER_LISTEN: with SERVICE_PROCESSES=${processes} the port must be 0: each process needs one of its own`,
+    );
+  }
+  return address ?? { host: '127.0.0.1', port: 0 };
 }
 
 function sharedPersistence(variables: SharedSettings): Persistence {

@@ -193,7 +193,8 @@ describe('a list of core tasks', () => {
 it('requests are related to tasks of the client itself only', async () => {
   const upstream = await tests.upstreamWith({
     initialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`,
-    'tools/call': ({ params }) => (params.task ? '{"task":{"taskId":"7","status":"working","ttl":null}}' : '{"content":[]}'),
+    'tools/call': ({ params }) =>
+      params.task ? '{"task":{"taskId":"7","status":"working","ttl":null}}' : '{"content":[]}',
   });
   const url = await tests.register(upstream.url);
   const ann = await connect(url, { 'x-forwarded-user': 'ann' });

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
+import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
@@ -7,7 +8,7 @@ import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
-import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
+import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 
 /** Session with an upstream; in the modern era only the headers of its requests. */
 export interface UpstreamSession {
@@ -72,6 +73,9 @@ export interface SessionOwner {
   /** Called once with the new session, before anything is sent in it; never rejects. */
   readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
 }
+
+/** Time for which a call waits until its new session is shared with other replicas. */
+const SHARING_MS = 1_000;
 
 /**
  * Sessions with one upstream. Each legacy client session has its own, since upstreams keep state per session; clients
@@ -235,9 +239,13 @@ export class UpstreamSessionPool {
     const client = await openLegacy(options);
     const { sessionId, protocolVersion, identity } = client;
     if (sessionId === undefined) return client;
-    const stored = await shared
-      .store(address, owner.key, { sessionId, protocolVersion, identity })
-      .catch(() => undefined);
+    const session = { sessionId, protocolVersion, identity };
+    let stored: SharedSession | undefined;
+    const storing = shared.store(address, owner.key, session).then((other) => {
+      stored = other;
+    });
+    // Without the database, the session serves this replica only.
+    await withTimeout(SHARING_MS, storing).catch(() => undefined);
     if (!stored || stored.sessionId === sessionId) return client;
     void client.close();
     return resumeLegacy(options, stored);

@@ -28,6 +28,7 @@ const MAX_FOLLOWED = 200_000;
 const KEEP_CHANGES = '1 hour';
 /** Commits between two removals of old changes. */
 const PRUNE_EVERY = 1_000;
+const UNREACHABLE = 'PostgreSQL cannot be reached';
 /** Time in which PostgreSQL must return the revision. */
 const CHECK_MS = 2_000;
 /** Time to find out the outcome of a commit whose response was lost, and interval of the attempts. */
@@ -63,6 +64,8 @@ export interface SharedLogOptions {
  */
 export class SharedLog {
   readonly members: Membership;
+  /** Commits, and those that were made again because other replicas had committed meanwhile. */
+  readonly counts = { commits: 0, conflicts: 0 };
   /** Called when another replica has left. */
   onReplicaLeft: (() => void) | undefined = undefined;
   readonly #database: Database;
@@ -110,7 +113,7 @@ export class SharedLog {
 
   /** Begins to follow other replicas. */
   start(): void {
-    this.members.start((error) => this.#onFailure(error));
+    this.members.start(() => void this.#check().catch(() => undefined));
     this.#database.listen((message) => {
       if (message === 'applied') return this.members.onApplied();
       if (message === 'left') return this.onReplicaLeft?.();
@@ -137,7 +140,7 @@ export class SharedLog {
 
   /** Resolves once this replica is live again and has the latest state. Rejects with {@link UnavailableStoreError}. */
   async rejoin(): Promise<void> {
-    if (this.#isUnreachable) throw new UnavailableStoreError('PostgreSQL cannot be reached');
+    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
     await this.members.renew(this.#database, CHECK_MS);
     await this.#check();
   }
@@ -148,11 +151,13 @@ export class SharedLog {
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {
     if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
+    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
     const id = randomUUID();
     let made = first;
     let revision = 0;
     let isSent = false;
     const publish = () => {
+      this.counts.commits++;
       this.#revision = revision;
       made.publish();
     };
@@ -164,7 +169,10 @@ export class SharedLog {
           await this.#inTurn(() => this.#catchUp(transaction, current.revision));
           if (!current.isLive) await this.members.renew(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
-          if (conflict && (!current.isLive || conflict.isOutdated())) made = await conflict.remake();
+          if (conflict && (!current.isLive || conflict.isOutdated())) {
+            this.counts.conflicts++;
+            made = await conflict.remake();
+          }
           revision = current.revision + 1;
           if (made.changes.length > 0) await writeCommit(transaction, revision, id, made.changes);
         },
@@ -190,7 +198,7 @@ export class SharedLog {
    */
   async refresh(): Promise<void> {
     // Checks continue in the background.
-    if (this.#isUnreachable) throw new UnavailableStoreError('PostgreSQL cannot be reached');
+    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
     await this.#check();
   }
 
@@ -220,7 +228,9 @@ export class SharedLog {
 
   async #checkNow(): Promise<void> {
     try {
-      const revision = await readRevision(this.#database, CHECK_MS);
+      const read = () => readRevision(this.#database, CHECK_MS);
+      // A connection may have been broken since it was used last.
+      const revision = await (this.#isUnreachable ? read() : read().catch(read));
       if (revision !== this.#revision) {
         await this.#inTurn(() =>
           this.#readOnly(async (transaction) => this.#catchUp(transaction, await readRevision(transaction))),

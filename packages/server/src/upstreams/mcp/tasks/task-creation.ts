@@ -2,7 +2,15 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type Implementation, membersOf, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
-import { declaresTasks, readTask, reportedTaskEdits, type TaskState, withTaskIds, META_RELATED_TASK, relatedTaskOf } from '@sluice/protocol/mcp/tasks';
+import {
+  declaresTasks,
+  META_RELATED_TASK,
+  readTask,
+  relatedTaskOf,
+  reportedTaskEdits,
+  type TaskState,
+  withTaskIds,
+} from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { Caller, CallResponse } from '../../downstream.ts';

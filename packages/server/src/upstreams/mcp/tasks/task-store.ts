@@ -14,6 +14,10 @@ export interface TaskStore {
   remove(id: string): Promise<void>;
   /** Finishes pending writes. Throws `StoreError`. */
   close(): Promise<void>;
+  /** Called with a record that another replica has stored or changed; undefined if it has been removed. */
+  onForeign?: ((id: string, record: TaskRecord | undefined) => void) | undefined;
+  /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
+  refresh?(): Promise<void>;
 }
 
 /** A store without persistence. */

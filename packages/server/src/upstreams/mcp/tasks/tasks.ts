@@ -87,6 +87,7 @@ export class Tasks {
     this.#now = now;
     this.#shares = new Shares(limits.total);
     this.#timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
+    if ('onForeign' in store) store.onForeign = (id, record) => this.#follow(id, record);
   }
 
   /** Loads the stored records. Throws `StoreError`. */
@@ -129,6 +130,8 @@ export class Tasks {
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
   async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
+    // Another replica may just have created it.
+    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
     const record = this.#entries.get(id)?.record;
     if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
     return record.expires > this.#now() ? record : undefined;
@@ -271,6 +274,19 @@ export class Tasks {
     this.#byUpstreamId.set(keyOf(record), id);
     if (record.progress) this.#byProgress.set(record.progress.upstream, id);
     if (session && !isTerminal(record.status)) this.#pin(entry, session);
+  }
+
+  /** Takes over what another replica has stored. */
+  #follow(id: string, record: TaskRecord | undefined): void {
+    const entry = this.#entries.get(id);
+    if (!record) {
+      this.#drop(id);
+    } else if (!entry) {
+      this.#add(record, undefined);
+    } else {
+      this.#set(entry, record);
+      if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
+    }
   }
 
   #drop(id: string): boolean {
