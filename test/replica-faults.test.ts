@@ -185,3 +185,24 @@ test('a disabled tool is not called through any replica once that is acknowledge
     }
   }
 });
+
+test('a change names the other replicas if the database cannot be asked whether they have applied it', async () => {
+  await replica.register('forwards', { name: 'up', address: upstream.url });
+  const listed = (await manage(other, 'GET', '/api/v1/replicas')).body.data;
+  proxy.setHandler((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    far.on('error', () => undefined);
+    near.on('data', (bytes) => {
+      if (!bytes.includes("'confirm'")) return far.write(bytes);
+      proxy.setHandler(refuse);
+      return proxy.cut();
+    });
+    far.on('data', (bytes) => near.write(bytes));
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  });
+  proxy.cut();
+  const { status, body } = await manage(replica, 'POST', '/api/v1/tools/enabled', { names: ['known'], enabled: false });
+  expect(status).toBe(200);
+  expect(body.unconfirmed).toEqual([listed.find(({ self }: { self: boolean }) => self).id]);
+});

@@ -13,6 +13,7 @@ import { loginCampaign } from './login.ts';
 import { modelCampaign } from './model.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
+import { replicasCampaign } from './replicas.ts';
 import { sessionsCampaign } from './sessions.ts';
 import { sizingCampaign } from './sizing.ts';
 import { suspendedCampaign } from './suspended.ts';
@@ -24,6 +25,7 @@ import { suspendedCampaign } from './suspended.ts';
 const campaigns: readonly Campaign[] = [
   killCampaign,
   backupCampaign,
+  replicasCampaign,
   sessionsCampaign,
   suspendedCampaign,
   modelCampaign,

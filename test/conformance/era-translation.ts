@@ -5,6 +5,7 @@ import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { retryRegressions } from './best-of.ts';
 import { discovered } from './discovered.ts';
 import { type Scenario, serverPasses } from './scenario.ts';
+import type { TestedGateway } from './servers.ts';
 import { runSuite } from './suite-process.ts';
 import { type TranslationSuite, translationSuites } from './suites.ts';
 import { translationScenarioFaults } from './verdict.ts';
@@ -21,7 +22,9 @@ export interface TranslationReport {
 }
 
 /** Runs the suites of each era through a gateway whose upstreams support only the other era. */
-export async function runTranslationSuites(): Promise<TranslationReport[]> {
+export async function runTranslationSuites(
+  start: () => Promise<TestedGateway> = startGateway,
+): Promise<TranslationReport[]> {
   const reports: TranslationReport[] = [];
   for (const suite of translationSuites) {
     const reportOf = (all: readonly Scenario[]): TranslationReport => {
@@ -29,7 +32,7 @@ export async function runTranslationSuites(): Promise<TranslationReport[]> {
       return { suite, scenarios, passing: scenarios.filter(serverPasses).length };
     };
     const found = await retryRegressions(
-      () => runTranslated(suite),
+      () => runTranslated(suite, start),
       (all) =>
         new Set(
           all.filter((scenario) => translationScenarioFaults(suite, scenario).length > 0).map(({ name }) => name),
@@ -44,7 +47,7 @@ export async function runTranslationSuites(): Promise<TranslationReport[]> {
  * Runs one suite. The upstream is the second of two forwards in the namespace, so that requests routed to the wrong forward
  * are detected. The first has the same era and one tool only, so that everything else is translated.
  */
-async function runTranslated(suite: TranslationSuite): Promise<Scenario[]> {
+async function runTranslated(suite: TranslationSuite, start: () => Promise<TestedGateway>): Promise<Scenario[]> {
   const started = new AsyncDisposableStack();
   try {
     const upstream = await startDualEra({ eras: suite.upstream });
@@ -54,7 +57,7 @@ async function runTranslated(suite: TranslationSuite): Promise<Scenario[]> {
       scripts: { 'tools/list': toolList(toolText('other')) },
     });
     started.defer(other.close);
-    const gateway = await startGateway();
+    const gateway = await start();
     started.defer(gateway.close);
     await gateway.forward('other', other.url);
     await gateway.forward('upstream', upstream.url);

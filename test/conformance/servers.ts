@@ -1,6 +1,6 @@
 import { startDualEra } from '../fixtures/dual-era.ts';
 import { startEverything } from '../fixtures/everything.ts';
-import { startGateway } from '../fixtures/gateway.ts';
+import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { retryRegressions } from './best-of.ts';
 import { compare, isRegression, type Pair } from './compare.ts';
 import { type DirectRecord, recordedScenarios } from './direct-record.ts';
@@ -11,6 +11,9 @@ import { type ServerSuite, serverSuites } from './suites.ts';
 
 /** A suite takes a few seconds; one that hangs is killed. */
 const TIMEOUT_MS = 300_000;
+
+/** The gateway under test: one process, or replicas behind a balancer. */
+export type TestedGateway = Pick<Gateway, 'forward' | 'forwards' | 'url' | 'close'>;
 
 /** Results of a server suite, directly and through the gateway. */
 export interface ServerReport {
@@ -26,14 +29,17 @@ export interface ServerReport {
  * gateway. The namespace has another forward before it: the reference server with its own tools, resources and prompts, so
  * that requests routed to the wrong forward are detected.
  */
-export async function runServerSuites(record?: DirectRecord): Promise<ServerReport[]> {
+export async function runServerSuites(
+  record?: DirectRecord,
+  start: () => Promise<TestedGateway> = startGateway,
+): Promise<ServerReport[]> {
   const started = new AsyncDisposableStack();
   try {
     const upstream = await startDualEra();
     started.defer(upstream.close);
     const other = await startEverything();
     started.defer(other.close);
-    const gateway = await startGateway();
+    const gateway = await start();
     started.defer(gateway.close);
     await gateway.forward('other', other.url);
     await gateway.forward('upstream', upstream.url);

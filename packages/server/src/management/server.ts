@@ -275,7 +275,8 @@ export class Management {
     void refreshed
       .then(
         () => handle().then(confirm),
-        () => handle().then(markStale),
+        // It may be reached again by the time of a change.
+        () => handle().then(confirm).then(markStale),
       )
       .then(send);
   }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 
 /** Time after which a replica that has not renewed its lease is no longer live. */
@@ -12,9 +13,10 @@ const LISTED = '10 minutes';
 const PEERS_MS = 1_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
-
-/** Messages of replicas to each other; they only wake. */
-export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
+/** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
+const CONFIRM_MS = 5_000;
+/** Longest wait for live replicas, which may have to compile evaluators. */
+const APPLY_MS = 30_000;
 
 /** A replica, as others see it. */
 export interface ReplicaRow {
@@ -41,6 +43,8 @@ export class Membership {
   address: string | undefined = undefined;
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
+  /** Ids of the others that were live at the last renewal. */
+  #others: readonly string[] = [];
   #timer: NodeJS.Timeout | undefined;
   #peers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
   #peersReadAt = Number.NEGATIVE_INFINITY;
@@ -70,23 +74,38 @@ export class Membership {
   async renew(on: Pick<Transaction, 'query'> = this.#options.database, timeoutMs?: number): Promise<number> {
     const { version, applied } = this.#options;
     const sentAt = performance.now();
-    const [row] = await on.query<{ revision: string }>(
+    const [row] = await on.query<{ revision: string; others: string[] | null }>(
       `INSERT INTO sluice.replicas (id, version, address, expires, applied)
        VALUES ($1, $2, $5, now() + $3 * interval '1 millisecond', $4)
        ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
-       RETURNING (SELECT revision FROM sluice.state)`,
+       RETURNING (SELECT revision FROM sluice.state),
+                 (SELECT array_agg(id) FROM sluice.replicas WHERE id <> $1 AND expires > now()) AS others`,
       [this.id, version, LEASE_MS, applied(), this.address ?? null],
       timeoutMs,
     );
     this.#liveUntil = sentAt + OWN_LEASE_MS;
+    this.#others = row?.others ?? [];
     return Number(row?.revision ?? 0);
   }
 
   /**
-   * Waits until all live replicas have applied this revision. Returns the ids of those whose lease has expired before that: they
-   * will ask the database before they answer again.
+   * Waits until all live replicas have applied this revision, for at most 30 s. Returns the ids of those that have not: if their
+   * lease has expired, they will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known to have applied it.
    */
-  async confirm(revision: number): Promise<string[]> {
+  async confirm(revision: number): Promise<readonly string[]> {
+    const deadline = performance.now() + CONFIRM_MS;
+    for (;;) {
+      try {
+        return await this.#confirmed(revision);
+      } catch (error) {
+        if (!(error instanceof UnavailableStoreError)) throw error;
+        if (performance.now() > deadline) return this.#others;
+        await this.#nextMessage();
+      }
+    }
+  }
+
+  async #confirmed(revision: number): Promise<string[]> {
     const { database } = this.#options;
     const others = await database.query<{ id: string }>(
       `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
@@ -94,13 +113,14 @@ export class Membership {
       [this.id, revision],
     );
     const ids = others.map(({ id }) => id);
+    const deadline = performance.now() + APPLY_MS;
     while (ids.length > 0) {
       const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
         `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
          FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
         [ids, revision],
       );
-      if (!pending?.live) return pending?.all ?? [];
+      if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
       await this.#nextMessage();
     }
     return [];

@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { replicasUnderFaults } from './campaign/replicas.ts';
+
+// In full: `npm run campaign -- replicas`.
+
+test('replicas under faults lose no acknowledged write, and carry out no call twice or after its tool was disabled', async () => {
+  const { tally, faults } = await replicasUnderFaults(20);
+  expect(tally.failures).toEqual([]);
+  expect(faults.size).toBeGreaterThan(1);
+  expect(tally.writes.acknowledged).toBeGreaterThan(100);
+  expect(tally.reads).toBeGreaterThan(100);
+  expect(tally.calls).toBeGreaterThan(100);
+}, 300_000);
