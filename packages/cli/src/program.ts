@@ -4,6 +4,7 @@ import { actionCommand } from './action/action.ts';
 import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
 import { authCommand } from './auth/auth.ts';
 import { backupCommand, restoreCommand } from './backup/commands.ts';
+import { migrateCommand } from './backup/migrate.ts';
 import { closestMatch } from './closest-match.ts';
 import { findCommand } from './command-words.ts';
 import { completeCommand, completionCommand } from './completion/completion.ts';
@@ -64,6 +65,7 @@ function commandGroups(context: Context): Command[] {
     doctorCommand(context),
     backupCommand(context),
     restoreCommand(context),
+    migrateCommand(context),
     authCommand(context),
     completionCommand(context),
   ];

@@ -66,7 +66,7 @@ export async function addSessionKey(path: string, folder: string): Promise<Reada
  * is written. Throws {@link BackupError}, {@link StoreError} for the folder, or the system error.
  */
 export async function restoreBackup(path: string, folder: string, log: StoreLog): Promise<BackupManifest> {
-  await requireEmpty(folder);
+  await requireEmpty(folder, 'a backup is restored into an empty folder, before the service is started');
   const contents = new Map<BackupFileName, Buffer>();
   const manifest = await readBackup((await openAsBlob(path)).stream(), VERSION, {
     onManifest: ({ files }) =>
@@ -107,17 +107,15 @@ export async function restoreBackup(path: string, folder: string, log: StoreLog)
   return manifest;
 }
 
-/** A new file system has the folder `lost+found`. */
-async function requireEmpty(folder: string): Promise<void> {
+/** Throws {@link StoreError} with the rule unless a folder is empty or missing. A new file system has the folder `lost+found`. */
+export async function requireEmpty(folder: string, rule: string): Promise<void> {
   const found = await readdir(folder).catch((error: unknown) => {
     if (errorCode(error) === 'ENOENT') return [];
     throw new StoreError(`${folder} cannot be read: ${errorCode(error) ?? error}`, { cause: error });
   });
   const [first] = found.filter((name) => name !== 'lost+found');
   if (first === undefined) return;
-  throw new StoreError(
-    `${folder} contains ${first}: a backup is restored into an empty folder, before the service is started`,
-  );
+  throw new StoreError(`${folder} contains ${first}: ${rule}`);
 }
 
 async function requireSpace(folder: string, bytes: number): Promise<void> {

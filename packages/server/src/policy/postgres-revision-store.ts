@@ -1,6 +1,6 @@
 import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { RecordedChange } from '../registry/store/store.ts';
+import type { RecordedChange, RecordedPut } from '../registry/store/store.ts';
 import { OutdatedRevisionsError, parseRevisions, type RevisionStore } from './revision-store.ts';
 import { NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
@@ -69,6 +69,15 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
   }
 }
 
+/** The records of revisions, for a database that has none. */
+export function revisionRecords(revisions: Revisions): RecordedPut[] {
+  return Array.from(recordsOf(revisions), ([id, json]) => putOf(id, json));
+}
+
+function putOf(id: string, json: string): RecordedPut {
+  return { op: 'put', section: SECTION, id, json, isShadowed: false };
+}
+
 /** The records of revisions, the oldest first: numeric keys of an object are in ascending order. */
 function recordsOf({ list, activeId, nextId }: Revisions): Map<string, string> {
   const records = new Map(list.map((revision) => [String(revision.id), serializeRevision(revision)]));
@@ -81,7 +90,7 @@ function differences(before: ReadonlyMap<string, string>, after: ReadonlyMap<str
     if (!after.has(id)) changes.push({ op: 'remove', section: SECTION, id, promoted: undefined });
   }
   for (const [id, json] of after) {
-    if (before.get(id) !== json) changes.push({ op: 'put', section: SECTION, id, json, isShadowed: false });
+    if (before.get(id) !== json) changes.push(putOf(id, json));
   }
   return changes;
 }

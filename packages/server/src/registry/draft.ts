@@ -25,7 +25,7 @@ import {
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
-import type { RecordedChange, Section } from './store/store.ts';
+import { type RecordedChange, type RecordedPut, SECTIONS, type Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** A list that a commit may have changed. */
@@ -371,4 +371,26 @@ export class Draft {
   #index(namespace: Namespace, kind: Kind): EntryIndex {
     return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).indexes[kind];
   }
+}
+
+/** All records of a state, section by section, for a store that has none. */
+export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
+  const { namespaces, forwards, services, unusable } = snapshot;
+  const isShadowed = (entry: Entry) => !snapshot.isServed(entry);
+  const entries = (kind: Kind) => {
+    const form: RecordForm<Entry> = { section: SECTION[kind], text: storedEntry, id: entryId, isShadowed };
+    return snapshot.entries(kind, { shadowed: true }).map((entry) => new PutChange(entry, form));
+  };
+  return [
+    ...namespaces.values().map((namespace) => new PutChange(namespace, NAMESPACE_FORM)),
+    ...forwards.values().map((forward) => new PutChange(forward, FORWARD_FORM)),
+    ...KINDS.flatMap(entries),
+    ...services.all.map((service) => new PutChange(service, SERVICE_FORM)),
+    ...SECTIONS.flatMap((section) =>
+      // A name has no line feed.
+      (unusable.get(section) ?? []).map(
+        (json, at) => ({ op: 'put', section, json, id: `\n${at}`, isShadowed: false }) as const,
+      ),
+    ),
+  ];
 }

@@ -250,6 +250,16 @@ function localPersistence(backend: 'file' | 'none', path: string, recover: 'rena
   return backend === 'none' ? { backend } : { backend, path, recover: recover === 'rename' };
 }
 
+/** The database of `sluice migrate`: that of replicas with this environment. Throws `ConfigError`. */
+export function parseDatabase(env: NodeJS.ProcessEnv): DatabaseSettings {
+  const { SERVICE_POSTGRES_URL: url, SERVICE_POSTGRES_PASSWORD_FILE: passwordFile } = parseVariables(env, {
+    SERVICE_POSTGRES_URL: postgresUrl.optional(),
+    SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
+  });
+  if (url === undefined) throw new ConfigError('SERVICE_POSTGRES_URL: required, or --database');
+  return { url, passwordFile };
+}
+
 /** Settings of the database that replicas share (docs/replicas.md). */
 interface SharedSettings {
   readonly SERVICE_POSTGRES_URL?: string | undefined;

@@ -1,9 +1,9 @@
 import type { Holder } from '../../http/shares.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange } from '../../registry/store/store.ts';
-import { EndedSessions } from './ended-sessions.ts';
-import { parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
+import type { Commit, RecordedChange, RecordedPut } from '../../registry/store/store.ts';
+import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
+import { forgottenSchema, parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
 import {
   ChangeBatch,
   type DisplacedListener,
@@ -15,6 +15,8 @@ import {
 import { SessionTable } from './session-table.ts';
 
 const SECTION = 'sessions';
+/** What a folder had forgotten before its sessions were migrated. */
+const FORGOTTEN = 'forgotten_sessions';
 
 /** Options of {@link PostgresSessionStore}. */
 export interface PostgresSessionStoreOptions extends SessionStoreLimits {
@@ -23,7 +25,7 @@ export interface PostgresSessionStoreOptions extends SessionStoreLimits {
 
 /** Sessions that replicas share (docs/replicas.md). One commit contains all changes that wait. */
 export class PostgresSessionStore implements SessionStore, Follower {
-  readonly sections = [SECTION];
+  readonly sections = [SECTION, FORGOTTEN];
   onDisplaced: DisplacedListener | undefined = undefined;
   /** Called with the id of a session that another replica has ended. */
   onEnded: ((id: string) => void) | undefined = undefined;
@@ -55,7 +57,8 @@ export class PostgresSessionStore implements SessionStore, Follower {
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { id, json } of changes) {
+    for (const { section, id, json } of changes) {
+      if (section !== SECTION) continue;
       const stored = json === null ? undefined : parseStoredSession(json);
       const hadEnded = this.sessions.hasEnded(id);
       this.sessions.set(id, stored);
@@ -65,11 +68,12 @@ export class PostgresSessionStore implements SessionStore, Follower {
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
     const stored = records.get(SECTION) ?? [];
+    const forgotten = (records.get(FORGOTTEN) ?? []).map(({ json }) => forgottenSchema.parse(JSON.parse(json)));
     const { subscriptions, maxEnded } = this.#limits;
     this.sessions = new SessionTable({
       sessions: new Map(stored.map(({ id, json }) => [id, parseStoredSession(json)])),
       subscriptions,
-      ended: new EndedSessions(maxEnded),
+      ended: new EndedSessions(maxEnded, forgotten),
       maxLevels: maxEnded,
     });
     this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
@@ -118,16 +122,24 @@ export class PostgresSessionStore implements SessionStore, Follower {
 }
 
 function changesOf({ changed }: ChangeBatch): RecordedChange[] {
-  return [...changed].map(([id, { after, expires }]) =>
-    after
-      ? {
-          op: 'put',
-          section: SECTION,
-          id,
-          json: JSON.stringify(after satisfies StoredSession),
-          isShadowed: false,
-          expires,
-        }
-      : { op: 'remove', section: SECTION, id, promoted: undefined },
+  return [...changed].map(([id, { after }]) =>
+    after ? putOf(id, after) : { op: 'remove', section: SECTION, id, promoted: undefined },
   );
+}
+
+function putOf(id: string, stored: StoredSession): RecordedPut {
+  const { expires } = stored;
+  return { op: 'put', section: SECTION, id, json: JSON.stringify(stored), isShadowed: false, expires };
+}
+
+/** The records of sessions, for a database that has none. */
+export function sessionRecords(
+  sessions: Iterable<readonly [string, StoredSession]>,
+  forgotten: readonly ForgottenSessions[],
+): RecordedPut[] {
+  const ends = forgotten.map((each, at): RecordedPut => {
+    const { expires } = each;
+    return { op: 'put', section: FORGOTTEN, id: String(at), json: JSON.stringify(each), isShadowed: false, expires };
+  });
+  return [...Array.from(sessions, ([id, stored]) => putOf(id, stored)), ...ends];
 }

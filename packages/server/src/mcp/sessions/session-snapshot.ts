@@ -3,7 +3,7 @@ import { errorReason } from '../../registry/store/files.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
 import { StoreError } from '../../registry/store/store.ts';
 import type { ForgottenSessions } from './ended-sessions.ts';
-import { holderSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
+import { forgottenSchema, holderSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
 
 /** The snapshot file, beside `registry.json` (decisions 1.5). */
 export const SNAPSHOT_NAME = 'sessions.json';
@@ -17,7 +17,7 @@ const snapshotSchema = z.object({
   ended: z
     .record(z.string(), z.union([z.number(), z.object({ expires: z.number(), holder: holderSchema })]))
     .default({}),
-  forgotten: z.array(z.object({ namespace: z.string(), user: z.string().optional(), expires: z.number() })).default([]),
+  forgotten: z.array(forgottenSchema).default([]),
   changed: z
     .record(
       z.string(),

@@ -96,6 +96,9 @@ function forwardsByUri(subscriptions: readonly Subscription[]): Map<string, stri
 /** Schema of the holder of a session. */
 export const holderSchema = z.object({ namespace: z.string(), user: z.string() });
 
+/** Schema of the forgotten ends of sessions. */
+export const forgottenSchema = z.object({ namespace: z.string(), user: z.string().optional(), expires: z.number() });
+
 const endRecord = z.object({
   op: z.literal('end'),
   id: z.string(),

@@ -150,7 +150,6 @@ export interface PendingChange {
 interface ChangedSession {
   readonly before: StoredSession | undefined;
   readonly after: StoredSession | undefined;
-  readonly expires: number;
 }
 
 /** Changes that are stored together, each made to the result of the previous one, and not visible yet. */
@@ -203,7 +202,7 @@ export class ChangeBatch {
       const record = recordOf(id, expires, before, after);
       if (!record) return;
       this.records.push(record);
-      this.changed.set(id, { before: known ? known.before : before, after, expires });
+      this.changed.set(id, { before: known ? known.before : before, after });
     } catch (error) {
       this.#sessions.restore(id, before);
       this.#failed.set(pending, error);
@@ -243,6 +242,13 @@ export class FileSessionStore implements SessionStore {
     // Each run starts a generation: without this, a service that is killed repeatedly would accumulate them.
     if (store.#needsCompaction) await store.#compactNow();
     return store;
+  }
+
+  /** Reads the sessions of a folder without writing to it. Throws `StoreError` like {@link open}. */
+  static async read(options: FileSessionStoreOptions): Promise<SessionTable> {
+    const store = new FileSessionStore(options);
+    await store.#load();
+    return store.sessions;
   }
 
   private constructor({ folder, files, log, now, compactFromBytes, ...limits }: FileSessionStoreOptions) {

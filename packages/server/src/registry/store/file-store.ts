@@ -176,13 +176,7 @@ export class FileStore implements Store {
   }
 
   #makeFile(): JournaledFile {
-    return new JournaledFile({
-      files: this.#files,
-      folder: this.#folder,
-      snapshotName: SNAPSHOT_NAME,
-      journalName: 'registry.journal',
-      log: this.#log,
-    });
+    return registryFile(this.#folder, this.#files, this.#log);
   }
 
   async #takeLock(): Promise<Lock> {
@@ -210,19 +204,10 @@ export class FileStore implements Store {
   /** Restores the folder's content; false when corrupt files were quarantined and the folder has to be read again. */
   async #read(restore: (loaded: Loaded) => Steps<void>): Promise<boolean> {
     this.#file = this.#makeFile();
-    const turns = new Turns();
     try {
-      const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes
-        ? await turns.run(readSnapshot(bytes))
-        : { entries: noEntries(), extras: [], generation: 1 };
-      const journal: Iterable<Change>[] = [];
-      await this.#file.replay(snapshot.generation, function* (...record) {
-        journal.push(...(yield* readCommitRecord(...record)));
-      });
-      await turns.run(restoreLoaded(restore, { entries: snapshot.entries, journal }));
-      this.#extras = snapshot.extras;
-      this.#needsCompaction = journal.length > 0;
+      const { extras, hasJournal } = await readRegistryFile(this.#file, restore);
+      this.#extras = extras;
+      this.#needsCompaction = hasJournal;
       return true;
     } catch (error) {
       if (!(error instanceof CorruptFileError)) throw error;
@@ -334,6 +319,27 @@ export class FileStore implements Store {
 
 interface RegistryCheckpoint extends Checkpoint {
   readonly source: ReturnType<SnapshotSource>;
+}
+
+/** The files of the registry in a folder. */
+export function registryFile(folder: string, files: Files, log: StoreLog): JournaledFile {
+  return new JournaledFile({ files, folder, snapshotName: SNAPSHOT_NAME, journalName: 'registry.journal', log });
+}
+
+/** Reads the registry and passes it to `restore`. Throws {@link CorruptFileError}, {@link StoreError}, or the system error. */
+export async function readRegistryFile(
+  file: JournaledFile,
+  restore: (loaded: Loaded) => Steps<void>,
+): Promise<{ readonly extras: readonly string[]; readonly hasJournal: boolean }> {
+  const turns = new Turns();
+  const bytes = await file.readSnapshot();
+  const snapshot = bytes ? await turns.run(readSnapshot(bytes)) : { entries: noEntries(), extras: [], generation: 1 };
+  const journal: Iterable<Change>[] = [];
+  await file.replay(snapshot.generation, function* (...record) {
+    journal.push(...(yield* readCommitRecord(...record)));
+  });
+  await turns.run(restoreLoaded(restore, { entries: snapshot.entries, journal }));
+  return { extras: snapshot.extras, hasJournal: journal.length > 0 };
 }
 
 function* restoreLoaded(restore: (loaded: Loaded) => Steps<void>, loaded: Loaded): Steps<void> {

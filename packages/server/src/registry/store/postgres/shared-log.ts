@@ -351,18 +351,35 @@ async function migrate(database: Database): Promise<void> {
     await transaction.query(
       'CREATE TABLE IF NOT EXISTS sluice.migrations (step integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
     );
-    const [{ step } = { step: 0 }] = await transaction.query<{ step: number }>(
-      'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
-    );
-    if (step > MIGRATIONS.length) {
-      throw new StoreError(
-        `the database has schema ${step}, but this release knows ${MIGRATIONS.length}: start the release of the other replicas`,
-      );
-    }
+    const step = await schemaStep(transaction);
     for (const [at, file] of MIGRATIONS.entries()) {
       if (at < step) continue;
       await transaction.query(await readFile(new URL(file, import.meta.url), 'utf8'));
       await transaction.query('INSERT INTO sluice.migrations (step) VALUES ($1)', [at + 1]);
     }
   });
+}
+
+async function schemaStep(on: Pick<Transaction, 'query'>): Promise<number> {
+  const [{ step } = { step: 0 }] = await on.query<{ step: number }>(
+    'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
+  );
+  if (step <= MIGRATIONS.length) return step;
+  throw new StoreError(
+    `the database has schema ${step}, but this release knows ${MIGRATIONS.length}: start the release of the other replicas`,
+  );
+}
+
+/** What a database has, before it is opened. Throws {@link StoreError} for the tables of a later version. */
+export async function inspect(database: Database): Promise<'nothing' | 'earlier version' | 'no records' | 'records'> {
+  const [found] = await database.query<{ isThere: boolean }>(
+    `SELECT to_regclass('sluice.migrations') IS NOT NULL AS "isThere"`,
+  );
+  const step = found?.isThere ? await schemaStep(database) : 0;
+  if (step === 0) return 'nothing';
+  const [state] = await database.query<{ isEmpty: boolean }>(
+    'SELECT NOT EXISTS (SELECT FROM sluice.records) AS "isEmpty"',
+  );
+  if (state?.isEmpty) return 'no records';
+  return step < MIGRATIONS.length ? 'earlier version' : 'records';
 }

@@ -1,0 +1,254 @@
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../http/settings.ts';
+import { PostgresSessionStore, sessionRecords } from '../mcp/sessions/postgres-session-store.ts';
+import { SNAPSHOT_NAME as SESSIONS_FILE, snapshotSlices as sessionSlices } from '../mcp/sessions/session-snapshot.ts';
+import { FileSessionStore } from '../mcp/sessions/session-store.ts';
+import type { SessionTable } from '../mcp/sessions/session-table.ts';
+import { PostgresRevisionStore, revisionRecords } from '../policy/postgres-revision-store.ts';
+import { FileRevisionStore } from '../policy/revision-store.ts';
+import { NO_REVISIONS, type Revisions } from '../policy/revisions.ts';
+import { recordsOf } from '../registry/draft.ts';
+import { Registry, snapshotEntries } from '../registry/registry.ts';
+import { readRegistryFile, registryFile } from '../registry/store/file-store.ts';
+import { diskFiles, errorCode, type Files, replaceFile, systemClock } from '../registry/store/files.ts';
+import { CorruptFileError } from '../registry/store/journaled-file.ts';
+import { checkUnheld, hostProcesses, type Lock, takeLock } from '../registry/store/lock.ts';
+import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
+import { PostgresStore } from '../registry/store/postgres/postgres-store.ts';
+import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
+import { type Follower, inspect, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { SNAPSHOT_NAME as REGISTRY_FILE, snapshotSlices as registrySlices } from '../registry/store/registry-file.ts';
+import {
+  memoryStore,
+  type RecordedPut,
+  SECTIONS,
+  type Section,
+  StoreError,
+  type StoreLog,
+} from '../registry/store/store.ts';
+import { VERSION } from '../telemetry/version.ts';
+import { requireEmpty } from './backup.ts';
+import { parseDatabase } from './config/environment.ts';
+
+export { ConfigError, type DatabaseSettings, parseDatabase, StoreError };
+
+/** Number of records by kind. `unusable` are those that are kept although this version cannot use them. */
+export type MigrationCounts = Readonly<Record<Section | 'unusable' | 'evaluator_revisions' | 'sessions', number>>;
+
+/** What to migrate. */
+export interface MigrationOptions {
+  /** Data folder of a service. */
+  readonly folder: string;
+  readonly database: DatabaseSettings;
+  /** Whether to check and count only. */
+  readonly dryRun: boolean;
+  readonly log: StoreLog;
+}
+
+/** The state of a service. */
+interface Content {
+  readonly registry: Registry;
+  /** See {@link FileMembers.extras}. */
+  readonly extras: readonly string[];
+  readonly revisions: Revisions;
+  readonly sessions: Pick<SessionTable, 'entries' | 'forgotten'>;
+}
+
+/** Members of `registry.json` that this version does not know: records that only a migration reads. */
+const EXTRAS = 'registry_members';
+/** More ended sessions than a service forgets. */
+const MAX_ENDED = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Writes the state in the folder of a stopped service into an empty database, in one commit. Throws {@link StoreError}, or the
+ * system error.
+ */
+export async function migrateToDatabase(options: MigrationOptions): Promise<MigrationCounts> {
+  const { folder, dryRun, log } = options;
+  const lock = await lockData(options);
+  try {
+    return await withDatabase(options, async (database) => {
+      const found = await inspect(database);
+      if (found === 'records' || found === 'earlier version') throw notEmpty();
+      const content = await readFolder(folder, log);
+      if (!dryRun) {
+        await lock?.check({ now: true });
+        await writeDatabase(database, content, log);
+      }
+      return countsOf(content);
+    });
+  } finally {
+    await lock?.release();
+  }
+}
+
+/** Writes the state in a database into an empty folder. Throws {@link StoreError}, or the system error. */
+export async function migrateToFolder(options: MigrationOptions): Promise<MigrationCounts> {
+  const { folder, dryRun, log } = options;
+  await requireEmpty(folder, 'a database is migrated into an empty folder');
+  return await withDatabase(options, async (database) => {
+    const content = await readDatabase(database, log);
+    if (!dryRun) await writeFolder(folder, content, log);
+    return countsOf(content);
+  });
+}
+
+async function withDatabase<T>(
+  { database: settings, log }: MigrationOptions,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  const database = new Database({ ...settings, log });
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+function notEmpty(): StoreError {
+  return new StoreError(
+    'the database has records: name an empty one, or stop all replicas and remove theirs with `DROP SCHEMA sluice CASCADE`',
+  );
+}
+
+function countsOf({ registry: { current }, revisions, sessions }: Content): MigrationCounts {
+  const count = (kind: 'tool' | 'resource' | 'prompt') => current.entries(kind, { shadowed: true }).length;
+  return {
+    namespaces: current.namespaces.size,
+    forwards: current.forwards.size,
+    tools: count('tool'),
+    resources: count('resource'),
+    prompts: count('prompt'),
+    services: current.services.all.length,
+    unusable: current.unusable.values().reduce((sum, { length }) => sum + length, 0),
+    evaluator_revisions: revisions.list.length,
+    sessions: sessions.entries().length,
+  };
+}
+
+/** Locks a data folder; a dry run only checks that no service has locked it. */
+async function lockData({ folder, dryRun, log }: MigrationOptions): Promise<Lock | undefined> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (errorCode(error) !== 'ENOENT' && errorCode(error) !== 'ENOTDIR') throw error;
+    return [];
+  });
+  if (!names.some((name) => name === REGISTRY_FILE || /^registry\.journal\.\d+$/.test(name))) {
+    throw new StoreError(`${folder} has no ${REGISTRY_FILE}: expected the data folder of a service`);
+  }
+  const parts = { folder, files: diskFiles(), clock: systemClock(), processes: hostProcesses(), log };
+  if (!dryRun) return await takeLock(parts);
+  await checkUnheld(parts);
+  return undefined;
+}
+
+/** Reads a folder without the repairs that the start of a service makes in it. */
+async function readFolder(folder: string, log: StoreLog): Promise<Content> {
+  const nothing = async () => undefined;
+  const files: Files = { ...diskFiles(), remove: nothing, sync: nothing, syncFolder: nothing };
+  let extras: readonly string[] = [];
+  const registry = new Registry({
+    ...memoryStore(),
+    async load(restore) {
+      extras = (await readRegistryFile(registryFile(folder, files, log), restore)).extras;
+    },
+  });
+  try {
+    for (const problem of await registry.load()) log.warn(problem);
+  } catch (error) {
+    if (!(error instanceof CorruptFileError)) throw error;
+    throw new StoreError(`${folder}/${error.file} ${error.message}; repair it, or restore a backup`, { cause: error });
+  }
+  const parts = { folder, files, log, now: Date.now };
+  const revisions = await new FileRevisionStore({ ...parts, recover: false }).load();
+  const sessions = await FileSessionStore.read({ ...parts, maxEnded: MAX_ENDED });
+  return { registry, extras, revisions, sessions };
+}
+
+async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
+  const { registry, extras, revisions, sessions } = content;
+  const files = diskFiles();
+  await files.makeFolder(folder);
+  // The service cannot start while only a part is there.
+  const lock = await takeLock({ folder, files, clock: systemClock(), processes: hostProcesses(), log });
+  try {
+    const written = sessionSlices(sessions.entries(), sessions.forgotten(), 1);
+    await replaceFile(files, join(folder, SESSIONS_FILE), written);
+    if (revisions !== NO_REVISIONS) {
+      await new FileRevisionStore({ folder, files, log, now: Date.now, recover: false }).save(revisions);
+    }
+    await replaceFile(files, join(folder, REGISTRY_FILE), registrySlices(snapshotEntries(registry.current), extras, 1));
+  } catch (error) {
+    // It was empty; the lock is left to its owner.
+    for (const name of await readdir(folder)) {
+      if (/\.json(?:\.tmp)?$/.test(name)) await rm(join(folder, name), { force: true });
+    }
+    throw error;
+  } finally {
+    await lock.release();
+  }
+}
+
+async function readDatabase(database: Database, log: StoreLog): Promise<Content> {
+  const found = await inspect(database);
+  if (found === 'earlier version') {
+    throw new StoreError('the database is that of an earlier version: start a service of this version on it first');
+  }
+  if (found !== 'records') throw new StoreError('the database has no records: expected that of a service');
+  // Not opened, so that it changes nothing.
+  const shared = new SharedLog({ database, log, version: VERSION });
+  const live = (await shared.members.list()).filter(({ isLive }) => isLive).length;
+  if (live > 0) log.warn('replicas use the database: the folder lacks what they change from now on', { live });
+  const registry = new Registry(new PostgresStore(shared));
+  for (const problem of await registry.load()) log.warn(problem);
+  const revisions = await new PostgresRevisionStore(shared).load();
+  const { sessions } = await PostgresSessionStore.open({ log: shared, maxEnded: MAX_ENDED });
+  const extras = new Records([EXTRAS]);
+  await shared.add(extras);
+  const members = extras.texts.map((text) => text.slice(1, -1));
+  return { registry, extras: members, revisions, sessions };
+}
+
+/** Writes everything in one commit, unless another process writes first. */
+async function writeDatabase(database: Database, content: Content, log: StoreLog): Promise<void> {
+  const { registry, extras, revisions, sessions } = content;
+  const changes: RecordedPut[] = [
+    ...recordsOf(registry.current),
+    ...extras.map((text, at): RecordedPut => {
+      return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}`, isShadowed: false };
+    }),
+    ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
+    ...sessionRecords(sessions.entries(), sessions.forgotten()),
+  ];
+  const shared = new SharedLog({ database, log, version: VERSION });
+  try {
+    await shared.open();
+    const others = new Records(SECTIONS);
+    await shared.add(others);
+    const commit = { changes, publish: () => undefined };
+    await shared.commit(commit, {
+      isOutdated: () => others.texts.length > 0,
+      remake: () => (others.texts.length > 0 ? Promise.reject(notEmpty()) : Promise.resolve(commit)),
+    });
+  } finally {
+    await shared.close();
+  }
+}
+
+/** The texts of the records in some sections, also of those that others add meanwhile. */
+class Records implements Follower {
+  readonly sections: readonly string[];
+  readonly texts: string[] = [];
+
+  constructor(sections: readonly string[]) {
+    this.sections = sections;
+  }
+
+  async apply(changes: readonly StoredChange[]): Promise<void> {
+    for (const { json } of changes) if (json !== null) this.texts.push(json);
+  }
+
+  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+    for (const { json } of [...records.values()].flat()) this.texts.push(json);
+  }
+}
