@@ -20,8 +20,8 @@ const VIEWPORTS = [
 ] as const;
 const THEMES = ['light', 'dark'] as const;
 /** Limit for all pictures together, in bytes. */
-const MAX_BYTES = 6 * 1024 * 1024;
-const QUALITY = 85;
+const MAX_BYTES = 2_000_000;
+const QUALITY = 80;
 /** Maximum number of pictures of a page until two are equal, which means that its charts are drawn. */
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 200;

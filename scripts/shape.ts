@@ -5,7 +5,7 @@ import { type CallCoverage, measureCall } from './shape/call-coverage.ts';
 import { importCycles, readSourceFiles, sizesOf, upwardImports } from './shape/source-files.ts';
 
 /** Limits of `--check`. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 46, callFunctions: 231 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 53, callFunctions: 268 } as const;
 
 const packages = join(import.meta.dirname, '../packages');
 const server = await readSourceFiles(join(packages, 'server/src'));

@@ -7,7 +7,9 @@ import { type LiveUpstream, startLiveUpstream } from '../packages/server/testing
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import type { TestService } from '../packages/server/testing/service.ts';
 import { clientOf, sessionClient } from '../packages/server/testing/session-client.ts';
+import { taskClient } from '../packages/server/testing/task-client.ts';
 import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
 // What only one replica has, and clients reach through any other (docs/replicas.md).
 
@@ -128,6 +130,23 @@ test('a client that listens at one replica gets what the upstream sends in a ses
   opened()?.send('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"hot"}}');
   await stream.matching(/"data":"hot"/);
   call.json(call.answerText('done'));
+});
+
+test('a task that was created at one replica is polled and canceled through another', async () => {
+  const tasks = await startTasksUpstream();
+  await a.register('forwards', { name: 'tasks', address: tasks.url, namespace: 'tasks' });
+  const [onA, onB] = [taskClient(a.url('tasks'), 'ann'), taskClient(b.url('tasks'), 'ann')];
+  const [endless, polled] = [await onA.create('endless'), await onA.create('polled', { polls: 2 })];
+  const status = async (client: typeof onA, taskId: string) =>
+    (await client.request('tasks/get', { taskId })).result?.status;
+  expect(await status(onB, endless)).toBe('working');
+  await expect.poll(() => status(onB, polled)).toBe('completed');
+  expect(await status(onA, polled)).toBe('completed');
+  expect((await onB.request('tasks/cancel', { taskId: endless })).error).toBeUndefined();
+  await expect.poll(() => status(onA, endless)).toBe('cancelled');
+  const foreign = taskClient(b.url('tasks'), 'ben');
+  expect((await foreign.request('tasks/get', { taskId: endless })).error?.code).toBe(-32602);
+  await tasks.close();
 });
 
 test('a session that is ended at one replica has no streams at the others', async () => {

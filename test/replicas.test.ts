@@ -110,6 +110,14 @@ describe('behind a balancer', () => {
     expect(JSON.parse(call.text)).toHaveProperty('result');
   });
 
+  test('metrics tell of the database and of other replicas', async () => {
+    const text = await (await fetch(`${replicas.management.url}/metrics`)).text();
+    expect(text).toMatch(/^sluice_replica_database_reachable(?:\{.*\})? 1$/m);
+    for (const name of ['stale_seconds', 'commits_total', 'conflicts_total', 'passed_on_total']) {
+      expect(text).toMatch(new RegExp(`^sluice_replica_${name}(?:\\{.*\\})? [0-9.e-]+$`, 'm'));
+    }
+  });
+
   test('a session is the same on all replicas', async () => {
     const client = await sessionClient(`${replicas.mcp.url}/default/mcp`);
     for (let at = 0; at < 6; at++) expect(await client.request('ping')).toHaveProperty('result');

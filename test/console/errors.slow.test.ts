@@ -1,98 +1,10 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { consoleTests, dialog, settled } from '../fixtures/console.ts';
+import { CREATING, fillForm, onlyWrites, openForm } from '../fixtures/console-forms.ts';
 import { startEvaluatedService } from '../fixtures/evaluated/evaluated-service.ts';
 
 const tests = consoleTests(startEvaluatedService);
-
-/** A dialog with a form that sends a request. */
-interface FormView {
-  readonly name: string;
-  readonly hash: string;
-  /** Button that opens it. */
-  readonly open: string;
-  readonly submit: string;
-  /** Inputs by id. */
-  readonly values: Readonly<Record<string, string>>;
-  /** Selected options by id. */
-  readonly selections?: Readonly<Record<string, string>>;
-  /** Path of the request. */
-  readonly path: string;
-}
-
-const FORMS: readonly FormView[] = [
-  {
-    name: 'tool',
-    hash: '#/tools',
-    open: 'Create tool',
-    submit: 'Create',
-    values: { 'tool-name': 'report', 'tool-description': 'd', 'tool-uri': 'x://y', 'tool-type': 'x' },
-    path: 'tools',
-  },
-  {
-    name: 'resource',
-    hash: '#/resources',
-    open: 'Create resource',
-    submit: 'Create',
-    values: {
-      'resource-name': 'notes',
-      'resource-location': 'x://y',
-      'resource-type': 'x',
-      'resource-description': 'd',
-    },
-    path: 'resources',
-  },
-  {
-    name: 'prompt',
-    hash: '#/prompts',
-    open: 'Create prompt',
-    submit: 'Create',
-    values: { 'prompt-name': 'write', 'prompt-description': 'd' },
-    path: 'prompts',
-  },
-  {
-    name: 'namespace',
-    hash: '#/namespaces',
-    open: 'Create Namespace',
-    submit: 'Create',
-    values: { 'namespace-name': 'crm' },
-    path: 'namespaces',
-  },
-  {
-    name: 'forward',
-    hash: '#/forwards',
-    open: 'Add Forward',
-    submit: 'Add',
-    values: { 'forward-name': 'crm', 'forward-address': 'http://127.0.0.1:9/mcp' },
-    path: 'forwards',
-  },
-  {
-    name: 'service',
-    hash: '#/services',
-    open: 'Add Service',
-    submit: 'Add',
-    values: { 'service-name': 'weather', 'service-address': '127.0.0.1:9' },
-    selections: { 'service-type': 'tool-invoker' },
-    path: 'services',
-  },
-  {
-    name: 'evaluator',
-    hash: '#/evaluators',
-    open: 'Add Evaluator',
-    submit: 'Add',
-    values: { 'evaluator-name': 'gate', 'evaluator-path': 'ordinary.wasm', 'evaluator-prompt': 'Is it safe?' },
-    selections: { 'evaluator-connection': 'judge' },
-    path: 'evaluators',
-  },
-  {
-    name: 'binding',
-    hash: '#/evaluators?tab=bindings',
-    open: 'Bind a namespace',
-    submit: 'Bind',
-    values: { 'binding-conversation': 'c-1' },
-    path: 'evaluators/namespaces/default',
-  },
-];
 
 const refuse = (status: number, code: string, message: string) => (route: Route) =>
   route.fulfill({ status, json: { data: null, error: { code, message } } });
@@ -115,16 +27,13 @@ const FAILURES: readonly (readonly [string, (route: Route) => Promise<void>, Reg
   ['service away', (route) => route.abort('connectionrefused'), /The service does not respond/],
 ];
 
-for (const form of FORMS) {
+for (const form of CREATING) {
   test(`the ${form.name} form shows each error, keeps what was typed, and succeeds at last`, async (context) => {
     const page = await tests.open(context, form.hash);
-    await page.getByRole('button', { name: form.open }).first().click();
-    for (const [id, value] of Object.entries(form.values)) await page.locator(`#${id}`).fill(value);
-    for (const [id, option] of Object.entries(form.selections ?? {})) await page.locator(`#${id}`).selectOption(option);
-    const submit = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: form.submit });
+    const submit = await openForm(page, form);
+    expect(await submit.isDisabled()).toBe(true);
+    await fillForm(page, form);
     const isSent = (url: URL) => url.pathname === `/api/v1/${form.path}`;
-    const onlyWrites = (fail: (route: Route) => Promise<void>) => (route: Route) =>
-      route.request().method() === 'GET' ? route.fallback() : fail(route);
 
     for (const [failure, fail, message] of FAILURES) {
       await page.route(isSent, onlyWrites(fail), { times: 1 });

@@ -91,3 +91,43 @@ test('binds a namespace to a conversation and unbinds it', async (context) => {
   await rowOf(page, 'default').getByRole('button', { name: 'Delete' }).click();
   await expect.poll(bindings).toEqual({});
 });
+
+test('tries an evaluator on a call of a recorded completion, with the answer of the real model', async (context) => {
+  const page = await tests.open(context, '#/evaluators');
+  await tests.service.manage('PUT', '/evaluators', {
+    evaluators: [evaluator('gate', { llmOutput: 'block:too risky' })],
+  });
+  const called = { name: 'transfer', arguments: '{"amount":7}' };
+  const message = { role: 'assistant', tool_calls: [{ id: 'call_1', type: 'function', function: called }] };
+  const completions = [{ epoch_ms: 1, status_code: 200, duration_ms: 1, response_body: { choices: [{ message }] } }];
+  await page.route(
+    (url) => url.pathname === '/api/v1/interactions',
+    (route) => route.fulfill({ json: { data: completions, error: null } }),
+  );
+  await page.reload();
+  await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
+  await page.getByRole('button', { name: 'Dry run' }).click();
+  const run = page.getByRole('button', { name: 'Try the evaluator' });
+  await page.locator('#dry-run-params .cm-content').fill('{"name":');
+  expect(await run.isDisabled()).toBe(true);
+  await page.locator('#dry-run-recorded').selectOption({ label: 'transfer' });
+  await expect.poll(() => page.locator('#dry-run-params .cm-content').textContent()).toContain('"amount": 7');
+  await page.locator('#dry-run-answer-by').selectOption('model');
+  await run.click();
+  const verdict = dialog(page).locator('dl[aria-label="Verdict"]');
+  await verdict.getByText('too risky').first().waitFor();
+  expect(await verdict.textContent()).toMatch(/1 calls?, \d+ ms/);
+});
+
+test('an invalid schema is marked in place and cannot be saved', async (context) => {
+  const page = await tests.open(context, '#/evaluators');
+  await tests.service.manage('PUT', '/evaluators', { evaluators: [evaluator('gate')] });
+  await page.reload();
+  await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
+  const save = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: 'Save' });
+  expect(await save.isEnabled()).toBe(true);
+  await page.locator('#evaluator-schema .cm-content').fill('{"type": "obj');
+  await dialog(page).getByText('Must be a JSON object').waitFor();
+  await page.locator('#evaluator-schema .cm-lint-marker-error').first().waitFor();
+  expect(await save.isDisabled()).toBe(true);
+});

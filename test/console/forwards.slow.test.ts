@@ -163,3 +163,19 @@ test('deletes a forward at once, and undoes it', async (context) => {
   await rowOf(page, 'undone').waitFor();
   await expect.poll(async () => (await tests.service.manage('GET', '/tools/x_a')).status).toBe(200);
 });
+
+test('shows the history of a forward, and why a refresh fails', async (context) => {
+  const page = await tests.open(context, '#/forwards');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'moody', address: upstream.url, namespace: 'moody' });
+  await upstream.down();
+  await rowOf(page, 'moody').getByRole('button', { name: 'Refresh' }).click();
+  await page.locator('.cds--toast-notification--error', { hasText: 'refused the connection' }).waitFor();
+  await expect.poll(() => rowOf(page, 'moody').locator('.cds--tag').textContent()).toBe('Unavailable');
+  await rowOf(page, 'moody').getByRole('button', { name: 'Details' }).click();
+  const history = dialog(page).getByRole('list', { name: 'History' }).locator('li');
+  const described = async () => (await history.locator('.cds--tag').allTextContents()).toReversed();
+  await expect.poll(described).toEqual(expect.arrayContaining(['Discovered', 'Available', 'Unavailable']));
+  expect(await history.filter({ hasText: 'Discovered' }).last().textContent()).toMatch(/2 tools, .* in \d+ ms/);
+  await history.filter({ hasText: 'refused the connection' }).first().waitFor();
+});

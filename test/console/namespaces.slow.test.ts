@@ -103,3 +103,49 @@ test('changes labels, and gives the configuration of clients', async (context) =
   await dialog(page).getByRole('button', { name: 'Close' }).click();
   await expect.poll(() => page.url()).not.toContain('open=');
 });
+
+test('shows what an agent of another era and other capabilities is offered', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  const upstream = await tests.upstream({ eras: ['legacy'] });
+  await tests.service.register('forwards', { name: 'old', address: upstream.url, namespace: 'eras' });
+  const requested: URLSearchParams[] = [];
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname.endsWith('/view')) requested.push(searchParams);
+  });
+  await page.goto(`${tests.service.management}/admin/#/namespaces?open=eras`);
+  await dialog(page).getByText('Offered (2)').waitFor();
+  await dialog(page).locator('#view-era').selectOption('legacy');
+  await dialog(page).locator('#view-capabilities').fill('{"sampling":{}');
+  await dialog(page).getByText('Must be a JSON object').waitFor();
+  await dialog(page).locator('#view-capabilities').fill('{"sampling":{}}');
+  await expect.poll(() => requested.at(-1)?.get('capabilities')).toBe('{"sampling":{}}');
+  expect(requested.at(-1)?.get('era')).toBe('legacy');
+  await dialog(page).getByText('Offered (2)').waitFor();
+});
+
+test('copies the address of a namespace and the configuration of each client', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  const copied = () => page.evaluate('navigator.clipboard.readText()');
+  await rowOf(page, 'default').getByRole('button', { name: 'Copy the URL' }).click();
+  await expect.poll(copied).toMatch(/^http:\/\/[^/]+\/default\/mcp$/);
+  const url = String(await copied());
+  await page.goto(`${tests.service.management}/admin/#/namespaces?open=default`);
+  const configurations = [
+    ['Claude Code', `claude mcp add --transport http sluice-default ${url}`],
+    ['Claude', { mcpServers: { 'sluice-default': { command: 'npx', args: ['-y', 'mcp-remote', url] } } }],
+    ['Cursor', { mcpServers: { 'sluice-default': { url } } }],
+    ['VS Code', { servers: { 'sluice-default': { type: 'http', url } } }],
+    ['mcp-remote', `npx -y mcp-remote ${url}`],
+  ] as const;
+  for (const [client, expected] of configurations) {
+    await dialog(page).getByRole('tab', { name: client, exact: true }).click();
+    await dialog(page)
+      .getByRole('tabpanel', { name: client, exact: true })
+      .getByRole('button', { name: 'Copy' })
+      .click();
+    const text = typeof expected === 'string' ? expected : JSON.stringify(expected, null, 2);
+    await expect.poll(copied).toBe(text);
+  }
+});

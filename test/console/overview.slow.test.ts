@@ -49,3 +49,22 @@ test('metrics show calls by method and outcome, filters, host processes, and wha
   await rowOf(page, 'sluice_evaluator_decisions_total').getByRole('button', { name: 'Details' }).click();
   await dialog(page).getByText('sluice_evaluator="gate",sluice_evaluator_decision="pass"} 1').waitFor();
 });
+
+test('the dashboard counts the work of filters and evaluators, and names services that are down', async (context) => {
+  const page = await tests.open(context, '#/');
+  const upstream = await tests.upstream({ scripts: { 'tools/call': textResultText('done') } });
+  upstream.scripts['tools/list'] = toolList(toolText('a'));
+  await tests.service.register('forwards', { name: 'worked', address: upstream.url, namespace: 'worked' });
+  await tests.service.manage('PUT', '/evaluators', { evaluators: [evaluator('doorman', { namespace: 'worked' })] });
+  const added = { name: 'absent', address: '127.0.0.1:9', serviceType: 'tool-invoker' };
+  expect((await tests.service.manage('POST', '/services', added)).status).toBeLessThan(300);
+  await modernClient(tests.service.url('worked')).call('tools/call', '{"name":"a"}');
+
+  const evaluators = page.getByRole('table', { name: 'Evaluators' });
+  const row = evaluators.locator('tbody tr', { hasText: 'doorman' });
+  await expect.poll(() => row.locator('td').nth(1).textContent()).toBe('1');
+  const filters = page.getByRole('table', { name: 'Filters' });
+  await filters.locator('tbody tr', { hasText: 'evaluator' }).first().waitFor();
+  await page.getByRole('link', { name: /^Service absent is (?:down|unhealthy)$/ }).click();
+  await dialog(page).locator('.cds--modal-header__heading', { hasText: 'absent' }).waitFor();
+});

@@ -92,7 +92,7 @@ test('filters are in the address, and the selection can be disabled at once', as
   await page.getByRole('searchbox').fill('');
   await page.getByRole('button', { name: 'Name', exact: true }).click();
   await expect.poll(() => page.locator('tbody td:first-child').allTextContents()).toEqual(['one', 'three', 'two']);
-  await page.getByRole('button', { name: '3 shown' }).click();
+  await page.getByRole('button', { name: 'Change all 3' }).click();
   await page.getByRole('menuitem', { name: 'Disable all shown' }).click();
   await expect.poll(() => toolOf('three', 'filtered')).toMatchObject({ enabled: false });
 });

@@ -55,6 +55,8 @@ test('draws namespaces and forwards with their states and live calls; a click le
   await nodeOf(page, 'forward', 'weather').getByText('2/min, 1 error').waitFor();
   await page.locator('.react-flow__edge.has-errors').first().waitFor();
   await nodeOf(page, 'agent', 'Agents').getByText('1/min, 1 error').waitFor();
+  // The view is fitted to all nodes, not only to those that have appeared.
+  await expect.poll(() => nodesOutside(page)).toEqual([]);
 
   const pages = [
     ['forward', 'billing', 'Forwards'],
@@ -91,6 +93,75 @@ test('the table has the same without the picture, by keyboard, and both are filt
   await page.keyboard.press('Enter');
   await dialog(page).locator('.cds--modal-header__heading', { hasText: 'weather' }).waitFor();
 });
+
+test('with 200 forwards at a width of 390 pixels all shown nodes are readable, and a finger scrolls the page', async (context) => {
+  const upstream = await tests.upstream();
+  await upstream.down();
+  const names = Array.from({ length: 200 }, (_, index) => `narrow-${index}`);
+  await Promise.all(
+    names.map((name, index) =>
+      tests.service.register('forwards', { name, address: `${upstream.url}?${index}`, namespace: `n-${index % 12}` }),
+    ),
+  );
+  tests.onEnd(() => Promise.all(names.map((name) => tests.service.manage('DELETE', `/forwards/${name}`))));
+  const page = await tests.open(context, '#/topology');
+  await page.setViewportSize({ width: 390, height: 844 });
+  const forwards = page.locator('.topology-node.is-forward');
+  await page.locator('.topology-graph.is-narrow').waitFor();
+  await expect.poll(() => forwards.count()).toBe(8);
+  await page.getByText(/Not in the picture: .*192 forwards and services/).waitFor();
+  expect(await page.locator('table tbody tr').count()).toBeGreaterThan(200);
+
+  // Everything is in the frame, in its real size, and nothing overlaps.
+  await expect.poll(() => nodesOutside(page)).toEqual([]);
+  const nodes = await page.locator('.topology-node').all();
+  const boxes = await Promise.all(nodes.map((node) => node.boundingBox()));
+  const name = page.locator('.topology-name').first();
+  expect(await name.evaluate((element) => element.getBoundingClientRect().width / element.offsetWidth)).toBe(1);
+  for (const [index, box] of boxes.entries()) {
+    if (!box) throw new Error('not drawn');
+    const overlaps = boxes.slice(index + 1).filter((other) => other && isOverlap(box, other));
+    expect(overlaps).toEqual([]);
+  }
+  const touchAction = "getComputedStyle(document.querySelector('.react-flow__pane')).touchAction";
+  expect(await page.evaluate(touchAction)).toBe('auto');
+  await forwards.first().click();
+  await dialog(page).locator('.cds--modal-header__heading', { hasText: 'narrow-' }).waitFor();
+  // A turned or widened window gets the whole picture.
+  await page.goBack();
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await expect.poll(() => forwards.count()).toBe(18);
+});
+
+interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Texts of the nodes that are not entirely in the frame. */
+async function nodesOutside(page: Page): Promise<string[]> {
+  const frame = await page.locator('.topology-graph').boundingBox();
+  if (!frame) return ['no picture'];
+  const outside: string[] = [];
+  for (const node of await page.locator('.topology-node').all()) {
+    const box = await node.boundingBox();
+    const isInside =
+      box &&
+      box.x >= frame.x &&
+      box.y >= frame.y &&
+      box.x + box.width <= frame.x + frame.width &&
+      box.y + box.height <= frame.y + frame.height;
+    if (!isInside) outside.push(`${await node.textContent()}`);
+  }
+  return outside;
+}
+
+function isOverlap(one: Box, other: Box): boolean {
+  const isBeside = one.x + one.width <= other.x || other.x + other.width <= one.x;
+  return !isBeside && one.y < other.y + other.height && other.y < one.y + one.height;
+}
 
 test('a node outside of the visible part moves into it when the keyboard selects it', async (context) => {
   const upstream = await tests.upstream();

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { consoleTests, dialog } from '../fixtures/console.ts';
 import { startDualEra } from '../fixtures/dual-era.ts';
 import { MODERN } from '../fixtures/raw-client.ts';
-import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
+import { LIST_END, textResultText, toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 
 const tests = consoleTests();
 
@@ -46,6 +46,61 @@ test('shows images from their data, and the question of a server before its resu
   await question.locator('input').first().fill('Ada');
   await question.getByRole('button', { name: 'Answer' }).click();
   await dialog(page).getByRole('region', { name: 'Result' }).getByText('Ada').first().waitFor();
+});
+
+test('shows progress, log messages, sounds, links and the errors of tools', async (context) => {
+  const page = await tryEntry(context, 'tools', 'test_tool_with_progress');
+  const progress: string[] = [];
+  await page.exposeFunction('record', (text: string) => progress.push(text));
+  await page.evaluate(`new MutationObserver(() => {
+    const text = document.querySelector('.try-it .cds--inline-loading__text')?.textContent;
+    if (text) record(text);
+  }).observe(document.body, { subtree: true, childList: true, characterData: true })`);
+  await dialog(page).getByRole('button', { name: 'Call' }).click();
+  await dialog(page).getByRole('region', { name: 'Result' }).waitFor();
+  await expect.poll(() => progress).toContain('50 of 100: Completed step 50 of 100');
+  const results = [
+    ['test_tool_with_logging', () => dialog(page).getByText('Tool processing data')],
+    ['test_audio_content', () => dialog(page).locator('audio[src^="blob:"]')],
+    ['test_embedded_resource', () => dialog(page).getByText('An embedded resource.')],
+    ['test_error_handling', () => dialog(page).getByText('The tool reports an error')],
+  ] as const;
+  for (const [tool, shown] of results) {
+    await page.goto(`${tests.service.management}/admin/#/tools?open=tried/${tool}`);
+    await dialog(page).getByRole('tab', { name: 'Try it' }).click();
+    await dialog(page).getByRole('button', { name: 'Call' }).click();
+    await dialog(page).getByRole('region', { name: 'Result' }).waitFor();
+    await shown().first().waitFor({ state: 'attached' });
+  }
+});
+
+test('a URL of the server is shown whole, and opened only if it is https and by a click', async (context) => {
+  const page = await tests.open(context, '#/tools');
+  const input = (url: string) =>
+    `{"resultType":"input_required","inputRequests":{"login":{"method":"elicitation/create","params":{"mode":"url","elicitationId":"e-1","message":"Log in","url":"${url}"}}}}`;
+  let url = 'https://login.example/start?state=1';
+  const upstream = await tests.upstream({
+    eras: ['modern'],
+    scripts: {
+      'tools/list': toolList(toolText('guarded')),
+      'tools/call': ({ params }) => ('inputResponses' in params ? textResultText('welcome') : input(url)),
+    },
+  });
+  await tests.service.register('forwards', { name: 'urls', address: upstream.url, namespace: 'urls' });
+  await page.goto(`${tests.service.management}/admin/#/tools?open=urls/guarded`);
+  await dialog(page).getByRole('tab', { name: 'Try it' }).click();
+  const question = dialog(page).getByRole('region', { name: 'Question of the server' });
+  await dialog(page).getByRole('button', { name: 'Call' }).click();
+  await question.getByText(url).waitFor();
+  const link = question.getByRole('link', { name: 'Open' });
+  expect(await link.getAttribute('href')).toBe(url);
+  expect(await link.getAttribute('rel')).toBe('noopener noreferrer');
+  await question.getByRole('button', { name: 'Continue' }).click();
+  await dialog(page).getByText('welcome').first().waitFor();
+  url = 'http://login.example/start';
+  await dialog(page).getByRole('button', { name: 'Call' }).click();
+  await question.getByText('only https addresses are').waitFor();
+  expect(await question.getByRole('link').count()).toBe(0);
 });
 
 test('reads a resource and gets a prompt', async (context) => {

@@ -5,6 +5,7 @@ import { useEntries } from './api/entries.ts';
 import { useForwards, useNamespaces } from './api/queries.ts';
 import { useRefreshForward } from './pages/forwards/refresh-forward.ts';
 import type { ConsolePage } from './pages/pages.ts';
+import { comboBoxLabel } from './ui/fields.tsx';
 import { visibleText } from './ui/inert-text.tsx';
 import { useDialog } from './ui/modal.tsx';
 import { routeTo } from './ui/route.ts';
@@ -58,11 +59,12 @@ function PaletteDialog({ pages, onClose }: PaletteDialogProps) {
   const words = text.toLowerCase().split(/\s+/);
   const found = items.filter(({ label }) => words.every((word) => label.toLowerCase().includes(word))).slice(0, SHOWN);
   return (
-    <Modal open passiveModal size="sm" modalHeading="Go to" onRequestClose={onClose}>
+    <Modal open passiveModal size="sm" className="palette" modalHeading="Go to" onRequestClose={onClose}>
       <ComboBox<PaletteItem>
         id="palette"
         titleText="Page, action, tool, forward or namespace"
         data-modal-primary-focus
+        translateWithId={comboBoxLabel}
         items={found}
         itemToString={(item) => visibleText(item?.label ?? '')}
         onInputChange={setText}

@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 import { escapeInvisible, printable } from '@sluice/protocol/text';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
+import { ProcessSupervisor } from './app/processes.ts';
 import { Systemd } from './app/systemd.ts';
 import { welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
@@ -24,6 +25,12 @@ async function main(): Promise<void> {
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
+  if (config.processes > 1 && !config.sharesPorts) {
+    const code = await new ProcessSupervisor(logger.target('service')).run(config.processes);
+    await sink.close(LAST_LINES_MS);
+    process.exit(code);
+  }
+
   process.on('SIGTERM', exitDuringStart);
   const service = await startService(config, logger, { droppedLines: sink.dropped });
   if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
@@ -31,6 +38,8 @@ async function main(): Promise<void> {
   process.off('SIGTERM', exitDuringStart);
   stopOnSignal(service, sink, systemd);
   systemd.ready();
+  // To the process that supervises this one, if there is one.
+  process.send?.('ready');
 }
 
 /** Exits as SIGTERM ends other processes. The first process of a container, without a handler, would ignore it. */
@@ -65,6 +74,8 @@ function stopOnSignal(service: Service, log: LogSink, systemd: Systemd): void {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  // The process that supervises this one has gone.
+  process.on('disconnect', () => stop('SIGTERM'));
 }
 
 /** Exits with one line on standard error: operator errors as they are, internal errors with their stack. */

@@ -19,12 +19,14 @@ export interface ListeningClient {
 export interface ListenOptions {
   /** JSON text of the request's id. */
   readonly id?: string;
+  /** JSON text of its capabilities. */
+  readonly capabilities?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 const META =
-  '{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},' +
-  '"io.modelcontextprotocol/clientInfo":{"name":"listener","version":"1"}}';
+  '"io.modelcontextprotocol/protocolVersion":"2026-07-28",' +
+  '"io.modelcontextprotocol/clientInfo":{"name":"listener","version":"1"}';
 
 /** The headers that go with {@link listenText}. */
 export const LISTEN_HEADERS: Readonly<Record<string, string>> = {
@@ -35,8 +37,9 @@ export const LISTEN_HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** A `subscriptions/listen` request; `notifications` is its filter. */
-export function listenText(notifications: unknown, id = '1'): string {
-  const params = `{"notifications":${JSON.stringify(notifications)},"_meta":${META}}`;
+export function listenText(notifications: unknown, id = '1', capabilities = '{}'): string {
+  const meta = `{${META},"io.modelcontextprotocol/clientCapabilities":${capabilities}}`;
+  const params = `{"notifications":${JSON.stringify(notifications)},"_meta":${meta}}`;
   return `{"jsonrpc":"2.0","id":${id},"method":"subscriptions/listen","params":${params}}`;
 }
 
@@ -47,7 +50,7 @@ export async function listenTo(
   options: ListenOptions = {},
 ): Promise<ListeningClient> {
   const req = request(url, { method: 'POST', agent: false, headers: { ...LISTEN_HEADERS, ...options.headers } });
-  req.end(listenText(notifications, options.id));
+  req.end(listenText(notifications, options.id, options.capabilities));
   const [response]: IncomingMessage[] = await once(req, 'response');
   if (!response) throw new Error('no response');
   const events: string[] = [];

@@ -2,6 +2,8 @@ import {
   Client,
   type ElicitRequest,
   type ElicitResult,
+  LOG_LEVEL_META_KEY,
+  type RequestOptions,
   StreamableHTTPClientTransport,
   UriTemplate,
 } from '@modelcontextprotocol/client';
@@ -27,6 +29,9 @@ export interface McpObserver {
 const MAX_RECORDED = 200_000;
 /** The service and the upstream limit the time of calls. */
 const NO_TIMEOUT_MS = 2_147_483_647;
+
+/** The client reports its own work as progress of the call while it answers questions of the server. */
+const INPUT_ROUND_PREFIX = 'Fulfilling input required by ';
 
 /** A connected client. */
 export interface McpConnection {
@@ -72,24 +77,36 @@ export async function connectMcp(
   return { client, close };
 }
 
-/** Connects, calls `use` and disconnects. */
+/**
+ * Requests all log messages. Resolves with the `_meta` that requests need for it: in the modern era the level is sent with each
+ * request, in the legacy era it is set for the session.
+ */
+async function requestLogs(client: Client, signal: AbortSignal): Promise<Record<string, unknown>> {
+  if (client.getProtocolEra() === 'modern') return { [LOG_LEVEL_META_KEY]: 'debug' };
+  if (client.getServerCapabilities()?.logging !== undefined) {
+    // A server that does not support it may send logs anyway.
+    await client.setLoggingLevel('debug', { signal }).catch(() => undefined);
+  }
+  return {};
+}
+
+/** Connects, calls `use` with the `_meta` of its requests, and disconnects. */
 export async function withMcpClient<T>(
   base: string,
   namespace: string,
   signal: AbortSignal,
   observer: McpObserver,
-  use: (
-    client: Client,
-    options: { signal: AbortSignal; timeout: number; onprogress: (update: Progress) => void },
-  ) => Promise<T>,
+  use: (client: Client, options: RequestOptions, meta: Readonly<Record<string, unknown>>) => Promise<T>,
 ): Promise<T> {
   const { client, close } = await connectMcp(base, namespace, signal, observer);
   try {
-    const onprogress = ({ progress, total, message }: Progress): void =>
-      observer.onProgress(
-        [total === undefined ? `${progress}` : `${progress} of ${total}`, message].filter(Boolean).join(': '),
-      );
-    return await use(client, { signal, timeout: NO_TIMEOUT_MS, onprogress });
+    const onprogress = ({ progress, total, message }: Progress): void => {
+      if (message?.startsWith(INPUT_ROUND_PREFIX)) return;
+      const share = total === undefined ? `${progress}` : `${progress} of ${total}`;
+      observer.onProgress([share, message].filter(Boolean).join(': '));
+    };
+    const meta = await requestLogs(client, signal);
+    return await use(client, { signal, timeout: NO_TIMEOUT_MS, onprogress }, meta);
   } finally {
     await close();
   }

@@ -17,11 +17,14 @@ export interface ToolCallReceiver {
 
 /** Passes the stored events and then those that happen to a receiver. Stored ones are loaded again when some were missed. */
 export function useToolCallEvents(receiver: ToolCallReceiver): {
+  /** Whether the stored events have been loaded once. */
+  readonly isLoaded: boolean;
   readonly error: unknown;
   readonly reload: () => void;
 } {
   const { client, events } = useApi();
   const [error, setError] = useState<unknown>();
+  const [isLoaded, setLoaded] = useState(false);
   const [attempt, setAttempt] = useState(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt loads again
   useEffect(() => {
@@ -37,6 +40,7 @@ export function useToolCallEvents(receiver: ToolCallReceiver): {
         const clockOffsetMs = Number.isNaN(time) ? 0 : Date.now() - time;
         receiver.load(stored, stored.length < TOOL_CALL_EVENT_CAPACITY, clockOffsetMs);
         setError(undefined);
+        setLoaded(true);
       } catch (reason) {
         if (canceled.signal.aborted) return;
         setError(reason);
@@ -52,5 +56,5 @@ export function useToolCallEvents(receiver: ToolCallReceiver): {
       for (const stop of stops) stop();
     };
   }, [client, events, receiver, attempt]);
-  return { error, reload: () => setAttempt(attempt + 1) };
+  return { isLoaded, error, reload: () => setAttempt(attempt + 1) };
 }

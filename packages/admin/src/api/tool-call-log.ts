@@ -61,6 +61,7 @@ export class ToolCallLog {
   /** Adds stored events, newest first. */
   load(stored: readonly unknown[]): void {
     this.add(...stored.toReversed());
+    this.#publish();
   }
 
   /** Adds the events of a stream until the returned function is called. */

@@ -17,37 +17,44 @@ interface ComparisonProps {
 /** Members side by side, with those that were changed marked. */
 export function Comparison({ columns, members }: ComparisonProps) {
   return (
-    <table className="cds--data-table comparison">
-      <thead>
-        <tr>
-          <th scope="col">Member</th>
-          {columns.map((title) => (
-            <th key={title} scope="col">
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {members.map(({ name, values, isChanged }) => (
-          <tr key={name} className={isChanged ? 'is-changed' : ''}>
-            <th scope="row">
-              <InertText text={name} />{' '}
-              {isChanged && (
-                <Tag type="purple" size="sm">
-                  Changed
-                </Tag>
-              )}
-            </th>
-            {values.map((value, at) => (
-              <td key={columns[at]}>
-                <Value value={value} />
-              </td>
+    <section
+      className="table-scroll"
+      aria-label="Comparison"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region has to be reachable by keyboard
+      tabIndex={0}
+    >
+      <table className="cds--data-table comparison">
+        <thead>
+          <tr>
+            <th scope="col">Member</th>
+            {columns.map((title) => (
+              <th key={title} scope="col">
+                {title}
+              </th>
             ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {members.map(({ name, values, isChanged }) => (
+            <tr key={name} className={isChanged ? 'is-changed' : ''}>
+              <th scope="row">
+                <InertText text={name} />{' '}
+                {isChanged && (
+                  <Tag type="purple" size="sm">
+                    Changed
+                  </Tag>
+                )}
+              </th>
+              {values.map((value, at) => (
+                <td key={columns[at]}>
+                  <Value value={value} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }
 

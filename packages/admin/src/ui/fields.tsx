@@ -14,6 +14,17 @@ interface ChoiceFieldProps {
   readonly helperText?: string;
 }
 
+/** Returns the label of a button of a combo box. Carbon's "Close" is the button of dialogs. */
+export function comboBoxLabel(id: string): string {
+  return LABELS[id] ?? id;
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  'open.menu': 'Show the choices',
+  'close.menu': 'Hide the choices',
+  'clear.selection': 'Clear the choice',
+};
+
 /** A text with suggestions. */
 export function ChoiceField({ id, label, items, value, onChange, error, helperText }: ChoiceFieldProps) {
   return (
@@ -22,6 +33,7 @@ export function ChoiceField({ id, label, items, value, onChange, error, helperTe
       titleText={visibleText(label)}
       items={[...items]}
       allowCustomValue
+      translateWithId={comboBoxLabel}
       selectedItem={value}
       onChange={({ selectedItem, inputValue }) => onChange(selectedItem ?? inputValue ?? '')}
       // Typed text counts before the field is left.

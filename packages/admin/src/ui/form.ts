@@ -50,7 +50,10 @@ export function useForm<Draft extends object, Schema extends z.ZodType>(
     draft,
     set,
     body: parsed.data,
-    error: (name) => errors.get(name),
+    error(name) {
+      const error = errors.get(name);
+      return error === undefined ? undefined : capitalize(error);
+    },
     text(name) {
       const error = errors.get(name);
       return {

@@ -2,6 +2,7 @@ import { Modal as CarbonModal } from '@carbon/react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { InertText } from './inert-text.tsx';
 import { ErrorNotice } from './notices.tsx';
+import { useToasts } from './toasts.tsx';
 
 interface FormModalProps<Body> {
   readonly heading: string;
@@ -11,7 +12,10 @@ interface FormModalProps<Body> {
   readonly size?: 'sm' | 'md' | 'lg';
   /** What the form has made; the primary button is disabled while it is undefined. */
   readonly body: Body | undefined;
-  /** Closes the dialog when it succeeds; an error is shown in the dialog, which keeps what was typed. */
+  /**
+   * The dialog stays until it resolves, however long that takes, and closes then; an error is shown in the dialog, which keeps
+   * what was typed, or as a toast if the user has closed it.
+   */
   readonly onSubmit: (body: Body) => Promise<void>;
   readonly onClose: () => void;
   readonly children: ReactNode;
@@ -22,15 +26,25 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
   const { heading, submit, danger, size, body, onSubmit, onClose, children } = props;
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
+  const toasts = useToasts();
+  const isClosed = useRef(false);
   useDialog(onClose);
+  useEffect(() => {
+    isClosed.current = false;
+    return () => {
+      isClosed.current = true;
+    };
+  }, []);
   const run = async (): Promise<void> => {
     if (body === undefined || isBusy) return;
     setBusy(true);
     setError(undefined);
     try {
       await onSubmit(body);
-      onClose();
+      // Another dialog may be open by now.
+      if (!isClosed.current) onClose();
     } catch (reason) {
+      if (isClosed.current) return toasts.fail(`${submit} failed`, reason);
       setError(reason);
       setBusy(false);
     }
@@ -56,7 +70,7 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
         }}
       >
         {children}
-        {error !== undefined && <ErrorNotice title={`${heading}: failed`} error={error} />}
+        {error !== undefined && <ErrorNotice title={`${submit} failed`} error={error} />}
       </form>
     </CarbonModal>
   );
@@ -88,8 +102,8 @@ export function DetailsModal({ heading, label, size = 'lg', onClose, children }:
 }
 
 /**
- * Behavior of all dialogs: the focus returns to the element that had it before, and Escape closes the dialog from a closed
- * combo box, too, which does not pass on the key.
+ * Behavior of all dialogs: the focus returns to the element that had it before, and Escape closes the dialog also from a closed
+ * combo box and from the close button, which do not pass on the key, and while nothing in the dialog has the focus.
  */
 export function useDialog(onClose: () => void): void {
   const before = useRef(document.activeElement);
@@ -101,8 +115,9 @@ export function useDialog(onClose: () => void): void {
   );
   useEffect(() => {
     const onKey = ({ key, target }: KeyboardEvent): void => {
-      if (key === 'Escape' && target instanceof Element && target.matches('[role="combobox"][aria-expanded="false"]'))
-        onClose();
+      if (key !== 'Escape' || !(target instanceof Element)) return;
+      const isHandled = target.matches('[role="combobox"][aria-expanded="false"], .cds--modal-close');
+      if (isHandled || !target.closest('.cds--modal')) onClose();
     };
     document.addEventListener('keydown', onKey, { capture: true });
     return () => document.removeEventListener('keydown', onKey, { capture: true });

@@ -38,6 +38,30 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+interface MissingNoticeProps {
+  /** "forward" */
+  readonly kind: string;
+  /** What the address names. */
+  readonly name: string;
+  readonly onClose: () => void;
+}
+
+/** What a page shows when its address names something that does not exist. */
+export function MissingNotice({ kind, name, onClose }: MissingNoticeProps) {
+  return (
+    <InlineNotification
+      kind="warning"
+      lowContrast
+      title={visibleText(`There is no ${kind} ${name}`)}
+      subtitle="It may have been deleted or renamed since the link was made."
+      onClose={() => {
+        onClose();
+        return false;
+      }}
+    />
+  );
+}
+
 interface EmptyStateProps {
   readonly title: string;
   readonly text: ReactNode;

@@ -21,7 +21,8 @@ export function routeTo(path: string, query: Readonly<Record<string, string | un
 
 /**
  * Returns a parameter of the route and its setter; empty when it is missing. A change replaces the address, so that the
- * back button leaves the page instead of undoing each letter of a search; with `push` it adds one.
+ * back button leaves the page instead of undoing each letter of a search. With `push`, for dialogs, a value adds an address, and
+ * removing it goes back to the one before, so that the back button does not open the dialog again.
  */
 export function useParameter(name: string, { push = false } = {}): [string, (value: string) => void] {
   const { query } = useRoute();
@@ -48,15 +49,27 @@ export function useEdited<Item>(): [Item | 'new' | undefined, (edited: Item | 'n
 
 function setParameter(name: string, value: string, push: boolean): void {
   const { path, query } = parseRoute(location.hash);
+  const isRemoved = value === '' && query.has(name);
   if (value === '') query.delete(name);
   else query.set(name, value);
   const hash = routeTo(path, Object.fromEntries(query));
-  if (push) location.hash = hash;
-  else {
-    history.replaceState(history.state, '', hash);
-    // replaceState announces nothing.
-    dispatchEvent(new HashChangeEvent('hashchange'));
+  const added = addedAddresses();
+  if (push && isRemoved && added > 0) {
+    // Without its number, so that a second call does not leave the page.
+    history.replaceState(null, '');
+    history.go(-added);
+    return;
   }
+  if (push && value !== '') history.pushState({ added: added + 1 }, '', hash);
+  else history.replaceState(history.state, '', hash);
+  // Neither announces anything.
+  dispatchEvent(new HashChangeEvent('hashchange'));
+}
+
+/** Number of addresses that dialogs have added since the page was opened. */
+function addedAddresses(): number {
+  const state: unknown = history.state;
+  return typeof state === 'object' && state !== null && 'added' in state ? Number(state.added) : 0;
 }
 
 function parseRoute(hash: string): Route {

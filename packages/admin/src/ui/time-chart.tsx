@@ -1,6 +1,6 @@
 import { LineChart, ScaleTypes } from '@carbon/charts-react';
 import '@carbon/charts-react/styles.css';
-import { useMemo } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { visibleText } from './inert-text.tsx';
 import { useTheme } from './theme.ts';
 
@@ -11,6 +11,7 @@ export interface ChartPoint {
   readonly value: number;
 }
 
+const MIN_HEIGHT_REM = 16;
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
 
@@ -25,8 +26,34 @@ interface TimeChartProps {
   readonly end?: number;
 }
 
-/** Values over time. Charts are large, so load the component that uses this when it is needed. */
-export function TimeChart({ title, points, begin, end }: TimeChartProps) {
+/**
+ * Values over time. Charts are large, so load the component that uses this when it is needed. They take long to draw, too: the
+ * page is there before them.
+ */
+export function TimeChart(props: TimeChartProps) {
+  const [isDrawn, setDrawn] = useState(false);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // After the next frame.
+    const frame = requestAnimationFrame(() => {
+      timer = setTimeout(() => setDrawn(true));
+    });
+    return () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+    };
+  }, []);
+  const height = heightOf(props.points);
+  return isDrawn ? <Chart {...props} height={height} /> : <div style={{ blockSize: height }} />;
+}
+
+/** Returns the height of a plot with its legend, which has two groups in a line. */
+function heightOf(points: readonly ChartPoint[]): string {
+  const groups = new Set(points.map(({ group }) => group)).size;
+  return `${Math.max(MIN_HEIGHT_REM, 14 + 1.5 * Math.ceil(groups / 2))}rem`;
+}
+
+function Chart({ title, points, begin, end, height }: TimeChartProps & { readonly height: string }) {
   const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
@@ -35,7 +62,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
     () => ({
       title,
       theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
-      height: '16rem',
+      height,
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },
@@ -57,7 +84,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
         },
       },
     }),
-    [title, theme, isZero, isSparse, begin, end],
+    [title, theme, height, isZero, isSparse, begin, end],
   );
   return (
     <div ref={removeSkeletonClass}>

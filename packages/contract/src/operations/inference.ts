@@ -23,6 +23,7 @@ export const inferenceOperations = {
     },
     responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction) } },
     errors: [],
+    changes: true,
   }),
   clearInteractions: defineOperation({
     id: 'clearInteractions',

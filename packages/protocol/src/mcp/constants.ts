@@ -88,9 +88,17 @@ export const LIST_CHANGED = {
 /** All of {@link LIST_CHANGED}. */
 export const LIST_CHANGED_METHODS: ReadonlySet<unknown> = new Set(Object.values(LIST_CHANGED));
 
-/** The member of `params` that `Mcp-Name` mirrors, by method; other methods have no `Mcp-Name`. */
+/** The member of `params` that names what a request is about, and that `Mcp-Name` mirrors, by method. */
 export const NAME_PARAM: ReadonlyMap<string, 'name' | 'uri'> = new Map([
   ['tools/call', 'name'],
   ['resources/read', 'uri'],
   ['prompts/get', 'name'],
+]);
+
+/** All methods with `Mcp-Name`, and the member of `params` that it mirrors: also those of the tasks extension. */
+export const HEADER_NAME_PARAM: ReadonlyMap<string, string> = new Map<string, string>([
+  ...NAME_PARAM,
+  ['tasks/get', 'taskId'],
+  ['tasks/update', 'taskId'],
+  ['tasks/cancel', 'taskId'],
 ]);

@@ -7,6 +7,7 @@ import {
   HEADER_METHOD,
   HEADER_MISMATCH,
   HEADER_NAME,
+  HEADER_NAME_PARAM,
   HEADER_PROTOCOL_VERSION,
   INTERNAL_ERROR,
   INVALID_PARAMS,
@@ -103,7 +104,7 @@ export function checkModernHeaders(
       `header Mcp-Method ${quoted(method)} differs from the body's ${quoted(message.method)}`,
     );
   }
-  const member = NAME_PARAM.get(message.method);
+  const member = HEADER_NAME_PARAM.get(message.method);
   if (member === undefined || message.kind !== 'request') return undefined;
   const header = headers[HEADER_NAME];
   if (typeof header !== 'string') return rejected(HEADER_MISMATCH, 'header Mcp-Name is missing');

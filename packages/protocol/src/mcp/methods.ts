@@ -3,20 +3,31 @@
  * 2026-07-28).
  */
 
+import type { Era } from './constants.ts';
+
 const SHARED_REQUESTS = [
   ...['tools/list', 'tools/call', 'prompts/list', 'prompts/get', 'completion/complete'],
   ...['resources/list', 'resources/templates/list', 'resources/read'],
 ];
 
-/** Tasks are a part of the legacy protocol, and an extension of the modern one. */
-const LEGACY_TASKS = ['tasks/get', 'tasks/list', 'tasks/result', 'tasks/cancel'];
+/** Identifier of the tasks extension, in the capabilities of both sides. */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+
+/** Requests about tasks, which are a part of the legacy protocol, and an extension of the modern one. */
+export const TASK_REQUESTS: Readonly<Record<Era, readonly string[]>> = {
+  legacy: ['tasks/get', 'tasks/list', 'tasks/result', 'tasks/cancel'],
+  modern: ['tasks/get', 'tasks/update', 'tasks/cancel'],
+};
+
+/** All of {@link TASK_REQUESTS}. */
+export const TASK_METHODS: ReadonlySet<string> = new Set(Object.values(TASK_REQUESTS).flat());
 
 /** Requests of clients by era. */
 const CLIENT_REQUESTS = {
   legacy: [
     ...['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'],
     ...SHARED_REQUESTS,
-    ...LEGACY_TASKS,
+    ...TASK_REQUESTS.legacy,
   ],
   modern: ['server/discover', 'subscriptions/listen', ...SHARED_REQUESTS],
 } as const;
@@ -30,11 +41,12 @@ const NOTIFICATIONS = [
   ...['notifications/tools/list_changed', 'notifications/prompts/list_changed', 'notifications/roots/list_changed'],
   ...['notifications/resources/list_changed', 'notifications/resources/updated'],
   ...['notifications/elicitation/complete', 'notifications/subscriptions/acknowledged', 'notifications/tasks/status'],
+  'notifications/tasks',
 ] as const;
 
 /** Requests of official extensions by extension. */
 const EXTENSION_REQUESTS: Readonly<Record<string, readonly string[]>> = {
-  'io.modelcontextprotocol/tasks': ['tasks/get', 'tasks/update', 'tasks/cancel'],
+  [TASKS_EXTENSION]: TASK_REQUESTS.modern,
   'io.modelcontextprotocol/skills': ['skills/list', 'skills/get'],
 };
 
@@ -60,13 +72,14 @@ const MAX_METHOD_LENGTH = 256;
 
 /**
  * Returns whether a request that the gateway itself does not handle may be passed on to an upstream (decisions 10.2). Methods
- * of the protocol are not, but for tasks, nor are methods that only look like one: an upstream might take `tools//call` or
+ * of the protocol are not, nor are methods that only look like one: an upstream might take `tools//call` or
  * `Tools/Call` for `tools/call`, which evaluators would not see. Methods of an extension in a segment of the protocol are
  * passed on if `isDeclared` returns true for the extension.
  */
 export function isRelayable(method: string, isDeclared: (extension: string) => boolean): boolean {
   if (method.length > MAX_METHOD_LENGTH) return false;
-  if (LEGACY_TASKS.includes(method) || !OWN_SEGMENTS.has(foldedSegment(method))) return true;
+  if (TASK_METHODS.has(method)) return false;
+  if (!OWN_SEGMENTS.has(foldedSegment(method))) return true;
   return Object.entries(EXTENSION_REQUESTS).some(
     ([extension, methods]) => methods.includes(method) && isDeclared(extension),
   );

@@ -93,19 +93,25 @@ export interface ListenFilter {
   readonly resourcesListChanged?: true;
   /** Uris to receive `notifications/resources/updated` for. */
   readonly resourceSubscriptions?: readonly string[];
+  /** Ids of tasks to receive `notifications/tasks` for: of the tasks extension. */
+  readonly taskIds?: readonly string[];
 }
 
 /** Parses a filter; a flag that is not `true` counts as absent. Returns the problem as text when it is invalid. */
 export function parseListenFilter(value: unknown): ListenFilter | string {
   if (!isJsonObject(value)) return 'parameter "notifications" must be an object';
-  const { resourceSubscriptions: uris = [] } = value;
-  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) {
-    return 'parameter "notifications.resourceSubscriptions" must be an array of strings';
-  }
+  const { resourceSubscriptions: uris = [], taskIds = [] } = value;
+  if (!isStringArray(uris)) return 'parameter "notifications.resourceSubscriptions" must be an array of strings';
+  if (!isStringArray(taskIds)) return 'parameter "notifications.taskIds" must be an array of strings';
   return {
     ...(value.toolsListChanged === true && { toolsListChanged: true }),
     ...(value.promptsListChanged === true && { promptsListChanged: true }),
     ...(value.resourcesListChanged === true && { resourcesListChanged: true }),
     ...(uris.length > 0 && { resourceSubscriptions: [...new Set(uris)] }),
+    ...(taskIds.length > 0 && { taskIds: [...new Set(taskIds)] }),
   };
+}
+
+function isStringArray(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((element) => typeof element === 'string');
 }

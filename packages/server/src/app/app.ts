@@ -31,6 +31,7 @@ import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
@@ -54,6 +55,12 @@ import { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
+import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
+import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
+import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
@@ -75,7 +82,9 @@ import {
   openSessionStore,
   openSharedDiscovery,
   openSharedLog,
+  openSharedRecords,
   openSharedSessions,
+  openTasks,
 } from './storage.ts';
 
 /** Running service. */
@@ -175,7 +184,7 @@ export async function startService(
     },
   });
   open.defer(() => evaluators.close());
-  const bindings = new NamespaceBindings(registry);
+  const bindings = new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings'));
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
@@ -218,7 +227,11 @@ export async function startService(
     forwards,
     sessionSubscriptions,
   });
+  const tasks = await openTasks(config, logger, files, shared);
+  open.defer(() => tasks.close());
   const sessionBindings = new SessionBindings({
+    taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
+      new TaskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
     calls,
@@ -238,23 +251,44 @@ export async function startService(
   });
   const stopFollowing = registry.onChange((changed) => {
     suspendedCalls.expireHidden();
+    // A task ends with its forward, and with the address that it was created at.
+    tasks.discardWhere((task) => isDetached(task, registry.current));
     if (changed.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
+  const forwardLog = logger.target('service::forward');
+  const calling = {
+    calls,
+    resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
+    maxResponseBytes: pipeline.bodyLimits.response,
+    log: forwardLog,
+  };
+  const taskCreation = new TaskCreation({
+    ...calling,
+    tasks,
+    clientInfo: SERVER_INFO,
+    isEnabled: config.tasksForPlainClients,
+    suspendedCalls,
+    suspendedMs: config.parkedCallTimeoutMs,
+  });
   const relay = new CallRouter({
+    ...calling,
+    taskSupport: new TaskSupport(config.tasksForPlainClients),
+    tasks: taskCreation,
     forwards,
     suspendedCalls,
     callSessionPool: new CallSessionPool(calls),
-    resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
-    calls,
     sessionBindings,
     serverInfo: SERVER_INFO,
     toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelHeaders,
-    maxResponseBytes: pipeline.bodyLimits.response,
-    log: logger.target('service::forward'),
   });
+  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, sessionBindings });
+  tasks.onOrphaned = (task, session) => {
+    const upstream = taskRelay.upstreamOf(task);
+    if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
+  };
 
   disableGrpcLogging();
   const protocols = loadProtocols();
@@ -314,8 +348,11 @@ export async function startService(
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
-  const inference = new InferenceSettings(pipeline.inferenceUpstream, interactions, (upstream) =>
-    clusters.replace(INFERENCE_CLUSTER, upstream),
+  const inference = new InferenceSettings(
+    pipeline.inferenceUpstream,
+    interactions,
+    (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
+    await openSharedRecords(shared, 'inference'),
   );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
@@ -326,6 +363,8 @@ export async function startService(
     toolCalls,
     forwards,
     relay,
+    tasks,
+    taskRelay,
     sessions,
     sessionBindings,
     sessionSubscriptions,
@@ -375,6 +414,13 @@ export async function startService(
       calls,
       openStreams,
       droppedLines,
+      database: () =>
+        shared && {
+          ...shared.counts,
+          isReachable: shared.isCurrent,
+          staleSeconds: shared.members.staleMs / 1000,
+          passedOn: peers?.sent ?? 0,
+        },
     }),
   });
 
@@ -437,7 +483,7 @@ export async function startService(
     exportedMetrics &&
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
-  const bound = await bind(config.mgmtListen, management.server, servers);
+  const bound = await bind(config, management.server, servers);
   if (replicaKey && config.peerListen) {
     const server = peerListener(chains, replicaKey, listening);
     const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
@@ -488,4 +534,9 @@ export async function startService(
       log.info('stopped');
     },
   };
+}
+
+/** True for a task whose forward is gone, or has another address than when it was created. */
+function isDetached({ forward, address }: TaskRecord, { forwards }: Snapshot): boolean {
+  return forward !== undefined && forwards.get(forward)?.address !== address;
 }

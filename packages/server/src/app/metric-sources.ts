@@ -2,7 +2,7 @@ import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { ServiceState } from '../telemetry/metrics/metric-source.ts';
+import type { DatabaseState, ServiceState } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
@@ -22,12 +22,13 @@ export interface ServiceStateParts {
   readonly openStreams: Pick<OpenStreams, 'size'>;
   /** Number of lost log lines. */
   readonly droppedLines: () => number;
+  readonly database: () => DatabaseState | undefined;
 }
 
 /** Metrics that telemetry cannot collect by itself. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
   const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
-  const { calls, openStreams, droppedLines } = parts;
+  const { calls, openStreams, droppedLines, database } = parts;
   return {
     filters: () => metrics.snapshot().filters,
     evaluators: () =>
@@ -54,5 +55,6 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
     inFlightCalls: () => calls.size,
     openStreams: () => openStreams.size,
     droppedLines,
+    database,
   };
 }

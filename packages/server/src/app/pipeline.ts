@@ -44,6 +44,8 @@ import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import type { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
+import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import {
   type LoadedFilter,
   type LoadedListener,
@@ -68,6 +70,8 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly relay: CallRouter;
+  readonly tasks: Tasks;
+  readonly taskRelay: TaskRelay;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly serverInfo: Implementation;

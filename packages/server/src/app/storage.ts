@@ -27,12 +27,16 @@ import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/disco
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
+import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
+import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
@@ -95,6 +99,16 @@ export async function listReplicas({ members }: SharedLog, sharing: SharedDiscov
     lag,
     forwards: sharing.forwardsOf(id),
   }));
+}
+
+/** Small settings that the replicas share; undefined for a single one. */
+export async function openSharedRecords(
+  shared: SharedLog | undefined,
+  section: string,
+): Promise<SharedRecords | undefined> {
+  if (!shared) return undefined;
+  const { SharedRecords } = await import('../registry/store/postgres/shared-records.ts');
+  return await SharedRecords.open(shared, section);
 }
 
 /** Sessions at upstreams that the replicas share. */
@@ -240,6 +254,29 @@ export async function openSessionStore(
   return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
 }
 
+/** The tasks that clients know by ids of ours. */
+export async function openTasks(
+  { persist, taskLimits }: Config,
+  logger: Logger,
+  files: Files,
+  shared: SharedLog | undefined,
+): Promise<Tasks> {
+  const tasks = new Tasks({ store: await taskStore(persist, logger, files, shared), limits: taskLimits });
+  await tasks.load();
+  return tasks;
+}
+
+async function taskStore(
+  persist: Persistence,
+  logger: Logger,
+  files: Files,
+  shared: SharedLog | undefined,
+): Promise<TaskStore> {
+  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
+  if (persist.backend !== 'file') return memoryTaskStore();
+  return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
+}
+
 /** A listener for MCP or inference requests, by name. */
 export interface BoundListener {
   readonly name: string;
@@ -248,16 +285,19 @@ export interface BoundListener {
 
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
-  mgmtListen: ListenAddress,
+  { mgmtListen, sharesPorts }: Pick<Config, 'mgmtListen' | 'sharesPorts'>,
   management: HttpServer,
   servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
   try {
-    bound.push({ name: 'management', listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen) });
+    bound.push({
+      name: 'management',
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen, sharesPorts),
+    });
     for (const { listener, server } of servers) {
       const { name, address, addressAt } = listener;
-      bound.push({ name, listener: await bindAs(addressAt, server, address) });
+      bound.push({ name, listener: await bindAs(addressAt, server, address, sharesPorts) });
     }
     return bound;
   } catch (error) {
@@ -267,9 +307,14 @@ export async function bind(
 }
 
 /** Binds a server. Throws {@link ConfigError} that names the setting. */
-export async function bindAs(at: string, server: HttpServer, address: ListenAddress): Promise<Listener> {
+export async function bindAs(
+  at: string,
+  server: HttpServer,
+  address: ListenAddress,
+  reusePort = false,
+): Promise<Listener> {
   try {
-    return await listen(server, address);
+    return await listen(server, address, reusePort);
   } catch (error) {
     throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${errorReason(error)}`);
   }

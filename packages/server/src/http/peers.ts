@@ -46,6 +46,8 @@ export interface PeerRequest {
 
 /** Sends requests of clients to other replicas. A request is sent once; nothing is sent before both sides have proven the key. */
 export class Peers {
+  /** Number of requests sent. */
+  sent = 0;
   readonly #agent: Agent;
 
   constructor(key: Buffer) {
@@ -98,6 +100,7 @@ export class Peers {
     onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
   ) {
     const { connection: _connection, 'keep-alive': _keepAlive, ...others } = headers;
+    this.sent++;
     const { hostname: host, port } = new URL(`https://${address}`);
     return sendRequest(
       {

@@ -246,8 +246,8 @@ const SWEEP_MS = 50;
 /** Time in which clients can read the responses of requests that were ended. */
 const LAST_RESPONSES_MS = 1_000;
 
-/** Binds a server. Rejects with the system error. */
-export function listen(server: HttpServer, { host, port }: ListenAddress): Promise<Listener> {
+/** Binds a server. Rejects with the system error. `reusePort`: other processes listen on the same port. */
+export function listen(server: HttpServer, { host, port }: ListenAddress, reusePort = false): Promise<Listener> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -255,7 +255,7 @@ export function listen(server: HttpServer, { host, port }: ListenAddress): Promi
   });
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host, port }, () => {
+    server.listen({ host, port, ...(reusePort && { reusePort }) }, () => {
       server.off('error', reject);
       resolve({
         address: boundAddress(server),

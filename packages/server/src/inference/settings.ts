@@ -1,4 +1,5 @@
 import { formatAddress, type HttpUpstream, httpUpstream } from '../http/address.ts';
+import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 
 /** A change of {@link InferenceSettings}. */
 export interface InferenceChange {
@@ -10,18 +11,31 @@ export interface InferenceChange {
 
 /**
  * Settings of the inference listener that can be changed at run time (decisions 4.4); changes are not persisted (decisions
- * 1.5).
+ * 1.5), but shared by replicas.
  */
 export class InferenceSettings {
   readonly #store: { capacity: number };
   readonly #onUpstream: (upstream: HttpUpstream) => void;
+  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'onChange'> | undefined;
   #upstreamText: string;
 
-  /** The capacity is that of the store. `onUpstream` is called whenever the upstream is set. */
-  constructor(upstream: HttpUpstream, store: { capacity: number }, onUpstream: (upstream: HttpUpstream) => void) {
+  /**
+   * The capacity is that of the store. `onUpstream` is called whenever the upstream is set. `shared`: the changes of all
+   * replicas.
+   */
+  constructor(
+    upstream: HttpUpstream,
+    store: { capacity: number },
+    onUpstream: (upstream: HttpUpstream) => void,
+    shared?: Pick<SharedRecords, 'entries' | 'set' | 'onChange'>,
+  ) {
     this.#upstreamText = formatUpstream(upstream);
     this.#store = store;
     this.#onUpstream = onUpstream;
+    this.#shared = shared;
+    if (!shared) return;
+    shared.onChange = (_id, json) => json !== undefined && this.#apply(JSON.parse(json));
+    for (const [, json] of shared.entries()) this.#apply(JSON.parse(json));
   }
 
   /** The upstream of new requests, as it was submitted. */
@@ -35,7 +49,14 @@ export class InferenceSettings {
   }
 
   /** Changes these settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
-  set({ upstream: text, capacity }: InferenceChange): void {
+  async set(change: InferenceChange): Promise<void> {
+    if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
+    const { upstreamText: upstream, capacity } = this;
+    await this.#shared?.set('settings', JSON.stringify({ upstream, capacity, ...change }));
+    this.#apply(change);
+  }
+
+  #apply({ upstream: text, capacity }: InferenceChange): void {
     const upstream = text === undefined ? undefined : httpUpstream.parse(text);
     if (capacity !== undefined) this.#store.capacity = capacity;
     if (text === undefined || upstream === undefined) return;

@@ -185,6 +185,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       calls,
       openStreams,
       droppedLines: () => 0,
+      database: () => undefined,
     }),
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });

@@ -114,14 +114,14 @@ export function inferenceConfigRoutes(router: Router, { inference }: ManagementC
   const { configure } = operations.inference;
 
   router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
-    set(inference, { upstream, capacity });
+    await set(inference, { upstream, capacity });
     return dataResponse(JSON.stringify({ upstream: inference.upstreamText, capacity: inference.capacity }));
   });
 }
 
-function set(inference: InferenceSettings, change: InferenceChange): void {
+async function set(inference: InferenceSettings, change: InferenceChange): Promise<void> {
   try {
-    inference.set(change);
+    await inference.set(change);
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error;
     const message = `${quote(change.upstream ?? '')} ${error.issues[0]?.message}`;

@@ -117,12 +117,12 @@ export function bindingRoutes(router: Router, { bindings: current }: ManagementC
   router.addWithBody(bind, async ({ name, body }) => {
     const { conversation_id } = body;
     const namespace = validNamespace(name);
-    current.set(namespace, conversation_id);
+    await current.set(namespace, conversation_id);
     return dataResponse(JSON.stringify({ namespace, conversation_id }));
   });
 
-  router.add(unbind, ({ name }) => {
-    current.delete(name);
+  router.add(unbind, async ({ name }) => {
+    await current.delete(name);
     return dataResponse(JSON.stringify({ unbound: name }));
   });
 }

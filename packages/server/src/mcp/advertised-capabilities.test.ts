@@ -69,20 +69,35 @@ describe('advertised capabilities', () => {
     expect(advertised('legacy', none, `modern ${none}`)).toEqual(ALWAYS);
   });
 
-  it('are tasks, extensions, experiments and vendors’ members of the one forward that declares them', () => {
-    const a = '{"tasks":{"list":{}},"extensions":{"x/ui":{"v":1},"x/both":{}},"acme":1}';
+  it('are extensions, experiments and vendors’ members of the one forward that declares them', () => {
+    const a = '{"extensions":{"x/ui":{"v":1},"x/both":{}},"acme":1}';
     const b = '{"experimental":{"lab":{}},"extensions":{"y/chat":{},"x/both":{}}}';
     expect(advertised('legacy', a, b)).toEqual({
       ...ALWAYS,
-      tasks: { list: {} },
       acme: 1,
       extensions: { 'x/ui': { v: 1 }, 'y/chat': {} },
       experimental: { lab: {} },
     });
     expect(advertised('modern', a, b)).toEqual(ALWAYS);
     expect(advertised('legacy', a, a)).toEqual(ALWAYS);
-    // The owner of tasks/get would be ambiguous.
+    // The owner of a method would be ambiguous.
     expect(advertised('modern', 'modern {"extensions":{"x/tasks":{}}}', '{"tasks":{}}')).toEqual(ALWAYS);
+  });
+
+  it('include tasks of any number of forwards of the same era', () => {
+    const core = '{"tasks":{"requests":{"tools":{"call":{}}}}}';
+    const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
+    expect(advertised('legacy', core)).toEqual({ ...ALWAYS, tasks });
+    expect(advertised('legacy', core, '{}', core)).toEqual({ ...ALWAYS, tasks });
+    expect(advertised('modern', core)).toEqual(ALWAYS);
+    for (const none of ['{"tasks":{}}', '{"tasks":{"requests":{"tools":{}}}}', '{"tasks":true}']) {
+      expect(advertised('legacy', none)).toEqual(ALWAYS);
+    }
+    const extended = (settings: string) => `modern {"extensions":{"io.modelcontextprotocol/tasks":${settings}}}`;
+    const extension = (settings: object) => ({ extensions: { 'io.modelcontextprotocol/tasks': settings } });
+    expect(advertised('modern', extended('{"n":1}'))).toEqual({ ...ALWAYS, ...extension({ n: 1 }) });
+    expect(advertised('modern', extended('{"n":1}'), extended('{}'), core)).toEqual({ ...ALWAYS, ...extension({}) });
+    expect(advertised('legacy', extended('{}'))).toEqual(ALWAYS);
   });
 
   it("keep the upstream's exact text, in order of registration", () => {

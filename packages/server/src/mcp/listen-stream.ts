@@ -15,6 +15,8 @@ import {
   type ResourceWatcherOptions,
   type ResourceWatchHandler,
 } from '../upstreams/mcp/streams/resource-watcher.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { TaskWatcher, type TaskWatcherOptions, type TaskWatchHandler } from '../upstreams/mcp/tasks/task-watcher.ts';
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
 import type { ResponseWriter } from './response.ts';
@@ -29,31 +31,46 @@ export interface ListenParts {
   readonly watcherOptions: ResourceWatcherOptions;
 }
 
+/** Tasks that a stream reports. */
+export interface SubscribedTasks {
+  readonly options: TaskWatcherOptions;
+  readonly records: readonly TaskRecord[];
+}
+
 /** Time after which the connection of a client that does not read is closed. */
 const LINGER_MS = 2_000;
 
 /**
  * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgment, once the upstreams of the
- * resources have responded; then notifications, until the client disconnects or the service ends the stream with a result.
+ * resources and tasks have responded; then notifications, until the client disconnects or the service ends the stream with a result.
  *
  * The stream also ends with a result when its resource subscriptions have to make room for those of others: the client may
  * subscribe again.
  *
  * A client that reads slowly gets each notification once, and the upstreams are paused.
  */
-export class ListenStream implements OpenStream, NamespaceListener, ResourceWatchHandler, CountedSubscription {
+export class ListenStream
+  implements OpenStream, NamespaceListener, ResourceWatchHandler, TaskWatchHandler, CountedSubscription
+{
   readonly #parts: ListenParts;
   readonly #requested: ListenFilter;
   readonly #watcher: NamespacedClient;
   readonly #holder: Holder;
   readonly #client: ResponseWriter;
+  readonly #tasks: SubscribedTasks | undefined;
   /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
   /** Changed lists whose notifications are pending. */
   readonly #changed = new Set<Kind>();
   /** Updated resources whose notifications are pending, with the upstream's own notification if there is one. */
   readonly #updated = new Map<string, string | undefined>();
+  /** Notifications of tasks that are pending, the latest of each. */
+  readonly #taskStates = new Map<string, string>();
   #watch: ResourceWatcher | undefined = undefined;
+  #taskWatch: TaskWatcher | undefined = undefined;
+  /** Granted uris and ids of tasks, once their upstreams have responded. */
+  #grantedUris: readonly string[] | undefined = undefined;
+  #grantedTasks: readonly string[] | undefined = undefined;
   #unsubscribe: (() => void) | undefined = undefined;
   #removeStream: (() => void) | undefined = undefined;
   #acknowledged = false;
@@ -67,11 +84,13 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     watcher: NamespacedClient,
     holder: Holder,
     client: ResponseWriter,
+    tasks?: SubscribedTasks,
   ) {
     this.#parts = parts;
     this.#requested = requested;
     this.#watcher = watcher;
     this.#holder = holder;
+    this.#tasks = tasks;
     this.#client = client;
     const kinds: Kind[] = [];
     if (requested.toolsListChanged) kinds.push('tool');
@@ -83,7 +102,8 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   start(): void {
     const { listChanges, openStreams, subscriptions, watcherOptions } = this.#parts;
     const uris = this.#requested.resourceSubscriptions;
-    if (uris && !subscriptions.add(this, this.#holder, uris)) {
+    const counted = [...(uris ?? []), ...(this.#tasks?.records.map(({ id }) => id) ?? [])];
+    if (counted.length > 0 && !subscriptions.add(this, this.#holder, counted)) {
       return this.#client.sendError({ code: SERVER_ERROR, message: NO_SUBSCRIPTIONS });
     }
     this.#client.onDisconnect(() => this.#close());
@@ -91,16 +111,43 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     if (this.#ended) return;
     // Changes from here on are reported after the acknowledgment.
     this.#unsubscribe = listChanges.subscribe(this.#watcher.namespace, this);
-    if (!uris) return this.onReady([]);
-    this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
-    this.#watch.start();
+    if (uris) this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
+    else this.#grantedUris = [];
+    if (this.#tasks) {
+      const { options, records } = this.#tasks;
+      this.#taskWatch = new TaskWatcher(options, this.#watcher, records, this);
+    } else this.#grantedTasks = [];
+    this.#watch?.start();
+    this.#taskWatch?.start();
+    this.#acknowledgeIfReady();
   }
 
   onReady(granted: readonly string[]): void {
-    if (this.#ended || this.#acknowledged) return;
-    this.#acknowledge(granted);
+    this.#grantedUris = granted;
+    this.#acknowledgeIfReady();
+  }
+
+  onTasksReady(granted: readonly string[]): void {
+    this.#grantedTasks = granted;
+    this.#acknowledgeIfReady();
+  }
+
+  onTask(id: string, text: string): boolean {
+    this.#taskStates.set(id, text);
     this.#flush();
-    if (!this.#blocked) this.#watch?.resume();
+    return this.#acknowledged && !this.#blocked;
+  }
+
+  #acknowledgeIfReady(): void {
+    if (this.#ended || this.#acknowledged || !this.#grantedUris || !this.#grantedTasks) return;
+    this.#acknowledge(this.#grantedUris, this.#grantedTasks);
+    this.#flush();
+    if (!this.#blocked) this.#resume();
+  }
+
+  #resume(): void {
+    this.#watch?.resume();
+    this.#taskWatch?.resume();
   }
 
   onUpdated(uri: string, text: string | undefined): boolean {
@@ -137,16 +184,20 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   /** Sends the pending notifications and the result. */
   end(): void {
     if (this.#ended) return;
-    if (!this.#acknowledged) this.#acknowledge([]);
+    if (!this.#acknowledged) this.#acknowledge([], []);
     this.#flush(true);
     this.#client.sendResult(listenResult(this.#client.idText));
     this.#close();
     if (this.#blocked) setTimeout(() => this.#client.destroy(), LINGER_MS).unref();
   }
 
-  #acknowledge(granted: readonly string[]): void {
-    const { resourceSubscriptions: _, ...lists } = this.#requested;
-    const filter = granted.length > 0 ? { ...lists, resourceSubscriptions: granted } : lists;
+  #acknowledge(uris: readonly string[], taskIds: readonly string[]): void {
+    const { resourceSubscriptions: _, taskIds: __, ...lists } = this.#requested;
+    const filter = {
+      ...lists,
+      ...(uris.length > 0 && { resourceSubscriptions: uris }),
+      ...(taskIds.length > 0 && { taskIds }),
+    };
     this.#acknowledged = true;
     this.#client.beginStream();
     this.#write(acknowledgment(this.#client.idText, filter));
@@ -166,6 +217,11 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
       this.#updated.delete(uri);
       this.#write(text === undefined ? resourceUpdated(idText, uri) : withSubscriptionId(text, idText));
     }
+    for (const [id, text] of this.#taskStates) {
+      if (this.#blocked && !all) return;
+      this.#taskStates.delete(id);
+      this.#write(withSubscriptionId(text, idText));
+    }
   }
 
   #write(text: string): void {
@@ -178,7 +234,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     if (this.#ended) return;
     this.#blocked = false;
     this.#flush();
-    if (!this.#blocked) this.#watch?.resume();
+    if (!this.#blocked) this.#resume();
   }
 
   /** Releases the resources of the stream. */
@@ -188,5 +244,6 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     this.#removeStream?.();
     this.#unsubscribe?.();
     this.#watch?.close();
+    this.#taskWatch?.close();
   }
 }

@@ -88,8 +88,7 @@ const EMPTY = new ChunkBuffer();
  * Creates the request handler of a pipeline listener: it reads the body if the chain needs it, runs the chain and writes the
  * outcome.
  *
- * Part of the hot path: plain `node:http` serves lists as fast as a proxy written in C; a framework costs at least a third
- * of that.
+ * Part of the hot path.
  */
 export function requestHandler(options: ServingOptions): ServeRequest {
   const { mcp } = options;

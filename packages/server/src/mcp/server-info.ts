@@ -8,6 +8,7 @@ import {
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
@@ -73,15 +74,36 @@ function segmentsOf({ extensions, experimental }: Declaration): Set<string> {
 }
 
 /** Capabilities that several forwards can share, because each request identifies its forward. */
-const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'completions', 'logging']);
+const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'completions', 'logging', 'tasks']);
+/** Core tasks of 2025-11-25, for tool calls: lists are made here, and upstreams without cancellation reject it. */
+const CORE_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
+
+/** True if a forward declares tasks in this era: core tasks for tool calls, or the extension. */
+export function offersTasks(declarations: readonly Declaration[], era: Era): boolean {
+  return declarations.some((one) => one.era === era && declaresTasks(one));
+}
+
+function declaresTasks({ era, capabilities, extensions }: Declaration): boolean {
+  if (era === 'modern') return extensions.get(TASKS_EXTENSION)?.startsWith('{') === true;
+  const requests = memberText(capabilities.get('tasks') ?? '', 'requests') ?? '';
+  return memberText(memberText(requests, 'tools') ?? '', 'call')?.startsWith('{') === true;
+}
+
+/** Settings of the tasks extension: those of the only forward that has it, else none. */
+function taskSettings(declarations: readonly Declaration[]): string {
+  const settings = declarations.flatMap(({ extensions }) => extensions.get(TASKS_EXTENSION) ?? []);
+  return (settings.length === 1 && settings[0]) || '{}';
+}
+
 /** Members that contain further capabilities. */
 const NESTED = ['extensions', 'experimental'] as const;
 
 /**
  * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
  * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
- * are translated between eras (mcp 5). Other capabilities, such as tasks and extensions, when exactly one forward declares
- * them in the client's era, with that forward's exact text.
+ * are translated between eras (mcp 5); tasks when a forward declares them in the client's era, since their ids are ours.
+ * Other capabilities and extensions when exactly one forward declares them in the client's era, with that forward's exact
+ * text.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era): string {
   const own = declarations.filter((one) => one.era === era);
@@ -100,16 +122,20 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
   for (const declaration of own) {
     for (const [key, text] of declaration.capabilities) {
       if (SHARED.has(key) || NESTED.some((name) => name === key) || sole.get(key) !== declaration) continue;
-      // Clients reject the whole response if a known member has another type.
-      if (key !== 'tasks' || text.startsWith('{')) parts.push(`${JSON.stringify(key)}:${text}`);
+      parts.push(`${JSON.stringify(key)}:${text}`);
     }
   }
+  if (era === 'legacy' && offersTasks(declarations, era)) parts.push(`"tasks":${CORE_TASKS}`);
   for (const name of NESTED) {
     const merged = own.flatMap((declaration) =>
       [...declaration[name]]
         .filter(([key, text]) => text.startsWith('{') && sole.get(methodSegment(key)) === declaration)
+        .filter(([key]) => key !== TASKS_EXTENSION)
         .map(([key, text]) => `${JSON.stringify(key)}:${text}`),
     );
+    if (name === 'extensions' && era === 'modern' && offersTasks(own, era)) {
+      merged.push(`"${TASKS_EXTENSION}":${taskSettings(own)}`);
+    }
     if (merged.length > 0) parts.push(`"${name}":{${merged.join(',')}}`);
   }
   return `{${parts.join(',')}}`;

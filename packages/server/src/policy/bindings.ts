@@ -1,4 +1,5 @@
 import type { Registry } from '../registry/registry.ts';
+import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 
 interface Binding {
   readonly conversationId: string;
@@ -6,18 +7,26 @@ interface Binding {
   identity: object | undefined;
 }
 
+/** Bindings that replicas share: the conversation id as JSON text, by namespace. */
+export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'onChange'>;
+
 /**
- * Conversations of namespaces (specification, "Namespace binding"), in memory only. A namespace that does not exist can be
+ * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that does not exist can be
  * bound; a deleted namespace loses its binding, so that a new one of the same name does not continue the conversation.
  */
 export class NamespaceBindings {
   readonly #bindings = new Map<string, Binding>();
   readonly #registry: Registry;
+  readonly #shared: SharedBindings | undefined;
   readonly #unsubscribe: () => void;
 
-  constructor(registry: Registry) {
+  constructor(registry: Registry, shared?: SharedBindings) {
     this.#registry = registry;
-    this.#unsubscribe = registry.onChange(() => this.#dropDeleted());
+    this.#shared = shared;
+    this.#unsubscribe = registry.onChange((_lists, isForeign) => this.#dropDeleted(isForeign));
+    if (!shared) return;
+    for (const [namespace, json] of shared.entries()) this.#put(namespace, json);
+    shared.onChange = (namespace, json) => this.#put(namespace, json);
   }
 
   /** Number of bound namespaces. */
@@ -30,12 +39,14 @@ export class NamespaceBindings {
     return this.#bindings.get(namespace)?.conversationId;
   }
 
-  set(namespace: string, conversationId: string): void {
-    this.#bindings.set(namespace, { conversationId, identity: this.#identity(namespace) });
+  /** Binds a namespace: at once, or once all replicas can know it. */
+  set(namespace: string, conversationId: string): Promise<void> | undefined {
+    return this.#change(namespace, JSON.stringify(conversationId));
   }
 
-  delete(namespace: string): void {
-    this.#bindings.delete(namespace);
+  /** As {@link set}. */
+  delete(namespace: string): Promise<void> | undefined {
+    return this.#change(namespace, undefined);
   }
 
   /** Returns the conversations by namespace, sorted by name. */
@@ -49,15 +60,32 @@ export class NamespaceBindings {
     this.#unsubscribe();
   }
 
+  #change(namespace: string, json: string | undefined): Promise<void> | undefined {
+    if (this.#shared) return this.#shared.set(namespace, json).then(() => this.#put(namespace, json));
+    this.#put(namespace, json);
+    return undefined;
+  }
+
+  /** `json`: the conversation id; undefined removes the binding. */
+  #put(namespace: string, json: string | undefined): void {
+    if (json === undefined) this.#bindings.delete(namespace);
+    else this.#bindings.set(namespace, { conversationId: JSON.parse(json), identity: this.#identity(namespace) });
+  }
+
   #identity(namespace: string): object | undefined {
     return this.#registry.current.namespace(namespace)?.identity;
   }
 
-  #dropDeleted(): void {
+  /** `isForeign`: another replica has deleted them, and their bindings for all. */
+  #dropDeleted(isForeign: boolean): void {
     for (const [namespace, binding] of this.#bindings) {
       const identity = this.#identity(namespace);
-      if (binding.identity && binding.identity !== identity) this.#bindings.delete(namespace);
-      else binding.identity = identity;
+      if (!binding.identity || binding.identity === identity) {
+        binding.identity = identity;
+        continue;
+      }
+      this.#bindings.delete(namespace);
+      if (!isForeign) this.#shared?.set(namespace, undefined).catch(() => undefined);
     }
   }
 }

@@ -85,6 +85,11 @@ export interface Entry {
   readonly rendered: readonly EntryVariant[];
 }
 
+/** What identifies an entry, also after it was removed. */
+export interface EntryIdentity extends Pick<Entry, 'kind' | 'namespace' | 'key'> {
+  readonly discovered: Pick<Discovered, 'forward' | 'upstreamKey' | 'copied'> | undefined;
+}
+
 /** Label that marks a resource as a template (decisions 2.6). */
 export const TEMPLATE_LABEL = 'service.is_template';
 /** Label with further client headers to forward to the upstream (decisions 4.7). */
@@ -118,7 +123,10 @@ export function entryPlace(entry: Entry): readonly number[] {
 }
 
 /** True for two states of one record under one key: a manual entry, one object of one forward, or a copy of it. */
-export function sameRecord({ discovered: a }: Entry, { discovered: b }: Entry): boolean {
+export function sameRecord(
+  { discovered: a }: Pick<EntryIdentity, 'discovered'>,
+  { discovered: b }: Pick<EntryIdentity, 'discovered'>,
+): boolean {
   return a?.forward === b?.forward && a?.upstreamKey === b?.upstreamKey && a?.copied === b?.copied;
 }
 

@@ -2,6 +2,7 @@ import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import {
   byOrder,
   type Entry,
+  type EntryIdentity,
   type Forward,
   isEnabled,
   isTemplate,
@@ -187,7 +188,7 @@ export class Snapshot {
    * Whether an operator has hidden an entry that was served before: disabled it, or its object wherever it is now, or
    * changed its forward to not expose it (decisions 10.1).
    */
-  isHidden(entry: Entry): boolean {
+  isHidden(entry: EntryIdentity): boolean {
     const { kind, namespace, key, discovered } = entry;
     const current = this.namespaces
       .get(namespace)

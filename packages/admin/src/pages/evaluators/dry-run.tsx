@@ -26,13 +26,15 @@ export function DryRun({ evaluator }: DryRunProps) {
   const [isRunning, setRunning] = useState(false);
   const [outcome, setOutcome] = useState<{ readonly result?: DryRunResult; readonly error?: unknown }>();
   const recorded = useRecordedCalls();
+  const parsed = tryParse(params);
+  const isValid = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed);
 
   const run = async (): Promise<void> => {
     setRunning(true);
     try {
       const body = dryRunInput.parse({
         evaluator,
-        request: { method, namespace: namespace ?? 'default', params: tryParse(params) },
+        request: { method, namespace: namespace ?? 'default', params: parsed },
         ...(!usesModel && { answer }),
       });
       setOutcome({ result: await unwrap(client.POST('/api/v1/evaluators/dry-run', { body })) });
@@ -69,6 +71,7 @@ export function DryRun({ evaluator }: DryRunProps) {
         label={`Parameters of ${method}`}
         value={params}
         onChange={setParams}
+        error={isValid ? undefined : 'Must be a JSON object'}
       />
       <Select
         id="dry-run-answer-by"
@@ -89,7 +92,7 @@ export function DryRun({ evaluator }: DryRunProps) {
         />
       )}
       <div className="page-actions">
-        <Button kind="tertiary" size="md" disabled={isRunning} onClick={() => void run()}>
+        <Button kind="tertiary" size="md" disabled={isRunning || !isValid} onClick={() => void run()}>
           Try the evaluator
         </Button>
         {isRunning && <InlineLoading description="Evaluating" />}

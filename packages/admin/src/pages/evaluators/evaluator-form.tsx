@@ -2,6 +2,7 @@ import { Accordion, AccordionItem, Select, SelectItem, TextArea, TextInput } fro
 import { evaluatorInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { type Evaluator, type EvaluatorSet, useApiQuery, useNamespaces } from '../../api/queries.ts';
+import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
 import { ChoiceField } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
@@ -47,6 +48,11 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
   const form = useForm(toDraft(evaluator), schema, toBody);
   const { replace } = useEvaluatorChanges();
   const { draft, text, set: setMember } = form;
+  const { conflict, resolve } = useConflicts(evaluator, () => {
+    const current = set.evaluators.find(({ name }) => name === evaluator?.name);
+    if (!current) throw new Error('It was deleted in the meantime. Add it as a new evaluator.');
+    return current;
+  });
   const isTaken = set.evaluators.some(({ name }) => name !== evaluator?.name && name === draft.name.trim());
   const isComplete = draft.method.trim() !== '' && draft.connection !== '' && draft.path.trim() !== '' && !isTaken;
   return (
@@ -57,9 +63,10 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
       body={isComplete ? form.body : undefined}
       onClose={onClose}
       onSubmit={async (body) => {
+        const saved = await resolve(body);
         const evaluators = evaluator
-          ? set.evaluators.map((other) => (other.name === evaluator.name ? body : other))
-          : [...set.evaluators, body];
+          ? set.evaluators.map((other) => (other.name === evaluator.name ? saved : other))
+          : [...set.evaluators, saved];
         await replace({ evaluators, revision: set.revision });
         toasts.show({ kind: 'success', title: `Evaluator ${body.name} ${evaluator ? 'changed' : 'added'}` });
       }}
@@ -149,6 +156,7 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
           </AccordionItem>
         </Accordion>
       )}
+      {conflict && <ConflictView subject="evaluator" {...conflict} typed={form.body} />}
     </FormModal>
   );
 }

@@ -5,7 +5,7 @@ import { useCallback, useMemo } from 'react';
 import { type Evaluator, type EvaluatorSet, useEvaluatorSet } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
@@ -37,6 +37,7 @@ export default function Evaluators() {
         </Button>
       }
     >
+      {open !== '' && data && !opened && <MissingNotice kind="evaluator" name={open} onClose={() => setOpen('')} />}
       <Tabs
         selectedIndex={Math.max(0, TABS.indexOf(tab))}
         onChange={({ selectedIndex }) => setTab(TABS[selectedIndex] ?? '')}

@@ -1,9 +1,9 @@
-import { Modal } from '@carbon/react';
 import { type Client, unwrap } from '@sluice/contract/client';
 import { type ReactNode, useCallback, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { ENTRY_KINDS, isChanged, readEntries } from '../../api/entries.ts';
 import { type Forward, useChange } from '../../api/queries.ts';
+import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { useUndoable } from '../../ui/undoable.ts';
 import { AFFECTED } from './refresh-forward.ts';
@@ -17,53 +17,46 @@ export function useDeleteForward(): { readonly remove: (forward: Forward) => voi
   const deleteOne = useChange({ changes: AFFECTED, run: deleteForward });
   const create = useChange({ changes: AFFECTED, run: createForward });
 
-  const deleteNow = useCallback(
-    (forward: Forward, canUndo: boolean) => {
-      const { name } = forward;
-      return change({
-        run: () => deleteOne(name),
-        done: `Forward ${name} deleted`,
-        failed: `Forward ${name} was not deleted`,
-        undo: canUndo && { run: () => create(forward), failed: `${name} was not added again` },
-      });
-    },
-    [change, deleteOne, create],
-  );
-
   const remove = useCallback(
     async (forward: Forward): Promise<void> => {
+      const { name } = forward;
+      const failed = `Forward ${name} was not deleted`;
       try {
         const changed = await countChanged(client, forward);
-        if (changed === 0) await deleteNow(forward, true);
-        else setAsked({ forward, changed });
+        if (changed > 0) return setAsked({ forward, changed });
+        const undo = { run: () => create(forward), failed: `${name} was not added again` };
+        await change({ run: () => deleteOne(name), done: deleted(name), failed, undo });
       } catch (error) {
-        toasts.fail(`Forward ${forward.name} was not deleted`, error);
+        toasts.fail(failed, error);
       }
     },
-    [client, deleteNow, toasts],
+    [client, change, deleteOne, create, toasts],
   );
 
   const confirmation = asked && (
-    <Modal
-      open
+    <FormModal
+      heading={`Delete ${asked.forward.name}?`}
+      submit="Delete"
       danger
       size="sm"
-      modalHeading={`Delete ${asked.forward.name}?`}
-      primaryButtonText="Delete"
-      secondaryButtonText="Cancel"
-      onRequestClose={() => setAsked(undefined)}
-      onRequestSubmit={() => {
-        setAsked(undefined);
-        void deleteNow(asked.forward, false);
+      body={asked.forward}
+      onClose={() => setAsked(undefined)}
+      onSubmit={async ({ name }) => {
+        await deleteOne(name);
+        toasts.show({ kind: 'success', title: deleted(name) });
       }}
     >
       <p>
         {asked.changed === 1 ? 'One of its entries has' : `${asked.changed} of its entries have`} been changed, moved or
         disabled by an operator. These changes are deleted with the forward, and cannot be restored.
       </p>
-    </Modal>
+    </FormModal>
   );
   return { remove: useCallback((forward) => void remove(forward), [remove]), confirmation };
+}
+
+function deleted(name: string): string {
+  return `Forward ${name} deleted`;
 }
 
 function deleteForward(client: Client, name: string) {

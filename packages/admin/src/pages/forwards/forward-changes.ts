@@ -1,6 +1,7 @@
 import type { ForwardInput, ForwardPatch } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import type { Forward } from '../../api/queries.ts';
+import { ConflictError, isEqual } from '../../ui/conflict.tsx';
 
 /** A forward as it was read, and what identifies that state. */
 export interface ReadForward {
@@ -9,13 +10,13 @@ export interface ReadForward {
 }
 
 /** Somebody else has changed the forward since it was read. */
-export class ForwardConflictError extends Error {
+export class ForwardConflictError extends ConflictError {
   override readonly name = 'ForwardConflictError';
   /** The forward as it is now. */
   readonly current: ReadForward;
 
   constructor(current: ReadForward, cause: unknown) {
-    super('It was changed in the meantime. Compare the changes below and save again.', { cause });
+    super(cause);
     this.current = current;
   }
 }
@@ -30,6 +31,17 @@ export async function readForward(client: Client, name: string): Promise<ReadFor
 /** Adds a forward. */
 export function createForward(client: Client, body: ForwardInput): Promise<unknown> {
   return unwrap(client.POST('/api/v1/forwards', { body }));
+}
+
+/** Whether the service has stored what a form contains, which it does before it discovers the server. */
+export async function isStored(client: Client, body: ForwardInput): Promise<boolean> {
+  try {
+    const { forward } = await readForward(client, body.name);
+    return Object.values(patchOf(forward, body)).every((change) => isEqual(change, {}));
+  } catch {
+    // There is no such forward yet, or the service does not respond.
+    return false;
+  }
 }
 
 /**
@@ -86,9 +98,4 @@ function mapPatch(
   const removed = Object.keys(before).filter((key) => !(key in after));
   const set = Object.entries(after).filter(([key, value]) => before[key] !== value);
   return Object.fromEntries<string | null>([...removed.map((key) => [key, null] as const), ...set]);
-}
-
-/** Whether two values of a member are the same; a missing one is an empty one. */
-export function isEqual(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one ?? {}) === JSON.stringify(other ?? {});
 }

@@ -1,14 +1,15 @@
 import { Accordion, AccordionItem, InlineNotification, TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput } from '@sluice/contract';
 import { useState } from 'react';
+import { useApi } from '../../api/api.ts';
 import { type Forward, useChange } from '../../api/queries.ts';
+import { ConflictView } from '../../ui/conflict.tsx';
 import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { type Toasts, useToasts } from '../../ui/toasts.tsx';
 import { type ExposeDraft, ExposeFields, parseExpose, toExposeDraft } from './expose-fields.tsx';
-import { changeForward, createForward, ForwardConflictError, type ReadForward } from './forward-changes.ts';
-import { ForwardConflict } from './forward-conflict.tsx';
+import { changeForward, createForward, ForwardConflictError, isStored, type ReadForward } from './forward-changes.ts';
 import { AFFECTED } from './refresh-forward.ts';
 
 interface ForwardFormProps {
@@ -28,19 +29,23 @@ interface ForwardDraft {
   readonly expose: ExposeDraft;
 }
 
-/** Time that the dialog waits for discovery, which may take longer than an operator wants to look at it. */
+/** Members that a form changes. */
+const MEMBERS = ['address', 'namespace', 'prefix', 'labels', 'headers', 'expose'] as const;
+
+/** Time after which the dialog looks whether only the discovery is missing, which may take longer than an operator wants to wait. */
 const PATIENCE_MS = 2_000;
 
 /** Adds a forward, or changes one; overrides and marks of its entries are kept. */
 export function ForwardForm({ edited, onClose }: ForwardFormProps) {
   const toasts = useToasts();
+  const { client } = useApi();
   const forward = edited?.forward;
   const form = useForm(toDraft(forward), forwardInput, toBody);
   /** The forward after somebody else has changed it. */
   const [current, setCurrent] = useState<ReadForward>();
   const save = useChange({
     changes: AFFECTED,
-    run: (client, body: ForwardInput) =>
+    run: (_client, body: ForwardInput) =>
       edited ? changeForward(client, edited.forward, (current ?? edited).etag, body) : createForward(client, body),
   });
   const { draft, text } = form;
@@ -53,7 +58,8 @@ export function ForwardForm({ edited, onClose }: ForwardFormProps) {
       onClose={onClose}
       onSubmit={async (body) => {
         try {
-          await settledSoon(save(body), body.name, forward !== undefined, toasts);
+          const done = `Forward ${body.name} ${forward ? 'changed' : 'added'}`;
+          await untilStored(save(body), () => isStored(client, body), body.name, done, toasts);
         } catch (error) {
           if (error instanceof ForwardConflictError) setCurrent(error.current);
           throw error;
@@ -122,22 +128,37 @@ export function ForwardForm({ edited, onClose }: ForwardFormProps) {
           />
         </AccordionItem>
       </Accordion>
-      {forward && current && <ForwardConflict before={forward} current={current.forward} typed={form.body} />}
+      {forward && current && (
+        <ConflictView
+          subject="forward"
+          before={forward}
+          current={current.forward}
+          typed={form.body}
+          members={MEMBERS}
+        />
+      )}
     </FormModal>
   );
 }
 
-/** Waits a short time for the discovery. If it takes longer, a toast reports the result. */
-async function settledSoon(saved: Promise<void>, name: string, isChange: boolean, toasts: Toasts): Promise<void> {
-  const done = `Forward ${name} ${isChange ? 'changed' : 'added'}`;
-  const late = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), PATIENCE_MS));
-  const first = await Promise.race([saved, late]);
-  if (first !== 'late') return toasts.show({ kind: 'success', title: done });
+/**
+ * Waits until the forward is saved, or at least stored: then nothing that was typed can be lost, and a toast reports the end of
+ * the discovery. Rejects if it is not.
+ */
+async function untilStored(
+  saved: Promise<void>,
+  checkStored: () => Promise<boolean>,
+  name: string,
+  done: string,
+  toasts: Toasts,
+): Promise<void> {
+  const report = () => toasts.show({ kind: 'success', title: done });
+  do {
+    const late = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), PATIENCE_MS));
+    if ((await Promise.race([saved, late])) !== 'late') return report();
+  } while (!(await checkStored()));
   toasts.show({ kind: 'info', title: `Discovering ${name}`, text: 'The server takes long to answer.' });
-  saved.then(
-    () => toasts.show({ kind: 'success', title: done }),
-    (error) => toasts.fail(`Forward ${name} was not ${isChange ? 'changed' : 'added'}`, error),
-  );
+  saved.then(report, (error) => toasts.fail(`The discovery of ${name} has no result`, error));
 }
 
 function toDraft(forward: Forward | undefined): ForwardDraft {

@@ -6,7 +6,7 @@ import { type Forward, useForwards } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
@@ -113,6 +113,7 @@ export default function Forwards() {
       description="Upstream MCP servers. Their tools, resources and prompts are discovered and served in a namespace."
       actions={add}
     >
+      {open !== '' && data && !opened && <MissingNotice kind="forward" name={open} onClose={() => setOpen('')} />}
       {data && data.length > 0 && (
         <FilterBar
           search={search}

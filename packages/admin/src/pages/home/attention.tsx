@@ -44,6 +44,7 @@ export function Attention() {
     ...(evaluators.data ? evaluatorProblems(evaluators.data, metrics.data) : []),
     ...shadowed.flatMap(({ data }) => data ?? []),
   ];
+  const isEmpty = forwards.data?.length === 0 && services.data?.length === 0;
   return (
     <section aria-labelledby="attention">
       <h2 id="attention" className="section-title">
@@ -57,9 +58,7 @@ export function Attention() {
         />
       )}
       {isLoading && <SkeletonText paragraph lineCount={2} />}
-      {!isLoading && failed.length === 0 && problems.length === 0 && (
-        <p>Nothing: all forwards, services and evaluators work, and no name is shadowed.</p>
-      )}
+      {!isLoading && failed.length === 0 && problems.length === 0 && (isEmpty ? <FirstStep /> : <AllWell />)}
       {problems.length > 0 && (
         <ul className="problems">
           {problems.map(({ key, title, reason, href }) => (
@@ -77,6 +76,19 @@ export function Attention() {
         </ul>
       )}
     </section>
+  );
+}
+
+function AllWell() {
+  return <p>Nothing: all forwards, services and evaluators work, and no name is shadowed.</p>;
+}
+
+function FirstStep() {
+  return (
+    <p>
+      Nothing is registered yet. <a href={routeTo('/forwards', { new: 'true' })}>Add a forward</a> to give agents the
+      tools of an MCP server.
+    </p>
   );
 }
 

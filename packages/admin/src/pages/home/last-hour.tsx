@@ -1,3 +1,4 @@
+import { SkeletonText } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
@@ -23,7 +24,7 @@ export default function LastHour() {
   );
   const plots = useMemo(() => data && plotsOf(data), [data]);
   if (error) return <ErrorNotice title="The plots could not be loaded" error={error} onRetry={() => void refetch()} />;
-  if (!plots) return null;
+  if (!plots) return <SkeletonText paragraph lineCount={3} />;
   return (
     <div className="plots">
       {plots.map((plot) => (

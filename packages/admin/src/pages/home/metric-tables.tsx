@@ -29,6 +29,7 @@ const FILTER_COLUMNS: readonly Column<FilterRow>[] = [
   { id: 'average', header: 'Average', accessorFn: ({ averageMs }) => averageMs, cell: milliseconds },
 ];
 
+// Both tables are sorted by the same parameter of the address.
 const EVALUATOR_COLUMNS: readonly Column<EvaluatorRow>[] = [
   { id: 'evaluator', header: 'Evaluator', accessorFn: ({ name }) => name },
   { id: 'runs', header: 'Runs', accessorFn: ({ runs }) => runs },
@@ -36,7 +37,7 @@ const EVALUATOR_COLUMNS: readonly Column<EvaluatorRow>[] = [
   { id: 'blocked', header: 'Blocked', accessorFn: ({ blocked }) => blocked },
   { id: 'malformed', header: 'Rejected as malformed', accessorFn: ({ rejected }) => rejected },
   { id: 'failed', header: 'Failed', accessorFn: ({ failed }) => failed },
-  { id: 'average', header: 'Average', accessorFn: ({ averageMs }) => averageMs, cell: milliseconds },
+  { id: 'evaluator-average', header: 'Average', accessorFn: ({ averageMs }) => averageMs, cell: milliseconds },
 ];
 
 function milliseconds({ getValue }: { getValue(): unknown }): string {

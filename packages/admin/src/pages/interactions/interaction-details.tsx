@@ -1,3 +1,4 @@
+import { SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useApiQuery } from '../../api/queries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -35,10 +36,11 @@ export function InteractionDetails({ interaction, onClose }: InteractionDetailsP
   return (
     <DetailsModal heading={model} label={new Date(epoch_ms).toLocaleString()} onClose={onClose}>
       {error && <ErrorNotice title="The interaction could not be loaded" error={error} />}
+      {data === undefined && !error && <SkeletonText paragraph lineCount={4} />}
       {data === null && <p>The interaction is no longer stored.</p>}
       {data && (
         <>
-          <h3>Conversation</h3>
+          <h3 className="section-title">Conversation</h3>
           <ol className="messages">
             {[...requestMessages(data.request_body), ...responseMessages(data.response_body)].map(
               ({ role, text }, at) => (
@@ -53,9 +55,9 @@ export function InteractionDetails({ interaction, onClose }: InteractionDetailsP
             )}
           </ol>
           <ToolCalls ids={[completion_id, conversation_id]} />
-          <h3>Request</h3>
+          <h3 className="section-title">Request</h3>
           <JsonView label="Request" value={data.request_body} />
-          <h3>Response</h3>
+          <h3 className="section-title">Response</h3>
           <JsonView label="Response" value={data.response_body} />
         </>
       )}
@@ -75,7 +77,7 @@ function ToolCalls({ ids }: { readonly ids: readonly (string | undefined)[] }) {
   if (!calls || calls.length === 0) return null;
   return (
     <>
-      <h3>Tool calls</h3>
+      <h3 className="section-title">Tool calls</h3>
       <ul>
         {calls.toReversed().map(({ eventId, toolName, eventType }) => (
           <li key={eventId}>

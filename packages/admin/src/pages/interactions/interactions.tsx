@@ -6,7 +6,7 @@ import { useApiQuery } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
@@ -67,6 +67,7 @@ export default function Interactions() {
         </Button>
       }
     >
+      {open !== '' && data && !opened && <MissingNotice kind="completion" name={open} onClose={() => setOpen('')} />}
       <FilterBar
         search={search}
         onSearch={setSearch}

@@ -7,6 +7,7 @@ import {
   PasswordInput,
   Select,
   SelectItem,
+  SkeletonText,
   TextArea,
 } from '@carbon/react';
 import { ApiError } from '@sluice/contract/client';
@@ -53,6 +54,7 @@ export default function LlmChat() {
       {llms.error && !isMissing && (
         <ErrorNotice title="The models could not be loaded" error={llms.error} onRetry={() => void llms.refetch()} />
       )}
+      {!llms.data && !llms.error && <SkeletonText paragraph lineCount={4} />}
       {llms.data && (
         <>
           <form className="modal-form" onSubmit={(event) => event.preventDefault()}>

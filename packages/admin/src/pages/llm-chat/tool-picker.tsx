@@ -1,6 +1,7 @@
 import { ComboBox, DismissibleTag } from '@carbon/react';
 import { useId, useState } from 'react';
 import { useEntries } from '../../api/entries.ts';
+import { comboBoxLabel } from '../../ui/fields.tsx';
 import { visibleText } from '../../ui/inert-text.tsx';
 
 interface ToolPickerProps {
@@ -29,6 +30,7 @@ export function ToolPicker({ selected, onChange }: ToolPickerProps) {
         titleText="Tools"
         helperText="Tools that the model may call"
         placeholder="Add a tool"
+        translateWithId={comboBoxLabel}
         items={found.slice(0, SHOWN)}
         itemToString={(name) => visibleText(name ?? '')}
         onInputChange={setText}

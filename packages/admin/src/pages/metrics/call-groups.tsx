@@ -25,6 +25,9 @@ interface Group {
   readonly p95: number | undefined;
 }
 
+/** Milliseconds. */
+const DURATION = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
 const COLUMNS: readonly Column<Group>[] = [
   {
     id: 'name',
@@ -34,7 +37,12 @@ const COLUMNS: readonly Column<Group>[] = [
   },
   { id: 'calls', header: 'Calls', accessorFn: ({ calls }) => calls },
   { id: 'errors', header: 'Errors', accessorFn: ({ errors }) => errors },
-  { id: 'p95', header: 'Largest p95 in ms', accessorFn: ({ p95 }) => p95 ?? '' },
+  {
+    id: 'p95',
+    header: 'Largest p95 in ms',
+    accessorFn: ({ p95 }) => p95 ?? -1,
+    cell: ({ row: { original } }) => (original.p95 === undefined ? '–' : DURATION.format(original.p95)),
+  },
 ];
 
 /** Plots and sums of the calls of the last hour, grouped by what the address selects. */

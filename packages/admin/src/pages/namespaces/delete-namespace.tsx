@@ -1,9 +1,8 @@
-import { Modal } from '@carbon/react';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { type ReactNode, useCallback, useState } from 'react';
 import { type Namespace, useChange } from '../../api/queries.ts';
+import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
-import { useUndoable } from '../../ui/undoable.ts';
 
 /** Numbers of what a namespace contains, as the service counts them. */
 type Contents = Readonly<Record<string, unknown>>;
@@ -17,7 +16,6 @@ export function useDeleteNamespace(): {
   readonly confirmation: ReactNode;
 } {
   const toasts = useToasts();
-  const change = useUndoable();
   const [asked, setAsked] = useState<{ readonly namespace: Namespace; readonly contents: Contents }>();
   const deleteEmpty = useChange({ changes: ['namespaces'], run: deleteNamespace });
   const deleteAll = useChange({
@@ -49,24 +47,18 @@ export function useDeleteNamespace(): {
     [deleteEmpty, create, toasts],
   );
 
-  const confirm = ({ name }: Namespace): void => {
-    setAsked(undefined);
-    void change({
-      run: () => deleteAll(name),
-      done: `Namespace ${name} and its contents deleted`,
-      failed: `Namespace ${name} was not deleted`,
-    });
-  };
   const confirmation = asked && (
-    <Modal
-      open
+    <FormModal
+      heading={`Delete ${asked.namespace.name} and its contents?`}
+      submit="Delete all"
       danger
       size="sm"
-      modalHeading={`Delete ${asked.namespace.name} and its contents?`}
-      primaryButtonText="Delete all"
-      secondaryButtonText="Cancel"
-      onRequestClose={() => setAsked(undefined)}
-      onRequestSubmit={() => confirm(asked.namespace)}
+      body={asked.namespace}
+      onClose={() => setAsked(undefined)}
+      onSubmit={async ({ name }) => {
+        await deleteAll(name);
+        toasts.show({ kind: 'success', title: `Namespace ${name} and its contents deleted` });
+      }}
     >
       <p>It is not empty. These are deleted with it, and cannot be restored:</p>
       <ul className="contents">
@@ -78,7 +70,7 @@ export function useDeleteNamespace(): {
             </li>
           ))}
       </ul>
-    </Modal>
+    </FormModal>
   );
   return { remove: useCallback((namespace) => void remove(namespace), [remove]), confirmation };
 }

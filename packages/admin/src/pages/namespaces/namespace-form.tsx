@@ -1,7 +1,9 @@
 import { InlineNotification, TextInput } from '@carbon/react';
 import { type NamespaceInput, namespaceInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
+import { useApi } from '../../api/api.ts';
 import { type Namespace, useChange } from '../../api/queries.ts';
+import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
 import { LabelsField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
@@ -16,6 +18,7 @@ interface NamespaceFormProps {
 /** Creates a namespace or changes its labels: namespaces cannot be renamed. */
 export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
   const toasts = useToasts();
+  const { client } = useApi();
   const form = useForm(
     { name: namespace?.name ?? '', labels: formatLabels(namespace?.labels ?? {}) },
     namespaceInput,
@@ -23,12 +26,15 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
   );
   const save = useChange({
     changes: ['namespaces'],
-    run: (client, body: NamespaceInput) =>
+    run: (_client, body: NamespaceInput) =>
       namespace
         ? unwrap(client.PUT('/api/v1/namespaces/{name}', { params: { path: { name: namespace.name } }, body }))
         : unwrap(client.POST('/api/v1/namespaces', { body })),
   });
   const name = form.draft.name.trim();
+  const { conflict, resolve } = useConflicts(namespace, () =>
+    unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+  );
   return (
     <FormModal
       heading={namespace ? `Edit ${namespace.name}` : 'Create Namespace'}
@@ -37,7 +43,7 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
       body={form.body}
       onClose={onClose}
       onSubmit={async (body) => {
-        await save(body);
+        await save(await resolve(body));
         toasts.show({ kind: 'success', title: `Namespace ${name} ${namespace ? 'changed' : 'created'}` });
       }}
     >
@@ -60,6 +66,7 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
         />
       )}
       <LabelsField id="namespace-labels" field={form.text('labels')} />
+      {conflict && <ConflictView subject="namespace" {...conflict} typed={form.body} />}
     </FormModal>
   );
 }

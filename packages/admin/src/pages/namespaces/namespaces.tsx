@@ -7,7 +7,7 @@ import { type Namespace, useNamespaces } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { copyText } from '../../ui/json-view.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
@@ -79,6 +79,7 @@ export default function Namespaces() {
         </Button>
       }
     >
+      {open !== '' && data && !opened && <MissingNotice kind="namespace" name={open} onClose={() => setOpen('')} />}
       <QueryTable
         query={namespaces}
         label="Namespaces"

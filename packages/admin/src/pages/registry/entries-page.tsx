@@ -2,17 +2,19 @@ import { Add } from '@carbon/icons-react';
 import { Button, MenuButton, MenuItem, Tag, Toggle } from '@carbon/react';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { type ComponentType, type ReactNode, useDeferredValue, useMemo } from 'react';
+import { useApi } from '../../api/api.ts';
 import { type EntryKind, isOverridden, type LongList, useEntries } from '../../api/entries.ts';
+import { useConflicts } from '../../ui/conflict.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText, visibleText } from '../../ui/inert-text.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useEntryActions } from './entry-actions.tsx';
-import type { Entry, EntryApi } from './entry-kinds.ts';
+import { type Entry, type EntryApi, writable } from './entry-kinds.ts';
 
 /** Properties of a dialog about an entry. */
 export interface EntryDialogProps<E extends Entry> {
@@ -128,6 +130,8 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
     [entries, wanted, namespace, forward, type, state, typeOf],
   );
   const opened = entries?.find((entry) => idOf(api, entry) === open);
+  // Of very long lists only the beginning is loaded.
+  const isMissing = open !== '' && data !== undefined && !opened && data.total === data.entries.length;
   const changeable = shown?.filter(({ shadowed }) => !shadowed) ?? [];
   const filter = (
     label: string,
@@ -147,8 +151,8 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
       description={description}
       actions={
         <>
-          {changeable.length > 0 && (
-            <MenuButton label={`${changeable.length} shown`} kind="tertiary" size="md">
+          {changeable.length > 1 && (
+            <MenuButton label={`Change all ${changeable.length}`} kind="tertiary" size="md">
               <MenuItem label="Enable all shown" onClick={() => setEnabled(changeable, true)} />
               <MenuItem label="Disable all shown" onClick={() => setEnabled(changeable, false)} />
             </MenuButton>
@@ -160,6 +164,7 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
         </>
       }
     >
+      {isMissing && <MissingNotice kind={api.singular} name={open} onClose={() => setOpen('')} />}
       {entries && (entries.length > 0 || search !== '') && (
         <FilterBar
           search={search}
@@ -212,6 +217,12 @@ export function useSearchedEntries<K extends EntryKind>(kind: K) {
   return isPartial && search !== '' ? found : all;
 }
 
+/** Detects changes of others to the entry that a form changes. */
+export function useEntryConflicts<E extends Entry>(api: EntryApi<E>, entry: E | undefined) {
+  const { client } = useApi();
+  return useConflicts(entry && writable(entry), async () => (entry ? writable(await api.read(client, entry)) : {}));
+}
+
 /** Identifies an entry, shadowed ones included. */
 function idOf<E extends Entry>(api: EntryApi<E>, entry: E): string {
   return [entry.namespace, api.key(entry), ...(entry.shadowed ? [entry.forward ?? ''] : [])].join('/');
@@ -261,7 +272,8 @@ function isChangedByOperator(entry: Entry): boolean {
 function hasState(entry: Entry, state: string): boolean {
   if (state === 'Shadowed') return entry.shadowed === true;
   if (state === 'Changed') return isChangedByOperator(entry);
-  return entry.enabled === (state === 'Enabled');
+  // Agents get the entry that holds the name instead.
+  return entry.enabled === (state === 'Enabled') && !entry.shadowed;
 }
 
 function titleOf({ title }: Entry): string | undefined {

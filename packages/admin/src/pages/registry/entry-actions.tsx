@@ -1,8 +1,8 @@
-import { Modal } from '@carbon/react';
 import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useCallback, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { InertText } from '../../ui/inert-text.tsx';
+import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import type { Entry, EntryApi } from './entry-kinds.ts';
 
@@ -22,42 +22,51 @@ export function useEntryActions<E extends Entry>(api: EntryApi<E>): EntryActions
   const queries = useQueryClient();
   const [asked, setAsked] = useState<{ readonly entry: E; readonly successor: E }>();
 
-  /** Makes a change, shows its error, and loads again what has changed. */
-  const change = useCallback(
-    async (failure: string, run: () => Promise<unknown>): Promise<boolean> => {
+  /** Makes a change, and loads again what has changed. */
+  const apply = useCallback(
+    async (run: () => Promise<unknown>): Promise<void> => {
       try {
         await run();
-        return true;
-      } catch (error) {
-        toasts.fail(failure, error);
-        return false;
       } finally {
         for (const kind of [api.kind, 'namespaces', 'forwards']) await queries.invalidateQueries({ queryKey: [kind] });
       }
     },
-    [api, queries, toasts],
+    [api, queries],
+  );
+
+  /** Makes a change and shows its error; resolves with whether it was made. */
+  const change = useCallback(
+    (failure: string, run: () => Promise<unknown>): Promise<boolean> =>
+      apply(run).then(
+        () => true,
+        (error: unknown) => {
+          toasts.fail(failure, error);
+          return false;
+        },
+      ),
+    [apply, toasts],
   );
 
   const setEnabled = useCallback(
     async (entries: readonly E[], enabled: boolean): Promise<void> => {
       const label = entries.length === 1 ? (entries[0]?.name ?? '') : `${entries.length} ${api.kind}`;
       const state = enabled ? 'enabled' : 'disabled';
-      const apply = async (to: boolean): Promise<void> => {
+      const enable = async (to: boolean): Promise<void> => {
         // A request selects entries of one namespace.
         for (const group of Map.groupBy(entries, ({ namespace }) => namespace).values())
           await api.enable(client, group, to);
       };
-      if (!(await change(`${label} could not be ${state}`, () => apply(enabled)))) return;
-      const undo = () => void change(`${label} could not be changed back`, () => apply(!enabled));
+      if (!(await change(`${label} could not be ${state}`, () => enable(enabled)))) return;
+      const undo = () => void change(`${label} could not be changed back`, () => enable(!enabled));
       toasts.show({ kind: 'success', title: `${label} ${state}`, action: { label: 'Undo', run: undo } });
     },
     [api, client, change, toasts],
   );
 
-  const deleteNow = useCallback(
-    async (entry: E, canUndo: boolean): Promise<void> => {
+  /** Says that an entry was deleted, and offers what can be done about it. */
+  const showDeleted = useCallback(
+    (entry: E, canUndo: boolean): void => {
       const { name, forward } = entry;
-      if (!(await change(`${name} was not deleted`, () => api.remove(client, entry)))) return;
       const restore = () => void change(`${name} was not created again`, () => api.restore(client, entry));
       if (forward === undefined) {
         const action = canUndo && { action: { label: 'Undo', run: restore } };
@@ -76,28 +85,27 @@ export function useEntryActions<E extends Entry>(api: EntryApi<E>): EntryActions
   );
 
   const remove = useCallback(
-    (entry: E, all: readonly E[]): void => {
+    async (entry: E, all: readonly E[]): Promise<void> => {
       const successor = all.find(
         (other) => other.shadowed && other.namespace === entry.namespace && api.key(other) === api.key(entry),
       );
-      if (successor) setAsked({ entry, successor });
-      else void deleteNow(entry, true);
+      if (successor) return setAsked({ entry, successor });
+      if (await change(`${entry.name} was not deleted`, () => api.remove(client, entry))) showDeleted(entry, true);
     },
-    [api, deleteNow],
+    [api, client, change, showDeleted],
   );
 
   const confirmation = asked && (
-    <Modal
-      open
+    <FormModal
+      heading={`Delete ${asked.entry.name}?`}
+      submit="Delete"
       danger
       size="sm"
-      modalHeading={`Delete ${asked.entry.name}?`}
-      primaryButtonText="Delete"
-      secondaryButtonText="Cancel"
-      onRequestClose={() => setAsked(undefined)}
-      onRequestSubmit={() => {
-        setAsked(undefined);
-        void deleteNow(asked.entry, false);
+      body={asked.entry}
+      onClose={() => setAsked(undefined)}
+      onSubmit={async (entry) => {
+        await apply(() => api.remove(client, entry));
+        showDeleted(entry, false);
       }}
     >
       <p>
@@ -107,11 +115,11 @@ export function useEntryActions<E extends Entry>(api: EntryApi<E>): EntryActions
         />{' '}
         instead, which keeps the name: the deletion cannot be undone.
       </p>
-    </Modal>
+    </FormModal>
   );
   return {
     setEnabled: useCallback((entries, enabled) => void setEnabled(entries, enabled), [setEnabled]),
-    remove,
+    remove: useCallback((entry, all) => void remove(entry, all), [remove]),
     confirmation,
   };
 }

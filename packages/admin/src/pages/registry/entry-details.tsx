@@ -35,7 +35,7 @@ export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: 
       content: (
         <>
           {description !== '' && (
-            <p>
+            <p className="prose">
               <InertText text={description} maxLength={20_000} />
             </p>
           )}

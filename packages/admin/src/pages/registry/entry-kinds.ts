@@ -20,6 +20,8 @@ export interface EntryApi<E extends Entry> {
   readonly singular: string;
   /** Name of a tool or prompt, location of a resource: unique in a namespace. */
   key(entry: E): string;
+  /** Reads an entry again. */
+  read(client: Client, entry: E): Promise<E>;
   /** Creates a deleted entry again. */
   restore(client: Client, entry: E): Promise<unknown>;
   remove(client: Client, entry: E): Promise<unknown>;
@@ -35,6 +37,7 @@ export const TOOLS: EntryApi<Tool> = {
   singular: 'tool',
   key: ({ name }) => name,
   restore: (client, entry) => saveTool(client, undefined, toolInput.parse(writable(entry))),
+  read: (client, entry) => unwrap(client.GET('/api/v1/tools/{name}', { params: selectByName(entry) })),
   remove: (client, entry) => unwrap(client.DELETE('/api/v1/tools/{name}', { params: selectByName(entry) })),
   enable: (client, entries, enabled) =>
     unwrap(client.POST('/api/v1/tools/enabled', { body: { enabled, ...selectNames(entries) } })),
@@ -48,6 +51,7 @@ export const RESOURCES: EntryApi<Resource> = {
   singular: 'resource',
   key: ({ location }) => location,
   restore: (client, entry) => saveResource(client, undefined, resourceInput.parse(writable(entry))),
+  read: (client, entry) => unwrap(client.GET('/api/v1/resources/{name}', { params: selectByUri(entry) })),
   remove: (client, entry) => unwrap(client.DELETE('/api/v1/resources/{name}', { params: selectByUri(entry) })),
   enable: (client, entries, enabled) => {
     const uris = entries.map(({ location }) => location);
@@ -66,6 +70,7 @@ export const PROMPTS: EntryApi<Prompt> = {
   singular: 'prompt',
   key: ({ name }) => name,
   restore: (client, entry) => savePrompt(client, undefined, promptInput.parse(writable(entry))),
+  read: (client, entry) => unwrap(client.GET('/api/v1/prompts/{name}', { params: selectByName(entry) })),
   remove: (client, entry) => unwrap(client.DELETE('/api/v1/prompts/{name}', { params: selectByName(entry) })),
   enable: (client, entries, enabled) =>
     unwrap(client.POST('/api/v1/prompts/enabled', { body: { enabled, ...selectNames(entries) } })),

@@ -1,13 +1,14 @@
 import { TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type PromptInput, promptInput } from '@sluice/contract';
 import { type Prompt, useChange } from '../../api/queries.ts';
+import { ConflictView } from '../../ui/conflict.tsx';
 import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
-import type { EntryFormProps } from './entries-page.tsx';
-import { savePrompt, writable } from './entry-kinds.ts';
+import { type EntryFormProps, useEntryConflicts } from './entries-page.tsx';
+import { PROMPTS, savePrompt, writable } from './entry-kinds.ts';
 
 /** What is typed; members are named as in the body. */
 interface PromptDraft {
@@ -31,6 +32,7 @@ export function PromptForm({ entry, onClose }: EntryFormProps<Prompt>) {
     changes: ['prompts', 'namespaces'],
     run: (client, body: PromptInput) => savePrompt(client, entry, body),
   });
+  const { conflict, resolve } = useEntryConflicts(PROMPTS, entry);
   return (
     <FormModal
       heading={entry ? `Edit ${entry.name}` : 'Create a Prompt'}
@@ -38,7 +40,7 @@ export function PromptForm({ entry, onClose }: EntryFormProps<Prompt>) {
       body={form.body}
       onClose={onClose}
       onSubmit={async (body) => {
-        await save(body);
+        await save(await resolve(body));
         toasts.show({ kind: 'success', title: `Prompt ${body.name} ${entry ? 'changed' : 'created'}` });
       }}
     >
@@ -73,6 +75,7 @@ export function PromptForm({ entry, onClose }: EntryFormProps<Prompt>) {
         </>
       )}
       <LabelsField id="prompt-labels" field={text('labels')} />
+      {conflict && <ConflictView subject="prompt" {...conflict} typed={form.body} />}
     </FormModal>
   );
 }

@@ -1,12 +1,13 @@
 import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ResourceInput, resourceInput } from '@sluice/contract';
 import { type Resource, useChange, useServices } from '../../api/queries.ts';
+import { ConflictView } from '../../ui/conflict.tsx';
 import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
-import type { EntryFormProps } from './entries-page.tsx';
-import { saveResource, writable } from './entry-kinds.ts';
+import { type EntryFormProps, useEntryConflicts } from './entries-page.tsx';
+import { RESOURCES, saveResource, writable } from './entry-kinds.ts';
 
 /** What is typed; members are named as in the body. */
 interface ResourceDraft {
@@ -31,6 +32,7 @@ export function ResourceForm({ entry, onClose }: EntryFormProps<Resource>) {
     changes: ['resources', 'namespaces'],
     run: (client, body: ResourceInput) => saveResource(client, entry, body),
   });
+  const { conflict, resolve } = useEntryConflicts(RESOURCES, entry);
   return (
     <FormModal
       heading={entry ? `Edit ${entry.name}` : 'Create a Resource'}
@@ -38,7 +40,7 @@ export function ResourceForm({ entry, onClose }: EntryFormProps<Resource>) {
       body={form.body}
       onClose={onClose}
       onSubmit={async (body) => {
-        await save(body);
+        await save(await resolve(body));
         toasts.show({ kind: 'success', title: `Resource ${body.name} ${entry ? 'changed' : 'created'}` });
       }}
     >
@@ -88,6 +90,7 @@ export function ResourceForm({ entry, onClose }: EntryFormProps<Resource>) {
           </div>
         </AccordionItem>
       </Accordion>
+      {conflict && <ConflictView subject="resource" {...conflict} typed={form.body} />}
     </FormModal>
   );
 }

@@ -1,13 +1,14 @@
 import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
 import { type Tool, useChange, useServices } from '../../api/queries.ts';
+import { ConflictView } from '../../ui/conflict.tsx';
 import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
-import type { EntryFormProps } from './entries-page.tsx';
-import { saveTool, writable } from './entry-kinds.ts';
+import { type EntryFormProps, useEntryConflicts } from './entries-page.tsx';
+import { saveTool, TOOLS, writable } from './entry-kinds.ts';
 
 /** What is typed; members are named as in the body. */
 interface ToolDraft {
@@ -33,6 +34,7 @@ export function ToolForm({ entry, onClose }: EntryFormProps<Tool>) {
     changes: ['tools', 'namespaces'],
     run: (client, body: ToolInput) => saveTool(client, entry, body),
   });
+  const { conflict, resolve } = useEntryConflicts(TOOLS, entry);
   return (
     <FormModal
       heading={entry ? `Edit ${entry.name}` : 'Create a Tool'}
@@ -40,7 +42,7 @@ export function ToolForm({ entry, onClose }: EntryFormProps<Tool>) {
       body={form.body}
       onClose={onClose}
       onSubmit={async (body) => {
-        await save(body);
+        await save(await resolve(body));
         toasts.show({ kind: 'success', title: `Tool ${draft.name} ${entry ? 'changed' : 'created'}` });
       }}
     >
@@ -98,6 +100,7 @@ export function ToolForm({ entry, onClose }: EntryFormProps<Tool>) {
           </div>
         </AccordionItem>
       </Accordion>
+      {conflict && <ConflictView subject="tool" {...conflict} typed={form.body} />}
     </FormModal>
   );
 }

@@ -11,7 +11,7 @@ export function TryItResult({ result }: { readonly result: unknown }) {
   const { content, contents, messages, structuredContent, isError, description } = result;
   const blocks = [content, contents].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []));
   return (
-    <>
+    <div className="try-it-result">
       {isError === true && <Tag type="red">The tool reports an error</Tag>}
       {typeof description === 'string' && (
         <p>
@@ -37,7 +37,7 @@ export function TryItResult({ result }: { readonly result: unknown }) {
         <summary>All of it as JSON</summary>
         <JsonView value={result} label="Result as JSON" />
       </details>
-    </>
+    </div>
   );
 }
 

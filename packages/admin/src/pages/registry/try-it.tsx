@@ -28,7 +28,7 @@ export interface TryItProps {
 
 /** What a call has produced so far. */
 interface Run {
-  readonly state: 'running' | 'done' | 'failed';
+  readonly state: 'running' | 'done' | 'failed' | 'canceled';
   readonly result?: unknown;
   readonly error?: unknown;
   readonly progress?: string;
@@ -84,12 +84,14 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
         namespace,
         controller.signal,
         observer,
-        (client, options): Promise<unknown> => {
-          if (target.kind === 'tool') return client.callTool({ name: target.name, arguments: { ...value } }, options);
+        (client, options, _meta): Promise<unknown> => {
+          if (target.kind === 'tool')
+            return client.callTool({ name: target.name, arguments: { ...value }, _meta }, options);
           const texts = textsOf(value);
-          if (target.kind === 'prompt') return client.getPrompt({ name: target.name, arguments: texts }, options);
+          if (target.kind === 'prompt')
+            return client.getPrompt({ name: target.name, arguments: texts, _meta }, options);
           const uri = target.parameters.length === 0 ? target.uri : expandTemplate(target.uri, texts);
-          return client.readResource({ uri }, options);
+          return client.readResource({ uri, _meta }, options);
         },
       );
       update(() => ({ state: 'done', result, durationMs: performance.now() - started }));
@@ -100,7 +102,7 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
   const cancel = (): void => {
     running.current?.abort();
     setQuestion(undefined);
-    setRun((before) => before && { ...before, state: 'failed', error: new Error('You canceled the call.') });
+    setRun((before) => before && { ...before, state: 'canceled' });
   };
   return (
     <div className="try-it">
@@ -114,7 +116,9 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
             <Button kind="danger--tertiary" size="md" onClick={cancel}>
               Cancel the call
             </Button>
-            <InlineLoading description={run.progress ?? 'Waiting for the response'} />
+            <InlineLoading
+              description={question ? 'The server waits for your answer' : (run.progress ?? 'Waiting for the response')}
+            />
           </>
         )}
       </div>
@@ -150,6 +154,7 @@ function RunView({ run }: { readonly run: Run }) {
   const { state, error, result, logs, exchanges, durationMs } = run;
   return (
     <>
+      {state === 'canceled' && <p>You canceled the call.</p>}
       {state === 'failed' && <ErrorNotice title="The call failed" error={error} />}
       {state === 'done' && (
         <section aria-label="Result">

@@ -1,7 +1,9 @@
 import { Select, SelectItem, TextInput } from '@carbon/react';
 import { serviceInput, serviceType } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
+import { useApi } from '../../api/api.ts';
 import { type Service, useChange } from '../../api/queries.ts';
+import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
 import { LabelsField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
@@ -29,9 +31,16 @@ export function ServiceForm({ service, onClose }: ServiceFormProps) {
   const form = useForm(toDraft(service), serviceInput, toBody);
   const save = useChange({
     changes: ['services'],
-    run: (client, body: object) => unwrap(client.POST('/api/v1/services', { body })),
+    run: (_client, body: object) => unwrap(client.POST('/api/v1/services', { body })),
   });
   const { draft, text, set } = form;
+  const { client } = useApi();
+  const { conflict, resolve } = useConflicts(service && toInput(service), async () => {
+    const services = await unwrap(client.GET('/api/v1/services'));
+    const current = service && services.find((other) => keyOf(other) === keyOf(service));
+    if (!current) throw new Error('It was deleted in the meantime. Add it as a new service.');
+    return toInput(current);
+  });
   const isEdited = service !== undefined;
   return (
     <FormModal
@@ -40,7 +49,7 @@ export function ServiceForm({ service, onClose }: ServiceFormProps) {
       body={form.body}
       onClose={onClose}
       onSubmit={async () => {
-        await save(toBody(draft));
+        await save(await resolve(toBody(draft)));
         toasts.show({ kind: 'success', title: `Service ${draft.name} ${isEdited ? 'changed' : 'added'}` });
       }}
     >
@@ -74,8 +83,14 @@ export function ServiceForm({ service, onClose }: ServiceFormProps) {
         </div>
       )}
       <LabelsField id="service-labels" field={text('labels')} />
+      {conflict && <ConflictView subject="service" {...conflict} typed={form.body} />}
     </FormModal>
   );
+}
+
+/** Identifies a service entry: several may share a name. */
+export function keyOf({ name, serviceType: type, serviceSubType, languageName }: Service): string {
+  return JSON.stringify([name, type, serviceSubType, languageName]);
 }
 
 function toDraft(service: Service | undefined): ServiceDraft {

@@ -7,14 +7,14 @@ import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
-import { EmptyState } from '../../ui/notices.tsx';
+import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { routeTo, useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useDeleteService } from './delete-service.ts';
 import { ProvisionForm } from './provision-form.tsx';
-import { ServiceForm } from './service-form.tsx';
+import { keyOf, ServiceForm } from './service-form.tsx';
 
 /** `#/services`: the capability services, gRPC servers behind tools and resources. */
 export default function Services() {
@@ -74,6 +74,9 @@ export default function Services() {
         </Button>
       }
     >
+      {open !== '' && data && opened.length === 0 && (
+        <MissingNotice kind="service" name={open} onClose={() => setOpen('')} />
+      )}
       {data && data.length > 0 && (
         <FilterBar search={search} onSearch={setSearch} placeholder="Search name, type or address" />
       )}
@@ -96,11 +99,6 @@ export default function Services() {
       {opened.length > 0 && !edited && !provisioned && <ServiceDetails services={opened} onClose={() => setOpen('')} />}
     </PageFrame>
   );
-}
-
-/** Identifies a service entry: several may share a name. */
-function keyOf({ name, serviceType, serviceSubType, languageName }: Service): string {
-  return JSON.stringify([name, serviceType, serviceSubType, languageName]);
 }
 
 function typeOf({ serviceType, serviceSubType, languageName }: Service): string {

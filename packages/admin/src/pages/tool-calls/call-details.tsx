@@ -1,4 +1,4 @@
-import { Button } from '@carbon/react';
+import { Button, SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import type { ReactNode } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
@@ -6,6 +6,7 @@ import { type LoggedCall, latestEvent, outcomeOf } from '../../api/tool-call-log
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
+import { ErrorNotice } from '../../ui/notices.tsx';
 
 interface CallDetailsProps {
   readonly call: LoggedCall;
@@ -48,11 +49,11 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
           </Fact>
         )}
       </dl>
-      <h3>Where the time went</h3>
+      <h3 className="section-title">Where the time went</h3>
       <Waterfall call={call} />
       {conversationId !== undefined && (
         <>
-          <h3>Conversation</h3>
+          <h3 className="section-title">Conversation</h3>
           <Completions conversation={conversationId} />
           <ul className="conversation-calls">
             {inConversation.map((other) => (
@@ -67,11 +68,11 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
       )}
       {ended?.eventType === 'COMPLETED' && (
         <>
-          <h3>{ended.contentTruncated ? 'Result, beginning' : 'Result'}</h3>
+          <h3 className="section-title">{ended.contentTruncated ? 'Result, beginning' : 'Result'}</h3>
           <JsonView label="Result" value={ended.content} />
         </>
       )}
-      <h3>Events</h3>
+      <h3 className="section-title">Events</h3>
       <JsonView label="Events" value={[started, ended].filter(Boolean)} />
     </DetailsModal>
   );
@@ -79,10 +80,10 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
 
 function Fact({ label, children }: { readonly label: string; readonly children: ReactNode }) {
   return (
-    <div>
+    <>
       <dt>{label}</dt>
       <dd>{children}</dd>
-    </div>
+    </>
   );
 }
 
@@ -134,11 +135,13 @@ function Waterfall({ call }: { readonly call: LoggedCall }) {
 
 /** The completions of the conversation: one of them may have requested the call. */
 function Completions({ conversation }: { readonly conversation: string }) {
-  const { data } = useApiQuery(['other', 'completions', conversation], (client, signal) => {
+  const { data, error } = useApiQuery(['other', 'completions', conversation], (client, signal) => {
     const query = { conversation_id: conversation, bodies: 'false' as const, limit: '10' };
     return unwrap(client.GET('/api/v1/interactions', { params: { query }, signal }));
   });
-  if (!data || data.length === 0) return <p>No recorded completion has this conversation.</p>;
+  if (error && !data) return <ErrorNotice title="The completions could not be loaded" error={error} />;
+  if (!data) return <SkeletonText />;
+  if (data.length === 0) return <p>No recorded completion has this conversation.</p>;
   return (
     <ul>
       {data.map(({ epoch_ms, model, completion_id, duration_ms }) => (

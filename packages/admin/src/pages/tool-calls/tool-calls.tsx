@@ -6,7 +6,7 @@ import { type CallOutcome, type LoggedCall, latestEvent, outcomeOf, ToolCallLog 
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState, ErrorNotice, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
@@ -18,7 +18,7 @@ const TAG = { running: 'blue', completed: 'green', error: 'magenta', failed: 're
 /** `#/tool-calls`: the latest tool calls, live. */
 export default function ToolCalls() {
   const [log] = useState(() => new ToolCallLog());
-  const { error, reload } = useToolCallEvents(log);
+  const { isLoaded, error, reload } = useToolCallEvents(log);
   const live = useSyncExternalStore(log.subscribe, () => log.calls);
   const [frozen, setFrozen] = useState<readonly LoggedCall[]>();
   const [open, setOpen] = useParameter('open', { push: true });
@@ -109,6 +109,9 @@ export default function ToolCalls() {
       actions={actions}
     >
       {error !== undefined && <ErrorNotice title="Recent calls could not be loaded" error={error} onRetry={reload} />}
+      {open !== '' && isLoaded && !opened && (
+        <MissingNotice kind="recent tool call" name={open} onClose={() => setOpen('')} />
+      )}
       <FilterBar
         search={search}
         onSearch={setSearch}
@@ -121,7 +124,7 @@ export default function ToolCalls() {
       </p>
       <DataTable
         label="Tool calls"
-        rows={shown}
+        rows={isLoaded || error !== undefined || calls.length > 0 ? shown : undefined}
         total={calls.length}
         columns={columns}
         rowKey={({ id }) => id}
@@ -143,8 +146,8 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
     {
       id: 'time',
       header: 'Time',
-      accessorFn: (call) => latestEvent(call)?.timestamp ?? '',
-      cell: ({ row: { original } }) => timeOf(latestEvent(original)?.timestamp),
+      accessorFn: (call) => beginOf(call) ?? '',
+      cell: ({ row: { original } }) => timeOf(beginOf(original)),
     },
     {
       id: 'tool',
@@ -165,7 +168,12 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
       accessorFn: outcomeOf,
       cell: ({ row: { original } }) => <Tag type={TAG[outcomeOf(original)]}>{outcomeOf(original)}</Tag>,
     },
-    { id: 'ms', header: 'ms', accessorFn: ({ ended }) => ended?.duration ?? '' },
+    {
+      id: 'ms',
+      header: 'ms',
+      accessorFn: ({ ended }) => ended?.duration ?? -1,
+      cell: ({ row: { original } }) => original.ended && DURATION.format(original.ended.duration),
+    },
     {
       id: 'detail',
       header: 'Result',
@@ -182,6 +190,9 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
   ];
 }
 
+/** Milliseconds. */
+const DURATION = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
 /** With fractions alone, only the milliseconds would be formatted. */
 const TIME = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
@@ -189,6 +200,11 @@ const TIME = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   fractionalSecondDigits: 3,
 });
+
+/** Time when a call started, in the order of which calls are listed; of one that failed before, when it did. */
+function beginOf({ started, ended }: LoggedCall): string | undefined {
+  return (started ?? ended)?.timestamp;
+}
 
 function timeOf(timestamp: string | undefined): string {
   return timestamp === undefined ? '' : TIME.format(new Date(timestamp));

@@ -1,5 +1,5 @@
 import { Tag } from '@carbon/react';
-import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { lazy, type RefCallback, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useForwards, useNamespaces, useServices } from '../../api/queries.ts';
 import { useToolCallEvents } from '../../api/tool-call-events.ts';
 import { TrafficCounter } from '../../api/traffic.ts';
@@ -11,7 +11,7 @@ import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
 import { formatRate, KINDS } from './describe.ts';
-import { layOut } from './layout.ts';
+import { gridFor, layOut } from './layout.ts';
 import {
   buildTopology,
   type Ranking,
@@ -89,10 +89,11 @@ export default function Topology() {
     [topology, search, namespace, state],
   );
   const ranking = useSteadyRanking(topology);
-  const layout = useMemo(
-    () => topology && selected && layOut(topology, selected, ranking),
-    [topology, selected, ranking],
-  );
+  const [width, frame] = useWidth();
+  const layout = useMemo(() => {
+    if (!topology || !selected || width === 0) return undefined;
+    return layOut(topology, selected, ranking, gridFor(width, textScale()));
+  }, [topology, selected, ranking, width]);
   const failed = [namespaces, forwards, services].find(({ error, data }) => error && !data);
   return (
     <PageFrame
@@ -125,14 +126,16 @@ export default function Topology() {
           { id: 'state', label: 'State', all: 'Any state', options: STATES, value: state, onChange: setState },
         ]}
       />
-      {layout && layout.nodes.length > 0 && (
-        <ErrorBoundary title="The picture could not be shown">
-          <Suspense>
-            <TopologyGraph layout={layout} />
-          </Suspense>
-          <HiddenNodes hidden={layout.hidden} />
-        </ErrorBoundary>
-      )}
+      <div ref={frame}>
+        {layout && layout.nodes.length > 0 && (
+          <ErrorBoundary title="The picture could not be shown">
+            <Suspense>
+              <TopologyGraph layout={layout} />
+            </Suspense>
+            <HiddenNodes hidden={layout.hidden} />
+          </ErrorBoundary>
+        )}
+      </div>
       {(selected || !failed) && (
         <DataTable
           label="Topology"
@@ -145,6 +148,23 @@ export default function Topology() {
       )}
     </PageFrame>
   );
+}
+
+/** Returns the width of an element in pixels, 0 before it is known, and its `ref`. */
+function useWidth(): readonly [number, RefCallback<HTMLElement>] {
+  const [width, setWidth] = useState(0);
+  const [observe] = useState(() => (element: HTMLElement | null) => {
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    return () => observer.disconnect();
+  });
+  return [width, observe];
+}
+
+/** Size of the text that the user has chosen, in relation to the usual one. */
+function textScale(): number {
+  return Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 }
 
 /** Ranks the nodes again when nodes or states change, but not at each call, so that the graph does not move. */

@@ -143,6 +143,21 @@ const ROWS: readonly Row[] = [
     rejected: [],
   },
   {
+    variable: 'SERVICE_PROCESSES',
+    beside: SHARED,
+    read: (env) => env.processes,
+    unset: 1,
+    accepted: [['4', 4]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_PROCESS',
+    read: (env) => env.sharesPorts,
+    unset: false,
+    accepted: [['2', true]],
+    rejected: [['x', 'is not a whole number']],
+  },
+  {
     variable: 'SERVICE_PEER_LISTEN',
     read: (env) => env.peerListen,
     unset: undefined,
@@ -480,6 +495,30 @@ const ROWS: readonly Row[] = [
     rejected: [['1023', 'is below 1024']],
   },
   {
+    variable: 'SERVICE_TASKS_FOR_PLAIN_CLIENTS',
+    read: (env) => env.tasksForPlainClients,
+    unset: true,
+    accepted: [
+      ['1', true],
+      ['0', false],
+    ],
+    rejected: [['off', 'is not supported']],
+  },
+  {
+    variable: 'SERVICE_MAX_TASKS',
+    read: (env) => env.taskLimits.total,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_MAX_TASKS_PER_USER',
+    read: (env) => env.taskLimits.perUser,
+    unset: 1_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_MAX_ENDED_SESSIONS',
     read: (env) => env.maxEndedSessions,
     unset: 100_000,
@@ -654,6 +693,17 @@ describe('parseEnvironment', () => {
         new RegExp(`^${variable}: required by SERVICE_PERSIST_BACKEND=postgres`),
       );
     }
+  });
+
+  it('runs several processes on a database only, which reach each other on ports of their own', () => {
+    expect(errorOf({ SERVICE_PROCESSES: '2' })).toMatch(
+      /^SERVICE_PROCESSES: requires SERVICE_PERSIST_BACKEND=postgres/,
+    );
+    const processes = { ...SHARED, SERVICE_PROCESSES: '2' };
+    expect(parseEnvironment(processes).peerListen).toEqual({ host: '127.0.0.1', port: 0 });
+    expect(errorOf({ ...processes, SERVICE_PEER_LISTEN: '127.0.0.1:8090' })).toMatch(
+      /^SERVICE_PEER_LISTEN: .* must be 0/,
+    );
   });
 
   it('requires an address for other replicas where the listener for them has none', () => {

@@ -36,6 +36,7 @@ import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
 import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
+import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
 export type Persistence =
@@ -74,6 +75,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
     SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
     SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
+    SERVICE_PROCESSES: integer(1, 256).default(1),
+    SERVICE_PROCESS: integer(1, 256).optional(),
     SERVICE_PEER_LISTEN: listenAddress.optional(),
     SERVICE_PEER_ADVERTISE: listenAddress.optional(),
     SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
@@ -109,6 +112,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
     SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
     SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
+    SERVICE_MAX_TASKS: integer(1, 10_000_000).default(TASK_LIMITS.total),
+    SERVICE_MAX_TASKS_PER_USER: integer(1, 10_000_000).default(TASK_LIMITS.perUser),
+    SERVICE_TASKS_FOR_PLAIN_CLIENTS: oneOf('0', '1').default('1'),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -130,6 +136,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_PERSIST_PATH: folder,
     SERVICE_PERSIST_RECOVER: recover,
   } = variables;
+  if (variables.SERVICE_PROCESSES > 1 && backend !== 'postgres') {
+    throw new ConfigError(
+      'SERVICE_PROCESSES: requires SERVICE_PERSIST_BACKEND=postgres; one process only can use a registry of its own',
+    );
+  }
   const persist = backend === 'postgres' ? sharedPersistence(variables) : localPersistence(backend, folder, recover);
   const auth: AuthIssuer | undefined =
     issuer === undefined
@@ -164,8 +175,12 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Replaces the address of the pipeline listener `inference`. */
     inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
     persist,
+    /** Number of processes to run on the same ports. */
+    processes: variables.SERVICE_PROCESSES,
+    /** Whether this is one of them. */
+    sharesPorts: variables.SERVICE_PROCESS !== undefined,
     /** Listener for requests that other replicas pass on. */
-    peerListen: variables.SERVICE_PEER_LISTEN,
+    peerListen: peerListen(variables),
     /** Where other replicas reach it; by default the address on which it listens. */
     peerAdvertise: variables.SERVICE_PEER_ADVERTISE,
     /** Time for which MCP is served without the database that replicas share. */
@@ -197,6 +212,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
       bytes: variables.SERVICE_MAX_SUBSCRIPTION_BYTES,
     },
     maxEndedSessions: variables.SERVICE_MAX_ENDED_SESSIONS,
+    taskLimits: { total: variables.SERVICE_MAX_TASKS, perUser: variables.SERVICE_MAX_TASKS_PER_USER },
+    /** Whether tasks are polled on behalf of clients that do not support them. */
+    tasksForPlainClients: variables.SERVICE_TASKS_FOR_PLAIN_CLIENTS === '1',
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of what an upstream lists. */
     catalogLimits: {
@@ -240,6 +258,18 @@ interface SharedSettings {
   readonly SERVICE_SESSION_KEY?: Buffer | undefined;
   readonly SERVICE_PEER_LISTEN?: ListenAddress | undefined;
   readonly SERVICE_PEER_ADVERTISE?: ListenAddress | undefined;
+}
+
+/** Processes on one machine reach each other on loopback, each on a port of its own. */
+function peerListen(variables: SharedSettings & { readonly SERVICE_PROCESSES: number }): ListenAddress | undefined {
+  const { SERVICE_PEER_LISTEN: address, SERVICE_PROCESSES: processes } = variables;
+  if (processes === 1) return address;
+  if (address && address.port !== 0) {
+    throw new ConfigError(
+      `SERVICE_PEER_LISTEN: with SERVICE_PROCESSES=${processes} the port must be 0: each process needs one of its own`,
+    );
+  }
+  return address ?? { host: '127.0.0.1', port: 0 };
 }
 
 function sharedPersistence(variables: SharedSettings): Persistence {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { MalformedMessage } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
 import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';
-import { ServerResponse } from './response.ts';
+import { type ResponseConnection, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
 
 /** What the connections of a server share. */
@@ -29,7 +29,7 @@ const EMPTY = Buffer.alloc(0);
  * A connection of a client. One request is served after another: the next one is parsed when the response is complete. A
  * client that ends its side has disconnected, as in node:http.
  */
-export class Connection implements RequestSink {
+export class Connection implements RequestSink, ResponseConnection {
   readonly socket: Socket;
   readonly heads: HeadEncoder;
   readonly #owner: ConnectionOwner;
@@ -54,7 +54,7 @@ export class Connection implements RequestSink {
     this.#owner = owner;
     socket.on('data', (chunk: Buffer) => this.#onData(chunk));
     socket.on('end', () => this.#onEnd());
-    socket.on('drain', () => this.#response?.onSocketDrain());
+    socket.on('drain', () => this.#onDrain());
     // `close` follows.
     socket.on('error', () => undefined);
     socket.on('close', () => this.#onClose());
@@ -111,7 +111,7 @@ export class Connection implements RequestSink {
 
   #onData(chunk: Buffer): void {
     if (this.#closing) return;
-    if (!this.#parser.done && this.#pipelined.length === 0) return this.#parse(chunk);
+    if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) return this.#parse(chunk);
     this.#pipelined = this.#pipelined.length === 0 ? chunk : Buffer.concat([this.#pipelined, chunk]);
     if (this.#pipelined.length >= MAX_PIPELINED_BYTES) this.socket.pause();
   }
@@ -152,7 +152,7 @@ export class Connection implements RequestSink {
     const response = this.#response;
     if (response === undefined || this.socket.writableEnded) return;
     if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus);
-    if (request.head.expectsContinue && !request.complete) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
+    if (request.head.expectsContinue) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
     this.#owner.serve(request, response);
   }
 
@@ -167,11 +167,21 @@ export class Connection implements RequestSink {
   }
 
   #parsePipelined(): void {
-    if (this.socket.destroyed || this.#closing) return;
+    if (this.socket.destroyed || this.#closing || this.#request || !this.#hasRoom) return;
     const pipelined = this.#pipelined;
     this.#pipelined = EMPTY;
-    this.#parse(pipelined);
+    if (pipelined.length > 0) this.#parse(pipelined);
     if (this.socket.isPaused()) this.socket.resume();
+  }
+
+  /** False while a client does not read its responses: the next request has to wait. */
+  get #hasRoom(): boolean {
+    return this.#request !== undefined || !this.socket.writableNeedDrain;
+  }
+
+  #onDrain(): void {
+    this.#response?.onSocketDrain();
+    this.#parsePipelined();
   }
 
   #onEnd(): void {

@@ -116,7 +116,7 @@ it('keeps an HTTP/1.0 connection only if the client asks for it and the response
   expect(all.match(/GET \/\d/g)).toEqual(['GET /1', 'GET /2']);
 });
 
-it('sends 100 Continue only while the body is missing', async () => {
+it('sends 100 Continue to a client that waits for it', async () => {
   const { client } = await connected(echo);
   const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n';
   client.write(head);
@@ -124,7 +124,7 @@ it('sends 100 Continue only while the body is missing', async () => {
   client.write('hi');
   await received(client, 'POST / hi');
   const all = await exchange(client, `${head}hiGET / HTTP/1.1\r\n${CLOSE}`);
-  expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+  expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 200', 'HTTP/1.1 200']);
 });
 
 it.each([
@@ -222,6 +222,25 @@ it('reports when the client has read enough, and that all was written', async ()
   expect(responseParts(all).body).toHaveLength(10_000_000);
   expect(order).toEqual(['first', 'ended']);
   expect(await closed).toBe(true);
+});
+
+it('does not collect responses for a client that does not read them', async () => {
+  let served = 0;
+  const { client } = await connected((_request, response) => {
+    served++;
+    response.writeHead(200, ['Content-Length', '30000']).end(Buffer.alloc(30_000, 'x'));
+  });
+  client.pause();
+  client.write(`${'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(999)}GET / HTTP/1.1\r\n${CLOSE}`);
+  const isStalled = async () => {
+    const before = served;
+    for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
+    return served > 0 && served === before;
+  };
+  await vi.waitUntil(isStalled, { timeout: 20_000 });
+  expect(served).toBeLessThan(500);
+  client.resume();
+  expect((await readAll(client)).match(/HTTP/g)).toHaveLength(1_000);
 });
 
 it('reports a client that disconnects before the response, during it, and after half of its request', async () => {

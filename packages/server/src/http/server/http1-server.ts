@@ -62,7 +62,8 @@ export function createHttp1Server(
     remove: (connection) => void connections.delete(connection),
   };
   const accept = (socket: Socket): void => void connections.add(new Connection(socket, owner));
-  const tcp = { allowHalfOpen: true, noDelay: true };
+  // A client that ends its side gets a response to an incomplete request; with TLS, it may do so before the handshake has ended.
+  const tcp = { allowHalfOpen: tls === undefined, noDelay: true };
   const server = tls
     ? createTlsServer({ ...tcp, ...tls, ALPNProtocols: ['http/1.1'] }, accept)
     : createTcpServer(tcp, accept);

@@ -2,8 +2,13 @@ import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { RequestLike } from '../context.ts';
-import type { Connection } from './connection.ts';
 import type { RequestHead } from './request-parser.ts';
+
+/** The connection of a request. */
+export interface RequestConnection {
+  readonly socket: Socket;
+  destroy(): void;
+}
 
 /** Bytes of an unread body from which on the client is not read. */
 const MAX_UNREAD_BYTES = 64 * 1024;
@@ -19,7 +24,7 @@ export class ServerRequest extends EventEmitter implements RequestLike {
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: string[];
   readonly head: RequestHead;
-  readonly #connection: Connection;
+  readonly #connection: RequestConnection;
   /** The whole request was received. */
   complete = false;
   /** The client has disconnected. */
@@ -31,7 +36,7 @@ export class ServerRequest extends EventEmitter implements RequestLike {
   #ended = false;
   #flushes = false;
 
-  constructor(head: RequestHead, connection: Connection) {
+  constructor(head: RequestHead, connection: RequestConnection) {
     super();
     this.method = head.method;
     this.url = head.url;

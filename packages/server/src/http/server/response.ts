@@ -1,7 +1,15 @@
 import { EventEmitter } from 'node:events';
 import type { ResponseLike } from '../context.ts';
-import type { Connection } from './connection.ts';
+import type { RequestConnection } from './request.ts';
 import type { RequestHead } from './request-parser.ts';
+import type { HeadEncoder } from './response-head.ts';
+
+/** The connection of a response. */
+export interface ResponseConnection extends RequestConnection {
+  readonly heads: HeadEncoder;
+  /** The whole response was written to the socket. */
+  onResponseEnd(response: ServerResponse): void;
+}
 
 /** Buffers up to this size are copied behind the head or into their chunk, so that they are one write. */
 const MAX_COPIED_BYTES = 4 * 1024;
@@ -26,7 +34,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   /** The client has disconnected. */
   destroyed = false;
   readonly #request: RequestHead;
-  readonly #connection: Connection;
+  readonly #connection: ResponseConnection;
   /** Head that is sent with the first bytes of the body. */
   #head = '';
   #hasBody = true;
@@ -40,7 +48,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     response.#uncork();
   }
 
-  constructor(request: RequestHead, connection: Connection) {
+  constructor(request: RequestHead, connection: ResponseConnection) {
     super();
     this.#request = request;
     this.#connection = connection;

@@ -6,9 +6,9 @@ import { client, eras, errorOf, lastCall, relayTests } from '../../../testing/re
 const relay = relayTests();
 const { register, upstreamWith } = relay;
 
-const TASKS = '{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}';
-const EXTENDED = '{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{"n":9223372036854775807}}}';
-const TASK = '{"taskId":"t1","status":"working","ttl":60000.0}';
+const JOBS = '{"tools":{},"jobs":{"list":{}}}';
+const EXTENDED = '{"tools":{},"extensions":{"example.com/jobs":{"n":9223372036854775807}}}';
+const JOB = '{"jobId":"j1","status":"working","ttl":60000.0}';
 
 /** Registers further upstreams in the namespace of `url`. */
 async function join(url: string, ...addresses: readonly string[]): Promise<void> {
@@ -24,38 +24,35 @@ async function join(url: string, ...addresses: readonly string[]): Promise<void>
 }
 
 describe.each(eras)('a method known only to an upstream, from a %s client', (era) => {
-  const declared = era === 'legacy' ? TASKS : EXTENDED;
+  const declared = era === 'legacy' ? JOBS : EXTENDED;
   const unknown = [era === 'modern' ? 404 : 200, -32601];
 
   it('is forwarded unchanged to the only forward that declares its capability, and its response is returned', async () => {
     const upstream = await upstreamWith({
       ...capabilityScripts(declared),
-      'tools/call': `{"task":${TASK},"resultType":"task"}`,
-      'tasks/get': { kind: 'result', text: TASK, before: ['{"jsonrpc":"2.0","method":"notifications/tasks/status"}'] },
-      'tasks/cancel': { kind: 'error', text: '{"code":-32602,"message":"over","data":1.0}' },
+      'jobs/get': { kind: 'result', text: JOB, before: ['{"jsonrpc":"2.0","method":"notifications/jobs/status"}'] },
+      'jobs/cancel': { kind: 'error', text: '{"code":-32602,"message":"over","data":1.0}' },
     });
     const other = await upstreamWith(capabilityScripts('{"tools":{},"completions":{}}'));
     const url = await register(other.url);
     await join(url, upstream.url);
     const caller = await client(era, url, '"progressToken":"mine"');
 
-    expect(reply(await caller.call('tools/call', '{"name":"0.a","task":{"ttl":60000}}'))).toContain(`"task":${TASK}`);
-    expect(lastCall(upstream).params).toMatchObject({ name: 'a', task: { ttl: 60000 } });
-    const response = await caller.call('tasks/get', '{"taskId":"t1","name":"0.a","uri":9223372036854775807}', {
-      'mcp-name': 't1',
+    const response = await caller.call('jobs/get', '{"jobId":"j1","name":"0.a","uri":9223372036854775807}', {
+      'mcp-name': 'j1',
     });
-    expect(reply(response)).toContain(`"result":${TASK}`);
-    expect(messages(response)[0]).toContain('notifications/tasks/status');
-    const seen = lastCall(upstream, 'tasks/get');
+    expect(reply(response)).toContain(`"result":${JOB}`);
+    expect(messages(response)[0]).toContain('notifications/jobs/status');
+    const seen = lastCall(upstream, 'jobs/get');
     expect(seen.era).toBe(era);
-    expect(seen.body).toContain('"taskId":"t1","name":"0.a","uri":9223372036854775807}');
-    expect(seen.headers['mcp-name']).toBe(era === 'modern' ? 't1' : undefined);
-    expect(errorOf(await caller.call('tasks/cancel', '{"taskId":"t1"}'))).toEqual({
+    expect(seen.body).toContain('"jobId":"j1","name":"0.a","uri":9223372036854775807}');
+    expect(seen.headers['mcp-name']).toBe(era === 'modern' ? 'j1' : undefined);
+    expect(errorOf(await caller.call('jobs/cancel', '{"jobId":"j1"}'))).toEqual({
       code: -32602,
       message: 'over',
       data: 1,
     });
-    expect(other.count('tasks/get')).toBe(0);
+    expect(other.count('jobs/get')).toBe(0);
   });
 
   it('is forwarded to the only forward with extensions when none declares its capability', async () => {
@@ -72,15 +69,15 @@ describe.each(eras)('a method known only to an upstream, from a %s client', (era
   });
 
   it('is unknown where two forwards declare it, or none does', async () => {
-    const one = await upstreamWith({ ...capabilityScripts(declared), 'tasks/get': TASK });
-    const two = await upstreamWith({ ...capabilityScripts(declared), 'tasks/get': TASK });
+    const one = await upstreamWith({ ...capabilityScripts(declared), 'jobs/get': JOB });
+    const two = await upstreamWith({ ...capabilityScripts(declared), 'jobs/get': JOB });
     const url = await register(one.url);
     await join(url, two.url);
-    for (const at of [url, await register((await upstreamWith({ 'tasks/get': TASK })).url)]) {
-      const response = await (await client(era, at)).call('tasks/get', '{"taskId":"t1"}');
+    for (const at of [url, await register((await upstreamWith({ 'jobs/get': JOB })).url)]) {
+      const response = await (await client(era, at)).call('jobs/get', '{"jobId":"j1"}');
       expect([response.status, errorOf(response).code]).toEqual(unknown);
     }
-    expect(one.count('tasks/get') + two.count('tasks/get')).toBe(0);
+    expect(one.count('jobs/get') + two.count('jobs/get')).toBe(0);
   });
 
   it("is unknown when it belongs to the protocol's core or looks like it, whatever upstreams declare", async () => {
@@ -107,19 +104,9 @@ describe.each(eras)('a method known only to an upstream, from a %s client', (era
   });
 });
 
-it('a method of an extension in a segment of the protocol is forwarded if both sides declare the extension', async () => {
-  const upstream = await upstreamWith({ ...capabilityScripts(EXTENDED), 'tasks/update': TASK });
-  const url = await register(upstream.url);
-  const without = await modernClient(url).call('tasks/update', '{"taskId":"t1"}');
-  expect([without.status, errorOf(without).code]).toEqual([404, -32601]);
-  const extensions = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
-  expect(reply(await modernClient(url, extensions).call('tasks/update', '{"taskId":"t1"}'))).toContain(TASK);
-  expect(upstream.count('tasks/update')).toBe(1);
-});
-
 describe('advertised capabilities', () => {
   it("are those translated between eras and those of forwards of the client's era, with their exact text", async () => {
-    const legacy = await upstreamWith(capabilityScripts('{"tools":{},"logging":{},"tasks":{"n":1.0},"acme":{}}'), {
+    const legacy = await upstreamWith(capabilityScripts('{"tools":{},"logging":{},"jobs":{"n":1.0},"acme":{}}'), {
       eras: ['legacy'],
     });
     const modern = await upstreamWith(capabilityScripts(EXTENDED), { eras: ['modern'] });
@@ -128,13 +115,13 @@ describe('advertised capabilities', () => {
     const opening = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}';
     const always = '"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true}';
     const initialized = await (await client('legacy', url)).call('initialize', opening);
-    // Two forwards declare tasks, so the owner is ambiguous.
+    // Two forwards declare jobs, so the owner is ambiguous.
     expect(initialized.text).toContain(`"capabilities":{${always},"logging":{},"acme":{}}`);
     const crossed = await modernClient(url).call('server/discover');
     expect(crossed.text).toContain(`"capabilities":{${always},"logging":{}}`);
 
     const alone = await register(modern.url);
     const discovered = await modernClient(alone).call('server/discover');
-    expect(discovered.text).toContain('"extensions":{"io.modelcontextprotocol/tasks":{"n":9223372036854775807}}}');
+    expect(discovered.text).toContain('"extensions":{"example.com/jobs":{"n":9223372036854775807}}}');
   });
 });

@@ -1,28 +1,31 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { isRelayable } from '@sluice/protocol/mcp/methods';
+import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { McpFilter } from '../request.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
+import { type TaskMethodParts, taskRequest } from './tasks.ts';
 
 /** Dependencies of filters that relay by declared capability. */
-export interface RelayParts {
+export interface RelayParts extends TaskMethodParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly relay: CallRouter;
 }
 
 /**
- * Forwards unknown requests, such as tasks and vendor methods, unchanged when exactly one forward of the namespace can
- * be the target (mcp 6). Last of its chain: all others end as an unknown method. So do methods of the protocol that arrive
+ * Handles requests about tasks, and forwards unknown requests, such as vendor methods, unchanged when exactly one forward of
+ * the namespace can be the target (mcp 6). Last of its chain: all others end as an unknown method. So do methods of the protocol that arrive
  * here, which belong to the other era or to servers, and methods that only look like one (decisions 10.2).
  */
-export function serviceRelay({ registry, profiles, relay }: RelayParts): McpFilter {
+export function serviceRelay(parts: RelayParts): McpFilter {
+  const { registry, profiles, relay } = parts;
   return (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
+    if (TASK_METHODS.has(method)) return taskRequest(context, message, namespace, parts);
     const profile = session?.profile ?? profiles.of(era, capabilities);
     // A method of one era does not exist in the other, even under the same name.
     const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);

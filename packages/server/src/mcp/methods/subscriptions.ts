@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_INFO } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
+import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { notFound, rpcError } from '../../http/outcome.ts';
 import { holderOf } from '../../http/shares.ts';
@@ -10,17 +11,20 @@ import type { Registry } from '../../registry/registry.ts';
 import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/router.ts';
+import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
+import type { TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
-import { type ListenParts, ListenStream } from '../listen-stream.ts';
+import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
+import { isToolHidden, type TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
@@ -128,7 +132,7 @@ function withoutSubscription(state: SessionState, uri: string): SessionState {
 }
 
 /** Dependencies of the filter. */
-export interface SubscribeParts extends ResourceSubscriptionParts {
+export interface SubscribeParts extends ResourceSubscriptionParts, TaskMethodParts {
   readonly registry: Registry;
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
@@ -140,6 +144,8 @@ export interface SubscribeParts extends ResourceSubscriptionParts {
 
 /** Each uri is matched with the namespace's templates and stored for the lifetime of the stream. */
 const MAX_URIS = 1_000;
+/** Each id is looked up and sent upstream. */
+const MAX_TASKS = 1_000;
 
 /**
  * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
@@ -148,12 +154,17 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { registry, forwards, relay, listChanges, openStreams, subscriptions, log } = parts;
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
   const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
+  const taskWatcherOptions = {
+    tasks: parts.tasks,
+    upstreamOf: (record: TaskRecord) => parts.taskRelay.upstreamOf(record),
+    isHidden: (record: TaskRecord) => isToolHidden(record, registry.current),
+  };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
-      return listen(context, message, namespace.name, parts, listening);
+      return listen(context, message, namespace.name, parts, listening, taskWatcherOptions);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
       return resourceSubscription(message.method, context, message, parts);
@@ -164,18 +175,25 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
 }
 
 function listen(
-  { headers, capabilities, user, observation }: McpRequest,
+  context: McpRequest,
   message: RequestMessage,
   namespace: Namespace,
-  { relay, serverInfo }: SubscribeParts,
+  { relay, serverInfo, tasks }: SubscribeParts,
   listening: ListenParts,
-): McpOutcome {
+  taskWatcherOptions: TaskWatcherOptions,
+): McpOutcome | Promise<McpOutcome> {
+  const { headers, capabilities, user, observation } = context;
   const requested = parseListenFilter(message.params.notifications);
   if (typeof requested === 'string') return rpcError(INVALID_PARAMS, requested);
   const uris = requested.resourceSubscriptions ?? [];
   if (uris.length > MAX_URIS) {
     return rpcError(INVALID_PARAMS, `parameter "notifications.resourceSubscriptions" has more than ${MAX_URIS} uris`);
   }
+  const taskIds = requested.taskIds ?? [];
+  if (taskIds.length > MAX_TASKS) {
+    return rpcError(INVALID_PARAMS, `parameter "notifications.taskIds" has more than ${MAX_TASKS} ids`);
+  }
+  if (taskIds.length > 0 && !declaresTasks(capabilities)) return missingTasks();
   const own = relay.upstreamHeaders(headers);
   if (!own) return FORWARDING_LOOP;
   const watcher = {
@@ -185,10 +203,15 @@ function listen(
     headers: own,
   };
   const holder = holderOf(namespace, user, observation?.request.client);
-  return {
+  const open = (tasks?: SubscribedTasks): McpOutcome => ({
     kind: 'deferred',
-    start: (client) => new ListenStream(listening, requested, watcher, holder, client).start(),
-  };
+    start: (client) => new ListenStream(listening, requested, watcher, holder, client, tasks).start(),
+  });
+  if (taskIds.length === 0) return open();
+  // Those of others are left out of the acknowledgment, as unknown ones are.
+  return Promise.all(taskIds.map((id) => tasks.find(id, context))).then((found) =>
+    open({ options: taskWatcherOptions, records: found.filter((record) => record !== undefined) }),
+  );
 }
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {

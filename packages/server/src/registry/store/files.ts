@@ -2,6 +2,11 @@ import { constants, link, mkdir, open, readdir, readFile, rename, rm, stat } fro
 import { dirname } from 'node:path';
 import { ByteRange } from './byte-range.ts';
 
+/** Slices of a file that fit into this are encoded in one buffer. */
+const BUFFER_BYTES = 1024 * 1024;
+/** Of one code unit in UTF-8. */
+const MAX_CHARACTER_BYTES = 3;
+
 /**
  * Replaces a file atomically, also across a power failure: `<path>.tmp`, fsync, rename, fsync of the folder. Writes one
  * slice per turn of the event loop. `beforeRename` can abort by throwing. Throws the system error; the old content is
@@ -15,10 +20,15 @@ export async function replaceFile(
 ): Promise<void> {
   const temporary = `${path}.tmp`;
   const file = await files.open(temporary, 'w');
+  // Reused: the memory of hundreds of buffers would be released only by the next garbage collection.
+  const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   try {
     let position = 0;
     for (const slice of slices) {
-      const bytes = Buffer.from(slice);
+      const bytes =
+        slice.length * MAX_CHARACTER_BYTES > BUFFER_BYTES
+          ? Buffer.from(slice)
+          : buffer.subarray(0, buffer.write(slice));
       await file.write(bytes, position);
       position += bytes.length;
     }

@@ -9,7 +9,7 @@ export const VERSION = 1;
 /** Member with the first journal generation that the snapshot lacks. */
 export const JOURNAL_MEMBER = 'journal';
 /** A slice of a snapshot ends at whichever limit comes first; the event loop turns between slices. */
-const SLICE = { entries: 1_000, characters: 512 * 1024, ms: 4 };
+const SLICE = { entries: 1_000, characters: 128 * 1024, ms: 4 };
 
 /**
  * Yields the text of `registry.json` in slices, each small enough for one turn of the event loop. `generation`: the first

@@ -70,6 +70,20 @@ export interface ServiceState {
   openStreams(): number;
   /** Number of dropped log lines. */
   droppedLines(): number;
+  /** The database that replicas share; undefined without one. */
+  database?(): DatabaseState | undefined;
+}
+
+/** A replica and its database. */
+export interface DatabaseState {
+  readonly isReachable: boolean;
+  /** Seconds since the replica was live; 0 while it is. */
+  readonly staleSeconds: number;
+  /** Commits of this replica, and those that were made again because others had committed meanwhile. */
+  readonly commits: number;
+  readonly conflicts: number;
+  /** Requests passed on to other replicas. */
+  readonly passedOn: number;
 }
 
 /** Counts of one evaluator. */
@@ -162,6 +176,50 @@ function stateMetrics(state: ServiceState): Metric[] {
       series: [{ attributes: {}, value: state.droppedLines() }],
     },
     upDownCounter('sluice.stream.active', '{stream}', 'Long-lived streams', state.openStreams()),
+    ...replicaMetrics(state.database?.()),
+  ];
+}
+
+function replicaMetrics(database: DatabaseState | undefined): Metric[] {
+  if (!database) return [];
+  const one = (value: number) => [{ attributes: {}, value }];
+  const { isReachable, staleSeconds, commits, conflicts, passedOn } = database;
+  return [
+    {
+      name: 'sluice.replica.database.reachable',
+      description: 'Whether the database that replicas share can be reached',
+      unit: '{forward}',
+      kind: 'gauge',
+      series: one(isReachable ? 1 : 0),
+    },
+    {
+      name: 'sluice.replica.stale',
+      description: 'Time since others regarded this replica as live',
+      unit: 's',
+      kind: 'gauge',
+      series: one(staleSeconds),
+    },
+    {
+      name: 'sluice.replica.commits',
+      description: 'Commits of this replica',
+      unit: '{commit}',
+      kind: 'counter',
+      series: one(commits),
+    },
+    {
+      name: 'sluice.replica.conflicts',
+      description: 'Commits made again because other replicas had committed meanwhile',
+      unit: '{commit}',
+      kind: 'counter',
+      series: one(conflicts),
+    },
+    {
+      name: 'sluice.replica.passed_on',
+      description: 'Requests passed on to other replicas',
+      unit: '{request}',
+      kind: 'counter',
+      series: one(passedOn),
+    },
   ];
 }
 

@@ -28,6 +28,7 @@ import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
+import { taskErasOf } from './tasks/task-support.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
 
 export interface ForwardControllerOptions {
@@ -123,6 +124,7 @@ export class ForwardController implements UpstreamObserver {
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
     this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), options.debounce);
     if (forward.catalogs.length > 0) this.upstream.setEras(new Set(forward.catalogs.map(({ era }) => era)));
+    this.upstream.taskEras = taskErasOf(forward.catalogs);
   }
 
   /**
@@ -328,6 +330,7 @@ export class ForwardController implements UpstreamObserver {
     const retainedEras = new Set(applied.known.map(({ era }) => era));
     const eras = [...new Set(catalogs.map(({ era }) => era))];
     this.upstream.setEras(new Set([...eras, ...retainedEras]));
+    this.upstream.taskEras = taskErasOf(registry.current.forwards.get(name)?.catalogs ?? []);
     const notes = [
       ...new Set(catalogs.flatMap((catalog) => catalog.notes)),
       ...describeHidden(applied.hidden),

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
+import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
@@ -19,17 +19,20 @@ export interface UpstreamSession {
   readonly headers: readonly string[];
   /** Undefined in the modern era, and for legacy upstreams without sessions. */
   readonly sessionId: string | undefined;
+  readonly protocolVersion: string;
   /** Key of its {@link SessionOwner}. */
   readonly owner: string;
   /** Undefined in the modern era. */
   readonly client: LegacyClient | undefined;
   /** In-flight requests: the session is not closed before they end. */
   inFlight: number;
+  /** Tasks in the session that have not ended: the upstream would lose them with it. */
+  tasks: number;
   /** In-flight notifications of the client. */
   pendingNotifications: number;
   /** Milliseconds of `performance.now()`. */
   lastUsedAt: number;
-  /** Called when the last in-flight request ends. */
+  /** Called when the last in-flight request ends, or the last task. */
   onIdle: (() => void) | undefined;
   /** Connects it with a client session besides calls. */
   bridge: SessionNotificationBridge | undefined;
@@ -83,7 +86,7 @@ export class UpstreamSessionPool {
   readonly #shared: SharedUpstreamSessions | undefined;
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
-  readonly #closing = new Set<Promise<void>>();
+  readonly #closing = new Map<UpstreamSession, Promise<void>>();
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
 
@@ -120,7 +123,7 @@ export class UpstreamSessionPool {
     session.lastUsedAt = now;
     session.leased = false;
     if (session.isShared) this.#shared?.touch(this.#transport.address, session.owner);
-    if (session.inFlight === 0) session.onIdle?.();
+    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
   /**
@@ -133,8 +136,10 @@ export class UpstreamSessionPool {
     if (this.#sessions.get(session.owner) !== session) return;
     this.#sessions.delete(session.owner);
     if (session.isShared) this.#shared?.remove(this.#transport.address, session.owner, session.sessionId);
-    const closing = closeWhenIdle(session).finally(() => this.#closing.delete(closing));
-    this.#closing.add(closing);
+    this.#closing.set(
+      session,
+      closeWhenIdle(session).finally(() => this.#closing.delete(session)),
+    );
   }
 
   /** Discards all sessions: the upstream no longer supports the legacy era. */
@@ -161,6 +166,7 @@ export class UpstreamSessionPool {
       if (
         session instanceof Promise ||
         session.inFlight > 0 ||
+        session.tasks > 0 ||
         session.leased ||
         session.bridge?.pinned ||
         now - session.lastUsedAt < idleMs ||
@@ -171,7 +177,7 @@ export class UpstreamSessionPool {
     }
   }
 
-  /** Closes the session of one owner once its in-flight requests have ended. */
+  /** Closes the session of one owner once its in-flight requests and its tasks have ended. */
   async close(owner: string): Promise<void> {
     const { address } = this.#transport;
     const opening = this.#sessions.get(owner);
@@ -203,15 +209,16 @@ export class UpstreamSessionPool {
     return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
   }
 
-  /** Closes all sessions but those that other replicas use. Never rejects. */
+  /** Closes all sessions but those that other replicas use, and those with tasks, which the next process continues. Never rejects. */
   async closeAll(): Promise<void> {
     const closing = [...this.#sessions].map(async ([owner, opening]) => {
       const session = await opening;
-      if (!session.isShared) return this.close(owner);
+      if (!session.isShared && session.tasks === 0) return this.close(owner);
       session.bridge?.close();
       this.#sessions.delete(owner);
     });
-    await Promise.allSettled([...closing, ...this.#closing]);
+    const others = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
+    await Promise.allSettled([...closing, ...others]);
   }
 
   async #initialize(owner: SessionOwner): Promise<UpstreamSession> {
@@ -267,9 +274,11 @@ function createSession(
     identityHeaders,
     headers: [...MESSAGE_HEADERS, ...identityHeaders],
     sessionId: client?.sessionId,
+    protocolVersion: identityHeaders[1] ?? '',
     owner,
     client,
     inFlight: 0,
+    tasks: 0,
     pendingNotifications: 0,
     lastUsedAt: performance.now(),
     onIdle: undefined,
@@ -280,9 +289,17 @@ function createSession(
   };
 }
 
-/** Closes a session upstream once its in-flight requests have ended. */
+/**
+ * Creates the pseudo-session for a session that another process has opened: no pool has it, and it is not closed upstream.
+ */
+export function adoptSession(protocolVersion: string, sessionId: string | undefined): UpstreamSession {
+  const id = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+  return { ...createSession('legacy', [HEADER_PROTOCOL_VERSION, protocolVersion, ...id], '', undefined), sessionId };
+}
+
+/** Closes a session upstream once its in-flight requests and its tasks have ended. */
 async function closeWhenIdle(session: UpstreamSession): Promise<void> {
-  if (session.inFlight > 0) {
+  if (session.inFlight > 0 || session.tasks > 0) {
     await new Promise<void>((resolve) => {
       session.onIdle = resolve;
     });
@@ -311,6 +328,8 @@ export interface UpstreamObserver {
   allowsResource?(uri: string): boolean;
 }
 
+const NO_ERAS: ReadonlySet<Era> = new Set();
+
 /** One upstream MCP server: its connections, sessions, eras and health. */
 export class Upstream {
   readonly transport: UpstreamTransport;
@@ -324,6 +343,8 @@ export class Upstream {
   #eras: ReadonlySet<Era> | undefined = undefined;
   /** Set by the controller of its forward. */
   health: UpstreamHealth = { kind: 'pending' };
+  /** Eras in which it declares tasks. Set by the controller of its forward. */
+  taskEras: ReadonlySet<Era> = NO_ERAS;
   /** Receives the outcome of every call. */
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { ReconnectDelay } from '@sluice/protocol/timing';
 import pg from 'pg';
-import { parseIntoClientConfig } from 'pg-connection-string';
+import { parse, toClientConfig } from 'pg-connection-string';
 import { errorReason } from '../files.ts';
 import { StoreError, type StoreLog, UnavailableStoreError } from '../store.ts';
 
@@ -144,7 +144,8 @@ export class Database {
     const { passwordFile } = this.#options;
     const password = passwordFile === undefined ? undefined : (await readFile(passwordFile, 'utf8')).trimEnd();
     return {
-      ...parseIntoClientConfig(url),
+      // `sslmode` as libpq understands it.
+      ...toClientConfig(parse(url, { useLibpqCompat: true })),
       ...(password !== undefined && { password }),
       application_name: 'sluice',
       connectionTimeoutMillis: CONNECT_MS,

@@ -15,9 +15,8 @@ const PEERS_MS = 1_000;
 const CONFIRM_POLL_MS = 100;
 /** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
 const CONFIRM_MS = 5_000;
-
-/** Messages of replicas to each other; they only wake. */
-export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
+/** Longest wait for live replicas, which may have to compile evaluators. */
+const APPLY_MS = 30_000;
 
 /** A replica, as others see it. */
 export interface ReplicaRow {
@@ -90,8 +89,8 @@ export class Membership {
   }
 
   /**
-   * Waits until all live replicas have applied this revision. Returns the ids of those whose lease has expired before that: they
-   * will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known to have applied it.
+   * Waits until all live replicas have applied this revision, for at most 30 s. Returns the ids of those that have not: if their
+   * lease has expired, they will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known to have applied it.
    */
   async confirm(revision: number): Promise<readonly string[]> {
     const deadline = performance.now() + CONFIRM_MS;
@@ -114,13 +113,14 @@ export class Membership {
       [this.id, revision],
     );
     const ids = others.map(({ id }) => id);
+    const deadline = performance.now() + APPLY_MS;
     while (ids.length > 0) {
       const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
         `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
          FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
         [ids, revision],
       );
-      if (!pending?.live) return pending?.all ?? [];
+      if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
       await this.#nextMessage();
     }
     return [];

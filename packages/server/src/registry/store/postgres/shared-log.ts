@@ -64,6 +64,8 @@ export interface SharedLogOptions {
  */
 export class SharedLog {
   readonly members: Membership;
+  /** Commits, and those that were made again because other replicas had committed meanwhile. */
+  readonly counts = { commits: 0, conflicts: 0 };
   /** Called when another replica has left. */
   onReplicaLeft: (() => void) | undefined = undefined;
   readonly #database: Database;
@@ -155,6 +157,7 @@ export class SharedLog {
     let revision = 0;
     let isSent = false;
     const publish = () => {
+      this.counts.commits++;
       this.#revision = revision;
       made.publish();
     };
@@ -166,7 +169,10 @@ export class SharedLog {
           await this.#inTurn(() => this.#catchUp(transaction, current.revision));
           if (!current.isLive) await this.members.renew(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
-          if (conflict && (!current.isLive || conflict.isOutdated())) made = await conflict.remake();
+          if (conflict && (!current.isLive || conflict.isOutdated())) {
+            this.counts.conflicts++;
+            made = await conflict.remake();
+          }
           revision = current.revision + 1;
           if (made.changes.length > 0) await writeCommit(transaction, revision, id, made.changes);
         },

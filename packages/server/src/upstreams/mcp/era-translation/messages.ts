@@ -8,9 +8,11 @@ import {
   META_CLIENT_INFO,
   META_LOG_LEVEL,
   META_PROTOCOL_VERSION,
+  METHOD_NOT_FOUND,
   MISSING_CAPABILITY,
 } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../../telemetry/tracing/trace-context.ts';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
 import { type ByteEdit, type ResultPositions, removalEdits } from '../relay/large-message.ts';
@@ -105,7 +107,11 @@ export class LegacyResponseRewriter implements ResponseRewriter {
   onRejected(): void {}
 
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
-    const { result } = value;
+    const { result, error } = value;
+    // The legacy era has no such error, and no extension: a tool that requires a task does not exist without (2025-11-25, "Tasks").
+    if (isJsonObject(error) && requiresTasks(error)) {
+      return errorResponse(memberText(text, 'id') ?? 'null', { ...error, code: METHOD_NOT_FOUND });
+    }
     if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
     if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) return this.#unknownType(text, type);
@@ -132,6 +138,13 @@ export class LegacyResponseRewriter implements ResponseRewriter {
   #error(id: string, what: string): RewrittenResponse {
     return errorResponse(id, { code: INTERNAL_ERROR, message: `${this.#failure}: the upstream answered with ${what}` });
   }
+}
+
+/** True for the error of a modern upstream whose tool requires a client that supports tasks. */
+function requiresTasks({ code, data }: JsonObject): boolean {
+  if (code !== MISSING_CAPABILITY || !isJsonObject(data) || !isJsonObject(data.requiredCapabilities)) return false;
+  const { extensions } = data.requiredCapabilities;
+  return isJsonObject(extensions) && Object.hasOwn(extensions, TASKS_EXTENSION);
 }
 
 const STRUCTURED_CONTENT = 'structuredContent';

@@ -165,7 +165,7 @@ describe('more than ten rounds fail the call', () => {
 });
 
 it.each([
-  ['"task"', '"task"'],
+  ['"job"', '"job"'],
   ['1.0', '1'],
   ['null', 'null'],
   ['{"input_required":1}', '{"input_required":1}'],

@@ -38,10 +38,17 @@ const MAX_DISPLACED = 1_000;
 /** The `call` of a state without a suspended call: its client is to visit a URL and then to call again. */
 const RESTART = 'visit';
 
-/** Handling of a retry: nothing (an upstream may know its state), restart the call, or respond with the outcome. */
+/** Prefix of the `call` of a state with the id of a task, which is polled on behalf of the client. */
+const TASK = 'task.';
+
+/**
+ * Handling of a retry: nothing (an upstream may know its state), restart the call, continue the task, or respond with the
+ * outcome.
+ */
 export type Resumption =
   | { readonly kind: 'foreign' }
   | { readonly kind: 'restart' }
+  | { readonly kind: 'task'; readonly task: string }
   | { readonly kind: 'handled'; readonly outcome: CallOutcome };
 
 interface Reservation {
@@ -120,6 +127,11 @@ export class SuspendedCalls implements SuspensionStore {
     return this.#states.seal({ call: RESTART, round: 0, ...binding });
   }
 
+  /** Returns the `requestState` of a client whose retry continues a task. */
+  createTaskState(task: string, binding: CallBinding): string {
+    return this.#states.seal({ call: `${TASK}${task}`, round: 0, ...binding });
+  }
+
   /**
    * Decides about a request with a `requestState`. A state that was not issued here for this namespace is foreign. One of
    * another user or request is rejected with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
@@ -136,6 +148,7 @@ export class SuspendedCalls implements SuspensionStore {
     if (state.call === RESTART) {
       return areAllAccepted(inputResponses) ? { kind: 'restart' } : invalid('the URL was not visited');
     }
+    if (state.call.startsWith(TASK)) return { kind: 'task', task: state.call.slice(TASK.length) };
     return { kind: 'handled', outcome: { kind: 'deferred', start: (client) => this.#resume(state, retry, client) } };
   }
 

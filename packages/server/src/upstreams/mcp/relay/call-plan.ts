@@ -7,7 +7,7 @@ import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
-import type { DownstreamSession } from '../../downstream.ts';
+import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
@@ -55,6 +55,46 @@ export interface ResponseRewriter {
   rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse;
 }
 
+/** A result that creates a task, in place of the result of a call. */
+export interface CreatedTask {
+  readonly plan: CallPlan;
+  /** The session that the call was sent in. */
+  readonly session: UpstreamSession;
+  /** Id of the request upstream, which is also its progress token. */
+  readonly requestId: string;
+  /** The response, as text and parsed. */
+  readonly text: string;
+  readonly value: JsonObject;
+  /** Target of the response to the client. */
+  readonly response: CallResponse;
+  /** True if the client has disconnected already. */
+  readonly isClientDisconnected: boolean;
+}
+
+/** Handles results that create tasks. */
+export interface TaskHandler {
+  /** True if this result, which may create a task, does that: for an upstream session of this era. */
+  isCreated(plan: CallPlan, era: Era, result: JsonObject): boolean;
+  /** Takes over the call: it is responded to and observed from here. */
+  onCreated(task: CreatedTask): void;
+  /**
+   * Returns the edits that replace the id of the task which a legacy request is related to: by that of the upstream, or by an
+   * empty one if it is no task of this client. An upstream session may be shared with others.
+   */
+  relatedTaskEdits(message: RequestMessage, caller: Caller, address: string): Edit[];
+  /** Continues a task for the retry of a call. */
+  resume(plan: CallPlan, task: string, response: CallResponse): void;
+}
+
+/** Translates messages of an upstream that belong to a call, and those that are sent to it. */
+export interface MessageTranslator {
+  /** Undefined for a notification that the client must not get. */
+  toClient(text: string, value: JsonObject): string | undefined;
+  /** True for progress of a task, which the client of its call gets although that has ended. */
+  isTaskProgress(value: JsonObject): boolean;
+  toUpstream(text: string): string;
+}
+
 /** Observes a call whose request is about to be sent. */
 export type PlanObserver = Pick<CallObserver, 'begin' | 'responded' | 'failed' | 'canceled'>;
 
@@ -88,6 +128,20 @@ export interface CallPlan extends CallRequest {
   /** Forward of the upstream; undefined for an unregistered upstream. */
   readonly forward: string | undefined;
   readonly namespace: string | undefined;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  /** Address of the client. */
+  readonly clientAddress: string | undefined;
+  /** Handles a result that creates a task; undefined for methods that cannot have one. */
+  readonly tasks: TaskHandler | undefined;
+  /** True if the tasks extension is declared to the upstream for a client that does not support it. */
+  readonly declaresTasks?: boolean;
+  /** Translates messages of the upstream; undefined if they are relayed unchanged. */
+  readonly messages?: MessageTranslator | undefined;
+  /** True if the upstream may be silent for as long as the call takes: it waits for the end of a task. */
+  readonly waitsForTask?: boolean;
+  /** Called when the call ends because its client or the service does not wait for the response any more. */
+  readonly onAbandoned?: () => void;
   /** The called entry; undefined for a uri that is in no list. */
   readonly entry: Entry | undefined;
   /** Returns the upstream session to send in. Called again after the upstream discarded that session. */

@@ -2,6 +2,7 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
+import { REPORTED_MEMBERS } from '@sluice/protocol/mcp/tasks';
 import type { ResponseBytes } from '../../downstream.ts';
 
 /** Messages from this size on are scanned as they arrive, not parsed. */
@@ -27,7 +28,20 @@ const MAX_POSITIONS = 100;
 /** Members that are stored, by the keys of the objects around them; `[]` are the elements of an array. */
 const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '': new Set(['id', 'method', 'result', 'error']),
-  '.result': new Set(['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope']),
+  '.result': new Set([
+    ...['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope'],
+    ...[
+      'task',
+      'taskId',
+      'status',
+      'statusMessage',
+      'createdAt',
+      'lastUpdatedAt',
+      'ttl',
+      'pollInterval',
+      'pollIntervalMs',
+    ],
+  ]),
   '.result.content': new Set(['type', 'text', 'uri']),
   '.result.content[]': new Set(['type', 'text', 'uri']),
   '.result.messages[]': new Set(['content']),
@@ -35,8 +49,11 @@ const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '.result.messages[].content[]': new Set(['type', 'uri']),
   '.error': new Set(['code', 'message']),
 };
-/** Members of a result that translation between eras changes. */
-const POSITIONED: ReadonlySet<string> = new Set(['resultType', 'structuredContent']);
+/** Members of a result that translation between eras, or of the ids of tasks, changes. */
+const POSITIONED: ReadonlySet<string> = new Set([
+  ...['resultType', 'structuredContent', 'result'],
+  ...REPORTED_MEMBERS,
+]);
 
 interface Container {
   readonly path: string;
@@ -72,6 +89,8 @@ export interface ResultPositions {
   isEmpty: boolean;
   /** The members that translation changes, in their order; undefined if there are too many duplicates. */
   members: ResultMember[] | undefined;
+  /** Returns the text of a member. */
+  textOf(member: ResultMember): string;
 }
 
 class MessageScan implements JsonSink {
@@ -92,6 +111,11 @@ class MessageScan implements JsonSink {
   #member: ResultMember | undefined = undefined;
   /** Characters of the texts of content blocks so far. */
   #textCharacters = 0;
+  readonly #textOf: (member: ResultMember) => string;
+
+  constructor(textOf: (member: ResultMember) => string) {
+    this.#textOf = textOf;
+  }
 
   onValue(kind: JsonKind, start: number): boolean {
     const parent = this.#open.at(-1);
@@ -114,7 +138,7 @@ class MessageScan implements JsonSink {
     if (kind === 'object' ? STORED[path] === undefined : STORED[`${path}[]`] === undefined) return this.#skip();
     this.#open.push({ path, members: 0, value });
     if (path === '.result') {
-      this.result = { start: start + 1, isEmpty: true, members: [] };
+      this.result = { start: start + 1, isEmpty: true, members: [], textOf: this.#textOf };
       this.#before = start + 1;
     }
     return true;
@@ -204,7 +228,7 @@ class MessageScan implements JsonSink {
  */
 export class LargeMessage {
   #bytes = new ChunkBuffer();
-  readonly #scan = new MessageScan();
+  readonly #scan = new MessageScan(({ start, end }) => Buffer.concat(this.#bytes.slice(start, end)).toString());
   /** Number of bytes that were taken. */
   #taken = 0;
 

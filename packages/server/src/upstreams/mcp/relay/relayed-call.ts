@@ -15,6 +15,7 @@ import {
   sendableId,
 } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
+import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
@@ -27,7 +28,7 @@ import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './cal
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
-import { isResponseTo, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
+import { isResponseTo, mayCreateTask, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
@@ -193,9 +194,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #relayPart(large: LargeMessage): void {
     const response = this.#response;
     if (!this.#responseBody) {
-      const { json, needsTranslation } = this.#plan;
-      if (!json || needsTranslation || this.#status >= 300 || response.isStreaming || this.#isClientDisconnected)
-        return;
+      const { json, rewriter } = this.#plan;
+      if (!json || rewriter || this.#status >= 300 || response.isStreaming || this.#isClientDisconnected) return;
       if (!large.isRelayable(this.#id)) return;
       const length = this.#length && large.lengthWithId(response.idText, this.#length);
       this.#responseBody = response.beginBody?.(length);
@@ -263,10 +263,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const { value } = large;
     if (this.#responseBody) return this.#finishBody(this.#responseBody, value);
     const isResponse = isJsonObject(value) && value.method === undefined;
-    const isInputRequired = isResponse && this.#plan.needsTranslation && requiresInput(value);
-    const isText = value !== undefined && (!isResponse || isInputRequired || value.error !== undefined);
+    const isInterpreted =
+      isResponse && ((this.#plan.needsTranslation && requiresInput(value)) || this.#createsTask(value));
+    const isText = value !== undefined && (!isResponse || isInterpreted || value.error !== undefined);
     const parsed = isText ? large.parse() : undefined;
-    if (isText && !parsed && (!isResponse || isInputRequired)) {
+    if (isText && !parsed && (!isResponse || isInterpreted)) {
       return this.#fail(this.#error('too-large', `sent a message that is too large to be parsed: ${large.size}`));
     }
     if (this.#mode === 'json')
@@ -281,6 +282,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (!isJsonObject(value) || 'error' in value || !isResponseTo(this.#id, value)) {
       return this.#failUnusable('JSON that is not the response to the call');
     }
+    // Its client has the id of the upstream, which is not valid here.
+    if (this.#createsTask(value)) return this.#failUnusable('a task that is too large');
     this.#onResponded(value);
     if (!this.#isClientDisconnected) body.end();
   }
@@ -305,6 +308,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   #succeed(text: string, value: JsonObject): void {
+    if (mayCreateTask(value) && this.#createsTask(value)) return this.#onTaskCreated(text, value);
     this.#onResponded(value);
     if (!this.#isClientDisconnected) sendResponse(this.#response, this.#plan, text, value, this.#status);
   }
@@ -312,6 +316,32 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #succeedLarge(large: LargeMessage, value: JsonObject): void {
     this.#onResponded(value);
     if (!this.#isClientDisconnected) sendLargeResponse(this.#response, this.#plan, large, value, this.#status);
+  }
+
+  #createsTask(value: JsonObject): boolean {
+    const { tasks } = this.#plan;
+    const session = this.#session;
+    if (!tasks || !session || !mayCreateTask(value) || !isJsonObject(value.result)) return false;
+    return tasks.isCreated(this.#plan, session.era, value.result);
+  }
+
+  #onTaskCreated(text: string, value: JsonObject): void {
+    const session = this.#session;
+    const { tasks, upstream } = this.#plan;
+    if (!session || !tasks) return;
+    const [plan, response, requestId] = [this.#plan, this.#response, this.#id];
+    // Before the session is released: the task keeps it open.
+    tasks.onCreated({
+      plan,
+      session,
+      requestId,
+      text,
+      value,
+      response,
+      isClientDisconnected: this.#isClientDisconnected,
+    });
+    this.#settle(true);
+    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
   }
 
   #onResponded(value: JsonObject): void {
@@ -370,8 +400,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     return !this.#blocked;
   }
 
-  #onMessage(data: string, value: unknown): void {
+  #onMessage(sent: string, value: unknown): void {
     if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is not a JSON-RPC message'));
+    const { messages } = this.#plan;
+    const data = messages ? messages.toClient(sent, value) : sent;
+    if (data === undefined) return;
     const { method } = value;
     if (method === undefined) return this.#onStreamResponse(data, value);
     if (typeof method !== 'string')
@@ -379,12 +412,17 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if ('id' in value) return this.#onServerRequest(data, value);
     switch (method) {
       case 'notifications/progress':
-        return this.#onProgressNotification(data, value);
+        return messages?.isTaskProgress(value) ? this.#notify(data) : this.#onProgressNotification(data, value);
       case 'notifications/message':
         if (this.#wantsLog(value)) this.#notify(data);
         return;
       case 'notifications/cancelled':
         return this.#serverRequests?.onCancelled(data);
+      case TASK_NOTIFICATION:
+      case TASK_STATUS_NOTIFICATION:
+        // It may be a task of others, or one that the client does not know yet.
+        if (messages) this.#notify(data);
+        return;
       default:
         // Clients are notified once the change has arrived here.
         if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.observer.onListsChanged();
@@ -491,6 +529,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'done') return;
+    this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_CANCELED);
     if (this.#session?.era === 'legacy') {
       this.#post(withParam(text, 'requestId', `"${this.#id}"`)).catch(() => undefined);
@@ -513,12 +552,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     const { idleMs, totalMs } = this.#context.calls.limits;
     const what = limit === 'idle' ? `sent nothing for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    this.#plan.onAbandoned?.();
     this.#postCancellation('it took too long');
     this.#fail(this.#error('timeout', what));
   }
 
   onShutdown(): void {
     if (this.#mode === 'done') return;
+    this.#plan.onAbandoned?.();
     this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#postCancellation(SHUTTING_DOWN.message);
     this.#settle();
@@ -528,6 +569,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
   #isIdleAllowed(): boolean {
+    if (this.#plan.waitsForTask) return true;
     return this.#blocked || Boolean(this.#serverRequests?.pending) || Boolean(this.#resumeSchedule?.isWaiting);
   }
 
@@ -540,6 +582,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#request?.resume();
       return;
     }
+    this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();
@@ -560,8 +603,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** Sends the upstream a message in the session of the call; resolves once it was accepted. */
   async #post(message: string): Promise<void> {
-    const { upstream, headers } = this.#plan;
-    await postMessage(upstream.transport, [...(this.#session?.identityHeaders ?? []), ...headers], message);
+    const { upstream, headers, messages } = this.#plan;
+    const sent = messages?.toUpstream(message) ?? message;
+    await postMessage(upstream.transport, [...(this.#session?.identityHeaders ?? []), ...headers], sent);
     this.activeAt = performance.now();
   }
 

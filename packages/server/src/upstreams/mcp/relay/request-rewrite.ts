@@ -1,9 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type Edit, insertEdit, members, removeEdits } from '@sluice/protocol/json/text';
-import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import {
+  HEADER_METHOD,
+  HEADER_NAME,
+  HEADER_PARAM_PREFIX,
+  META_CLIENT_CAPABILITIES,
+  NAME_PARAM,
+} from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import { membersOf, type Range, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import {
@@ -92,6 +99,20 @@ export function replaceMembers(
 /** Returns the edits that replace the trace context in a request's `_meta`. */
 export function traceEdits(message: RequestMessage, trace: TraceContext): Edit[] {
   return metaEdits(message, traceMembers(trace), TRACE_MEMBERS);
+}
+
+/** Returns the edits that add the tasks extension to the capabilities that a modern request declares. */
+export function declareTasks({ text, params, paramMembers }: RequestMessage): Edit[] {
+  const capabilities = membersOf(paramMembers, '_meta').find(({ key }) => key === META_CLIENT_CAPABILITIES);
+  const meta = params._meta;
+  const declared = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
+  if (!capabilities || !isJsonObject(declared)) return [];
+  const extension = `"${TASKS_EXTENSION}":{}`;
+  if (!isJsonObject(declared.extensions)) {
+    return replaceMembers(text, capabilities.start, declared, `"extensions":{${extension}}`, ['extensions']);
+  }
+  const extensions = [...members(text, capabilities.start)].findLast(({ key }) => key === 'extensions');
+  return extensions ? replaceMembers(text, extensions.start, declared.extensions, extension, [TASKS_EXTENSION]) : [];
 }
 
 /** Returns the headers with this trace context in place of the client's. */

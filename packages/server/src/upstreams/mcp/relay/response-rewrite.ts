@@ -58,6 +58,11 @@ export function requiresInput({ result }: JsonObject): boolean {
   return isJsonObject(result) && result.resultType === 'input_required';
 }
 
+/** True for a result that may create a task: of the extension, or of core tasks. */
+export function mayCreateTask({ result }: JsonObject): boolean {
+  return isJsonObject(result) && (result.resultType === 'task' || result.task !== undefined);
+}
+
 /** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
 function errorStatus({ era }: CallPlan, { error }: JsonObject, status: number): number {
   if (!isJsonObject(error) || era !== 'modern') return 200;

@@ -1,16 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
+import { insertEdit } from '@sluice/protocol/json/text';
 import {
   capabilityKey,
   isLowerLevel,
   legacyCapabilities,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
-import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import {
+  type Era,
+  HEADER_HOPS,
+  INTERNAL_ERROR,
+  LATEST_LEGACY,
+  MISSING_CAPABILITY,
+  NAME_PARAM,
+} from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
+import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
@@ -24,10 +34,11 @@ import { removeRetryParams } from '../era-translation/messages.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
+import type { TaskSupport } from '../tasks/task-support.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import type { CallPlan } from './call-plan.ts';
+import type { CallPlan, TaskHandler } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
-import { calledName, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
+import { calledName, declareTasks, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
 /** Target of a call. */
 export type CallTarget = CalledEntry &
@@ -64,6 +75,8 @@ export interface CallRouterOptions extends EraTranslatorOptions {
   /** Parses the same list in the label of an entry, without the names that are never copied. */
   readonly parseHeaderNames: (text: string) => readonly string[];
   readonly toolCalls: ToolCallSink;
+  readonly tasks: TaskHandler;
+  readonly taskSupport: TaskSupport;
 }
 
 /** Message prefixes of failed calls, by method (decisions 4.7). */
@@ -111,6 +124,7 @@ export class CallRouter {
     const resumption = isRetry ? this.#resume(caller, message, headers, streams, json) : undefined;
     if (resumption?.kind === 'handled') return resumption.outcome;
     const isRestart = resumption?.kind === 'restart';
+    const task = resumption?.kind === 'task' ? resumption.task : undefined;
     const upstream =
       target.address === undefined ? forwards.upstream(target.forward) : forwards.upstreamAt(target.address);
     if (!upstream) {
@@ -128,7 +142,9 @@ export class CallRouter {
     const needsTranslation = era !== caller.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;
-    const rejection = needsTranslation ? this.#translator.rejection(caller.era, message, isRestart) : undefined;
+    const rejection = needsTranslation
+      ? this.#translator.rejection(caller.era, message, isRestart || task !== undefined)
+      : undefined;
     if (rejection) return rejection;
     const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
     const kind = entry?.kind;
@@ -139,11 +155,25 @@ export class CallRouter {
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
+    const declaresForClient =
+      tool !== undefined && upstream.taskEras.size > 0 && this.#declaresTasks(caller, message, tool, upstream, era);
+    if (declaresForClient === 'rejected') {
+      const missing = missingTasks();
+      observer.failed('UNKNOWN', missing.error.message);
+      return missing;
+    }
+    if (upstream.taskEras.size > 0 && era === 'legacy' && !needsTranslation) {
+      edits.push(...this.#options.tasks.relatedTaskEdits(message, caller, upstream.transport.address));
+    }
     // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
+      if (declaresForClient && era === 'modern') edits.push(...declareTasks(message));
       if (trace) edits.push(...traceEdits(message, trace));
       // The state is ours: an upstream that now supports the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
+    }
+    if (declaresForClient && era === 'legacy' && message.paramsRange) {
+      edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
     }
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     const copiedNames = copied.filter((_, at) => at % 2 === 0);
@@ -171,9 +201,16 @@ export class CallRouter {
       forward,
       namespace: caller.namespace?.name,
       entry,
+      user: caller.user,
+      clientAddress: caller.observation?.request.client,
+      tasks: tool && this.#options.tasks,
+      declaresTasks: declaresForClient,
       era: caller.era,
       session: caller.session,
     };
+    if (task !== undefined) {
+      return { kind: 'deferred', start: (response) => this.#options.tasks.resume(plan, task, response) };
+    }
     if (needsTranslation) return this.#translator.call(caller, plan);
     return { kind: 'deferred', start: (response) => new RelayedCall(this.#options, plan, response).start() };
   }
@@ -207,6 +244,25 @@ export class CallRouter {
     const { counts } = namespace.indexes.resource;
     const [only] = counts.keys();
     return counts.size === 1 ? only : undefined;
+  }
+
+  /**
+   * Whether a call is sent as one of a client that supports tasks, although its client does not: where the upstream may
+   * respond with a task, or the tool requires one. `rejected` if that is disabled, and only a task would be possible.
+   */
+  #declaresTasks(
+    { era: own, capabilities }: Caller,
+    { params }: RequestMessage,
+    tool: Entry,
+    upstream: Upstream,
+    era: Era,
+  ): boolean | 'rejected' {
+    const { taskSupport } = this.#options;
+    if (era === 'modern')
+      return !(own === 'modern' && declaresTasks(capabilities)) && taskSupport.isDeclaredTo(upstream);
+    if (!taskSupport.requiresTask(tool, upstream) || (own === 'legacy' && params.task !== undefined)) return false;
+    if (taskSupport.isEnabled) return params.task === undefined;
+    return own === 'modern' && 'rejected';
   }
 
   /** Resumes the suspended call that a retry of a modern client belongs to, if there is one. */
@@ -267,6 +323,14 @@ export class CallRouter {
     const level = era === 'modern' ? requestedLevel(message) : undefined;
     return level === undefined ? open : async () => withLogLevel(await open(), level);
   }
+}
+
+/** The error for a modern client whose request requires that it declares the tasks extension. */
+export function missingTasks(): ErrorOutcome {
+  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
+  return rpcError(MISSING_CAPABILITY, `the client must declare the extension ${TASKS_EXTENSION}`, 400, {
+    requiredCapabilities,
+  });
 }
 
 /** Lowers the log level of a session to this one. Messages below the level of other calls are filtered on arrival. */

@@ -5,6 +5,7 @@ import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { MessageTranslator } from '../relay/call-plan.ts';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';
@@ -25,6 +26,8 @@ export interface NotificationBridgeOptions {
   readonly session: DownstreamSession;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly log: TargetLogger;
+  /** Translates messages about tasks; undefined for none. */
+  readonly tasks: MessageTranslator | undefined;
   /** Delays between attempts to open the upstream's stream; reset once it is open. */
   readonly backoff: Backoff;
   /** The upstream lost the session. */
@@ -48,13 +51,14 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   constructor(options: NotificationBridgeOptions) {
     this.#options = options;
-    const { upstream, client, headers, session } = options;
+    const { upstream, client, headers, session, tasks } = options;
     this.#updates = new ResourceUpdates(upstream, session, () => this.#stream?.resume());
     const { channel } = this.#updates;
     this.#serverRequests = new RelayedServerRequests({
       channel: () => channel,
       send: (text) => void this.#updates.send(text),
-      post: (text) => postMessage(upstream.transport, [...client.sessionHeaders, ...headers], text),
+      post: (text) =>
+        postMessage(upstream.transport, [...client.sessionHeaders, ...headers], tasks?.toUpstream(text) ?? text),
     });
     channel.addListener(this);
     this.onListeningChanged(channel.isListening);
@@ -74,11 +78,13 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     else this.#stop();
   }
 
-  onMessage(text: string, value: JsonObject): boolean {
-    const { upstream, calls, session, bound } = this.#options;
+  onMessage(received: string, value: JsonObject): boolean {
+    const { upstream, calls, session, bound, tasks } = this.#options;
     const { method } = value;
     // No responses are expected on this stream.
     if (typeof method !== 'string') return true;
+    const text = tasks ? tasks.toClient(received, value) : received;
+    if (text === undefined) return true;
     if ('id' in value) {
       if (!this.#updates.channel.isListening || !this.#serverRequests.relay(text)) {
         this.#stream?.respondByDefault(text, method);
@@ -90,6 +96,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         this.#serverRequests.onCancelled(text);
         return !this.#updates.isBlocked;
       case 'notifications/progress':
+        if (tasks?.isTaskProgress(value)) return this.#updates.send(text);
         dispatchProgress(calls, bound, text, value);
         return true;
       case 'notifications/message':

@@ -3,6 +3,7 @@ import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import type { MessageTranslator } from '../relay/call-plan.ts';
 import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
@@ -20,6 +21,8 @@ export interface SessionBindingsOptions {
   readonly calls: InFlightCalls<InFlightCall>;
   /** Subscriptions of sessions at upstreams that do not support the legacy era. */
   readonly subscriptions: SessionSubscriptions;
+  /** Returns the translator of messages about tasks between an upstream session and a client's session. */
+  taskMessages?(upstream: Upstream, bound: UpstreamSession, session: DownstreamSession): MessageTranslator;
   readonly log: TargetLogger;
   /** Sessions at upstreams that replicas share; undefined for a single one. */
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
@@ -178,6 +181,7 @@ export class SessionBindings {
       session,
       calls,
       log,
+      tasks: this.#options.taskMessages?.(upstream, bound, session),
       backoff,
       onMissedEvents: () => {
         upstream.sessions.discard(bound);

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
+import { TASK_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Upstream } from '../upstream.ts';
 import { LegacyDriver } from './legacy-driver.ts';
@@ -13,6 +14,8 @@ export interface Grant {
   /** Whether changes of any list are reported. */
   readonly lists: boolean;
   readonly uris: ReadonlySet<string>;
+  /** Ids of tasks, as the upstream knows them. */
+  readonly taskIds: readonly string[];
 }
 
 /** Callbacks of a {@link Subscription}; none from its constructor, none after `close`. */
@@ -28,6 +31,8 @@ export interface SubscriptionHandler {
    * still delivered.
    */
   onUpdated(uri: string, text: string): boolean;
+  /** The upstream's `notifications/tasks`, as text and parsed; likewise. */
+  onTask?(text: string, value: JsonObject): boolean;
   /** The upstream was closed, and the subscription with it. */
   onUpstreamClosed(): void;
 }
@@ -35,7 +40,7 @@ export interface SubscriptionHandler {
 export interface SubscriptionOptions extends DriverOptions {
   /** Era of the subscription. */
   readonly era: Era;
-  /** Lists and resources to subscribe to. */
+  /** Lists, resources and tasks to subscribe to. */
   readonly filter: ListenFilter;
   readonly handler: SubscriptionHandler;
   /** Milliseconds after which a legacy upstream has granted what it has accepted so far (default 4000). */
@@ -104,7 +109,7 @@ export class Subscription implements DriverHandler {
     this.#connection.close();
   }
 
-  onGranted({ resourceSubscriptions, ...lists }: ListenFilter): void {
+  onGranted({ resourceSubscriptions, taskIds = [], ...lists }: ListenFilter): void {
     const uris = new Set(resourceSubscriptions?.filter((uri) => this.requested.has(uri)));
     const gap = this.granted !== undefined;
     // A uri once granted stays so: after a reconnect the upstream may grant fewer for a while.
@@ -120,11 +125,13 @@ export class Subscription implements DriverHandler {
       this.#isStable = true;
       this.#connection.delay.reset();
     }, this.#options.stableMs ?? STABLE_MS).unref();
-    this.#options.handler.onGranted({ lists: Object.keys(lists).length > 0, uris }, gap);
+    this.#options.handler.onGranted({ lists: Object.keys(lists).length > 0, uris, taskIds }, gap);
   }
 
-  onNotification(text: string, { method, params }: JsonObject): boolean {
+  onNotification(text: string, { method, params = null }: JsonObject): boolean {
     if (LIST_CHANGED_METHODS.has(method)) this.upstream.observer.onListsChanged();
+    const { onTask } = this.#options.handler;
+    if (method === TASK_NOTIFICATION && onTask) return this.#connection.deliver(() => onTask(text, { method, params }));
     if (!this.granted || method !== 'notifications/resources/updated') return true;
     const uri = isJsonObject(params) ? params.uri : undefined;
     if (typeof uri !== 'string' || !coversUri(this.uris, uri)) return true;

@@ -1,0 +1,186 @@
+/**
+ * Tasks: core tasks of 2025-11-25, and the extension `io.modelcontextprotocol/tasks` of 2026-07-28. Reads their states and
+ * edits their ids in the text of messages.
+ */
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
+import { applyEdits, type Edit, type Member, members } from '../json/text.ts';
+import type { ClientCapabilities } from './capabilities.ts';
+import type { Era } from './constants.ts';
+import { TASKS_EXTENSION } from './methods.ts';
+
+/** Core tasks: `_meta` of a message that belongs to a task. */
+export const META_RELATED_TASK = 'io.modelcontextprotocol/related-task';
+/** Core tasks: a task has another status. */
+export const TASK_STATUS_NOTIFICATION = 'notifications/tasks/status';
+/** Extension: the state of a task, on a stream of `subscriptions/listen`. */
+export const TASK_NOTIFICATION = 'notifications/tasks';
+
+const STATUSES = ['working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
+
+/** Status of a task. */
+export type TaskStatus = (typeof STATUSES)[number];
+
+/** True for a status that never changes. */
+export function isTerminal(status: TaskStatus): boolean {
+  return status !== 'working' && status !== 'input_required';
+}
+
+/** State of a task as its receiver reports it. */
+export interface TaskState {
+  readonly taskId: string;
+  readonly status: TaskStatus;
+  readonly statusMessage: string | undefined;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  /** ISO 8601. */
+  readonly lastUpdatedAt: string;
+  /** Milliseconds from the creation; null: unlimited. */
+  readonly ttlMs: number | null;
+  /** Milliseconds between polls, if the receiver suggests that. */
+  readonly pollIntervalMs: number | undefined;
+}
+
+/** Names of the durations of a task by era. */
+const TTL: Readonly<Record<Era, string>> = { legacy: 'ttl', modern: 'ttlMs' };
+const POLL_INTERVAL: Readonly<Record<Era, string>> = { legacy: 'pollInterval', modern: 'pollIntervalMs' };
+
+/** Longest id of an upstream's task: it is sent in a header. */
+const MAX_ID_LENGTH = 1024;
+
+/** Reads the state of a task in the form of this era; undefined if it is none. */
+export function readTask(era: Era, value: JsonValue | undefined): TaskState | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { taskId, status: given, statusMessage, createdAt, lastUpdatedAt } = value;
+  const status = STATUSES.find((known) => known === given);
+  const ttlMs = durationOf(value[TTL[era]]);
+  if (typeof taskId !== 'string' || taskId === '' || taskId.length > MAX_ID_LENGTH || status === undefined)
+    return undefined;
+  const created = typeof createdAt === 'string' ? createdAt : new Date().toISOString();
+  return {
+    taskId,
+    status,
+    statusMessage: typeof statusMessage === 'string' ? statusMessage : undefined,
+    createdAt: created,
+    lastUpdatedAt: typeof lastUpdatedAt === 'string' ? lastUpdatedAt : created,
+    ttlMs: ttlMs ?? null,
+    pollIntervalMs: durationOf(value[POLL_INTERVAL[era]]),
+  };
+}
+
+function durationOf(value: JsonValue | undefined): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? Math.max(0, value) : undefined;
+}
+
+/** The state of a task as JSON members of this era, for results of our own. */
+export function taskJson(era: Era, task: TaskState): JsonObject {
+  const { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = task;
+  return {
+    taskId,
+    status,
+    ...(statusMessage !== undefined && { statusMessage }),
+    createdAt,
+    lastUpdatedAt,
+    [TTL[era]]: ttlMs,
+    ...(pollIntervalMs !== undefined && { [POLL_INTERVAL[era]]: pollIntervalMs }),
+  };
+}
+
+/** True if a modern client declares the extension. */
+export function declaresTasks({ extensions }: ClientCapabilities): boolean {
+  if (!isJsonObject(extensions)) return false;
+  const declared = extensions[TASKS_EXTENSION];
+  return declared !== undefined && declared !== null && declared !== false;
+}
+
+/** What clients see of a task in place of what its upstream reports. */
+export interface ReportedTask {
+  readonly id: string;
+  /** Longest time to live, in milliseconds. */
+  readonly maxTtlMs: number;
+  /** Status that replaces the reported one. */
+  readonly status?: TaskStatus | undefined;
+}
+
+/** Returns the text of a value of a task object, or of its `_meta`, for clients; undefined if it is unchanged. */
+export function reportedMember(era: Era, key: string, text: string, task: ReportedTask): string | undefined {
+  if (key === 'taskId') return JSON.stringify(task.id);
+  if (key === 'status') return task.status === undefined ? undefined : JSON.stringify(task.status);
+  if (key === TTL[era]) {
+    const ttlMs = text === 'null' ? Number.POSITIVE_INFINITY : Number(text);
+    return ttlMs > task.maxTtlMs ? String(task.maxTtlMs) : undefined;
+  }
+  return key === '_meta' ? withRelatedTask(text, task.id) : undefined;
+}
+
+/** Keys that {@link reportedMember} may change. */
+export const REPORTED_MEMBERS: readonly string[] = ['taskId', 'status', ...Object.values(TTL), '_meta'];
+
+/** Returns the edits of a task object that begins at `start`, for clients. */
+export function reportedTaskEdits(era: Era, text: string, start: number, task: ReportedTask): Edit[] {
+  return memberEdits(text, start, (member) => reportedMember(era, member.key, sourceOf(text, member), task));
+}
+
+/** Replaces the id of the related task in the text of a `_meta`, if it has one. */
+export function withRelatedTask(meta: string, id: string): string {
+  return applyEdits(
+    meta,
+    relatedTaskEdits(meta, 0, () => id),
+  );
+}
+
+/** Id of the task that an object's `_meta` relates it to. */
+export function relatedTaskOf({ _meta: meta }: JsonObject): string | undefined {
+  const related = isJsonObject(meta) ? meta[META_RELATED_TASK] : undefined;
+  const id = isJsonObject(related) ? related.taskId : undefined;
+  return typeof id === 'string' ? id : undefined;
+}
+
+/** Returns the edits that replace the related task in the `_meta` that begins at `start`. */
+function relatedTaskEdits(text: string, start: number, idOf: (id: string) => string | undefined): Edit[] {
+  return [...members(text, start)].flatMap((member) =>
+    member.key === META_RELATED_TASK ? idEdits(text, member.start, idOf) : [],
+  );
+}
+
+function idEdits(text: string, start: number, idOf: (id: string) => string | undefined): Edit[] {
+  return memberEdits(text, start, (member) => {
+    if (member.key !== 'taskId') return undefined;
+    const id: unknown = JSON.parse(sourceOf(text, member));
+    const other = typeof id === 'string' ? idOf(id) : undefined;
+    return other === undefined ? undefined : JSON.stringify(other);
+  });
+}
+
+/**
+ * Replaces the ids of tasks in the text of a message of the legacy era: those of a status notification, and of related
+ * tasks. `idOf` returns the other id; undefined for an id that is unchanged.
+ */
+export function withTaskIds(text: string, idOf: (id: string) => string | undefined): string {
+  const edits: Edit[] = [];
+  for (const { key, start } of members(text)) {
+    if (key !== 'params' && key !== 'result') continue;
+    if (key === 'params' && methodOf(text) === TASK_STATUS_NOTIFICATION) edits.push(...idEdits(text, start, idOf));
+    for (const member of members(text, start)) {
+      if (member.key === '_meta') edits.push(...relatedTaskEdits(text, member.start, idOf));
+    }
+  }
+  return edits.length === 0 ? text : applyEdits(text, edits);
+}
+
+function methodOf(text: string): unknown {
+  for (const member of members(text)) if (member.key === 'method') return JSON.parse(sourceOf(text, member));
+  return undefined;
+}
+
+function memberEdits(text: string, start: number, replace: (member: Member) => string | undefined): Edit[] {
+  const edits: Edit[] = [];
+  for (const member of members(text, start)) {
+    const replacement = replace(member);
+    if (replacement !== undefined) edits.push({ start: member.start, end: member.end, text: replacement });
+  }
+  return edits;
+}
+
+function sourceOf(text: string, { start, end }: Member): string {
+  return text.slice(start, end);
+}

@@ -1,0 +1,228 @@
+import { describe, expect, it } from 'vitest';
+import { type CoreTasksUpstream, startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
+import { lastCall, relayTests } from '../../../testing/relay.ts';
+import { ResponseReader, sessionClient } from '../../../testing/session-client.ts';
+
+const tests = relayTests();
+
+/** Two forwards with core tasks in one namespace: the tools of the second have a prefix. */
+async function twoUpstreams(): Promise<{ url: string; first: CoreTasksUpstream; second: CoreTasksUpstream }> {
+  const [first, second] = [await startCoreTasksUpstream(), await startCoreTasksUpstream()];
+  for (const { close } of [first, second]) tests.onEnd(close);
+  const url = await tests.register(first.url);
+  const namespace = new URL(url).pathname.split('/')[1];
+  await tests.service.register('forwards', { name: `${namespace}-2`, address: second.url, namespace, prefix: '2.' });
+  return { url, first, second };
+}
+
+const CAPABILITIES = '{"elicitation":{}}';
+const RELATED = 'io.modelcontextprotocol/related-task';
+const NOT_FOUND = { code: -32602, message: 'task not found' };
+const OUR_ID = /^[\w-]{22}$/;
+
+/** A legacy client; its responses are read from JSON or a stream. */
+async function connect(url: string, headers: Readonly<Record<string, string>> = {}) {
+  const client = await sessionClient(url, { capabilities: CAPABILITIES }, headers);
+  let id = 0;
+  const send = (method: string, params: object): ResponseReader =>
+    new ResponseReader(
+      client.url,
+      'POST',
+      {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...client.headers,
+        ...headers,
+      },
+      JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }),
+    );
+  const request = async (method: string, params: object) => {
+    const reader = send(method, params);
+    await reader.ended;
+    return JSON.parse(reader.messages.at(-1) ?? '{}');
+  };
+  const create = async (name: string, meta = {}): Promise<string> => {
+    const { result, error } = await request('tools/call', { name, arguments: {}, task: { ttl: 60_000 }, _meta: meta });
+    if (!result?.task) throw new Error(`no task: ${JSON.stringify(error ?? result)}`);
+    return result.task.taskId;
+  };
+  return { client, send, request, create };
+}
+
+describe('a core task', () => {
+  it('has an id of ours, and is polled in the session and at the upstream that it belongs to', async () => {
+    const { url, first, second } = await twoUpstreams();
+    const { request, create } = await connect(url);
+    const { result } = await request('tools/call', { name: '2.endless', arguments: {}, task: { ttl: 60_000 } });
+    const { taskId } = result.task;
+    expect(taskId).toMatch(OUR_ID);
+    expect(result.task).toMatchObject({ status: 'working', ttl: 60_000, pollInterval: 20 });
+    const other = await create('endless');
+    const [id = ''] = second.tasks;
+
+    const state = await request('tasks/get', { taskId });
+    expect(state.result).toMatchObject({ taskId, status: 'working' });
+    await second.finish(id, 'done');
+    expect((await request('tasks/get', { taskId })).result).toMatchObject({ taskId, status: 'completed' });
+    const { result: end } = await request('tasks/result', { taskId });
+    expect(end).toMatchObject({ content: [{ type: 'text', text: 'done' }], _meta: { [RELATED]: { taskId } } });
+    expect((await request('tasks/get', { taskId: other })).result.status).toBe('working');
+    expect([first.tasks.length, second.tasks.length]).toEqual([1, 1]);
+    expect(JSON.stringify([result, state, end])).not.toContain(id);
+  });
+
+  it('has a result that waits for its end', async () => {
+    const { url, first } = await twoUpstreams();
+    const { send, request, create } = await connect(url);
+    const taskId = await create('endless');
+    const waiting = send('tasks/result', { taskId });
+    await waiting.head;
+    await first.finish(first.tasks[0] ?? '', 'late');
+    await waiting.ended;
+    expect(JSON.parse(waiting.messages.at(-1) ?? '').result).toMatchObject({ content: [{ text: 'late' }] });
+    const failed = await create('fails');
+    expect((await request('tasks/result', { taskId: failed })).result).toMatchObject({ isError: true });
+    expect((await request('tasks/get', { taskId: failed })).result.status).toBe('failed');
+  });
+
+  it('asks its client on the stream of its result, related to our id', async () => {
+    const { url, first } = await twoUpstreams();
+    const { client, send, request, create } = await connect(url);
+    const taskId = await create('asks');
+    expect((await request('tasks/get', { taskId })).result.status).toBe('input_required');
+    const waiting = send('tasks/result', { taskId });
+    const question = JSON.parse(await waiting.message(0));
+    expect(question).toMatchObject({ method: 'elicitation/create', params: { _meta: { [RELATED]: { taskId } } } });
+    const result = { action: 'accept', content: { name: 'Ann' }, _meta: { [RELATED]: { taskId } } };
+    await client.post(JSON.stringify({ jsonrpc: '2.0', id: question.id, result }));
+    await waiting.ended;
+    expect(JSON.parse(waiting.messages.at(-1) ?? '').result).toMatchObject({ content: [{ text: 'hello Ann' }] });
+    expect(waiting.text).not.toContain(first.tasks[0]);
+  });
+
+  it('is canceled for good', async () => {
+    const { url, first } = await twoUpstreams();
+    const { request, create } = await connect(url);
+    const taskId = await create('endless');
+    expect((await request('tasks/cancel', { taskId })).result).toMatchObject({ taskId, status: 'cancelled' });
+    expect((await request('tasks/get', { taskId })).result).toMatchObject({ taskId, status: 'cancelled' });
+    const again = await request('tasks/cancel', { taskId });
+    expect(again.error.code).toBe(-32602);
+    expect(JSON.stringify(again)).not.toContain(first.tasks[0]);
+    await expect(first.finish(first.tasks[0] ?? '', 'too late')).rejects.toThrow();
+  });
+
+  it('reports its status on the notification stream of its own client only', async () => {
+    const { url, first } = await twoUpstreams();
+    const ann = await connect(url);
+    const ben = await connect(url);
+    const taskId = await ann.create('endless');
+    await ben.create('endless');
+    const [stream, others] = [ann.client.listen(), ben.client.listen()];
+    await Promise.all([stream.head, others.head]);
+    const [id = '', other = ''] = first.tasks;
+    await expect
+      .poll(async () => {
+        await first.report(id, 'half');
+        return stream.messages.length;
+      })
+      .toBeGreaterThan(0);
+    await first.report(other, 'of ben');
+    expect(JSON.parse(await stream.message(0))).toMatchObject({
+      method: 'notifications/tasks/status',
+      params: { taskId, status: 'working', statusMessage: 'half' },
+    });
+    await others.matching(/of ben/);
+    expect(stream.text).not.toContain('of ben');
+    expect(others.text).not.toContain('half');
+    expect(stream.text + others.text).not.toMatch(new RegExp(`${id}|${other}`));
+    for (const reader of [stream, others]) reader.disconnect();
+  });
+
+  it('keeps its upstream session open when its client ends its own', async () => {
+    const { url, first } = await twoUpstreams();
+    const ann = await connect(url);
+    const taskId = await ann.create('endless');
+    const before = first.sessions();
+    await ann.client.end();
+    const later = await connect(url);
+    await first.finish(first.tasks[0] ?? '', 'kept');
+    expect((await later.request('tasks/result', { taskId })).result).toMatchObject({ content: [{ text: 'kept' }] });
+    expect(first.sessions()).toBe(before);
+    // That its task has ended is known once it was polled.
+    await later.request('tasks/get', { taskId });
+    await expect.poll(first.sessions).toBe(before - 1);
+  });
+});
+
+describe('a list of core tasks', () => {
+  it('has those of the user, or of the session without one, in pages', async () => {
+    const { url } = await twoUpstreams();
+    const ann = await connect(url, { 'x-forwarded-user': 'ann' });
+    const [one, two] = [await ann.create('endless'), await ann.create('2.endless')];
+    const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+    const his = await ben.create('endless');
+    const list = async ({ request }: Awaited<ReturnType<typeof connect>>) => {
+      const { result } = await request('tasks/list', {});
+      return result.tasks.map(({ taskId }: { taskId: string }) => taskId);
+    };
+    expect(await list(ann)).toEqual([one, two]);
+    expect(await list(await connect(url, { 'x-forwarded-user': 'ann' }))).toEqual([one, two]);
+    expect(await list(ben)).toEqual([his]);
+    expect(await list(await connect(url))).toEqual([]);
+    const nobody = await connect(url);
+    const own = await nobody.create('endless');
+    expect(await list(nobody)).toEqual([own]);
+    expect(await list(await connect(url))).toEqual([]);
+    expect((await nobody.request('tasks/list', { cursor: 'x' })).error.code).toBe(-32602);
+  });
+
+  it('continues after its cursor', async () => {
+    const { url } = await twoUpstreams();
+    const { request, create } = await connect(url);
+    const created: string[] = [];
+    for (let at = 0; at < 103; at++) created.push(await create('endless'));
+    const first = (await request('tasks/list', {})).result;
+    const rest = (await request('tasks/list', { cursor: first.nextCursor })).result;
+    expect([first.tasks.length, rest.tasks.length, rest.nextCursor]).toEqual([100, 3, undefined]);
+    const listed = [...first.tasks, ...rest.tasks].map(({ taskId }: { taskId: string }) => taskId);
+    expect(new Set(listed)).toEqual(new Set(created));
+  });
+});
+
+it('requests are related to tasks of the client itself only', async () => {
+  const upstream = await tests.upstreamWith({
+    initialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"x","version":"1"}}`,
+    'tools/call': ({ params }) =>
+      params.task ? '{"task":{"taskId":"7","status":"working","ttl":null}}' : '{"content":[]}',
+  });
+  const url = await tests.register(upstream.url);
+  const ann = await connect(url, { 'x-forwarded-user': 'ann' });
+  const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+  const taskId = await ann.create('a');
+  const related = async ({ request }: Awaited<ReturnType<typeof connect>>, id: string) => {
+    await request('tools/call', { name: 'a', arguments: {}, _meta: { x: 1, [RELATED]: { taskId: id } } });
+    return lastCall(upstream).params._meta;
+  };
+  expect(await related(ann, taskId)).toEqual({ x: 1, [RELATED]: { taskId: '7' } });
+  const none = { x: 1, [RELATED]: { taskId: '' } };
+  for (const id of [taskId, '7', 'x']) expect(await related(ben, id)).toEqual(none);
+  expect(await related(ann, '7')).toEqual(none);
+});
+
+it('core tasks of others are not found, and plain calls are plain', async () => {
+  const { url, first } = await twoUpstreams();
+  const ann = await connect(url, { 'x-forwarded-user': 'ann' });
+  const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+  const taskId = await ann.create('endless');
+  for (const id of [taskId, first.tasks[0], 'x']) {
+    for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {
+      expect((await ben.request(method, { taskId: id })).error).toEqual(NOT_FOUND);
+    }
+  }
+  expect((await ann.request('tasks/get', { taskId })).result.status).toBe('working');
+  expect((await ann.request('tasks/update', { taskId, inputResponses: {} })).error.code).toBe(-32601);
+  expect((await ann.request('tools/call', { name: 'plain', arguments: {} })).result.content).toEqual([
+    { type: 'text', text: 'plain' },
+  ]);
+});

@@ -1,0 +1,124 @@
+import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
+import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
+import { rpcError } from '../../http/outcome.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
+import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
+import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
+import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
+import type { ClientProfiles } from '../client-profile.ts';
+import type { McpOutcome, McpRequest } from '../request.ts';
+import { declarationsTo, offersTasks } from '../server-info.ts';
+
+/** Dependencies of {@link taskRequest}. */
+export interface TaskMethodParts {
+  readonly registry: Registry;
+  readonly profiles: ClientProfiles;
+  readonly tasks: Tasks;
+  readonly taskRelay: TaskRelay;
+}
+
+/** Tasks of one page of `tasks/list`. */
+const PAGE_SIZE = 100;
+
+/** Parsers that ignore case would read a second id that the service does not check. */
+const SIMILAR_TO_ID = /^task_?id$/i;
+
+/**
+ * Handles a request about tasks: of the extension in the modern era, of core tasks in the legacy one. Ids are valid for the
+ * namespace and the user that they were issued to; all others are not found, for whatever reason. Undefined for a method
+ * that does not exist for this client.
+ */
+export async function taskRequest(
+  context: McpRequest,
+  message: RequestMessage,
+  namespace: NamespaceState,
+  parts: TaskMethodParts,
+): Promise<McpOutcome | undefined> {
+  const { era, capabilities } = context;
+  const { method, params } = message;
+  if (!TASK_REQUESTS[era].includes(method)) return undefined;
+  const { taskId } = params;
+  const isOffered = isOfferedTo(context, namespace, parts);
+  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, context) : undefined;
+  if (!isOffered && !record) return undefined;
+  if (era === 'modern' && !declaresTasks(capabilities)) return missingTasks();
+  if (method === 'tasks/list') return listTasks(context, message, parts);
+  if (typeof taskId !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: taskId');
+  const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
+  if (similar !== undefined) {
+    return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
+  }
+  if (record?.era !== era) return taskNotFound();
+  const tool = namespace.indexes.tool.get(record.tool.key);
+  if (method === 'tasks/cancel') {
+    return era === 'legacy'
+      ? parts.taskRelay.cancel(context, message, record, tool)
+      : parts.taskRelay.call(context, message, record, tool);
+  }
+  // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
+  if (isToolHidden(record, parts.registry.current))
+    return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
+  return parts.taskRelay.call(context, message, record, tool);
+}
+
+function isOfferedTo(
+  { era, capabilities, session }: McpRequest,
+  namespace: NamespaceState,
+  { registry, profiles }: TaskMethodParts,
+): boolean {
+  const profile = session?.profile ?? profiles.of(era, capabilities);
+  return offersTasks(declarationsTo(profile, registry.current, namespace), era);
+}
+
+/** Whether an operator has hidden the tool of a task (decisions 10.1). */
+export function isToolHidden(
+  { namespace, tool: { key, upstreamKey, copied }, forward }: TaskRecord,
+  snapshot: Snapshot,
+): boolean {
+  const name = snapshot.namespace(namespace)?.name;
+  if (name === undefined) return true;
+  const discovered = forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
+  return snapshot.isHidden({ kind: 'tool', namespace: name, key, discovered });
+}
+
+/** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */
+function listTasks(
+  context: McpRequest,
+  { params: { cursor } }: RequestMessage,
+  { tasks }: TaskMethodParts,
+): McpOutcome {
+  const records = tasks.list(context, context.session?.id).sort(byPlace);
+  let start = 0;
+  if (cursor !== undefined) {
+    const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
+    if (!/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
+    start = records.findIndex((record) => isAfter(record, before));
+    if (start === -1) start = records.length;
+  }
+  const page = records.slice(start, start + PAGE_SIZE);
+  const last = page.at(-1);
+  const hasMore = last !== undefined && start + page.length < records.length;
+  const result = {
+    tasks: page.map((record) => taskJson('legacy', stateOf(record))),
+    ...(hasMore && { nextCursor: Buffer.from(placeOf(last)).toString('base64url') }),
+  };
+  return { kind: 'result', json: JSON.stringify(result) };
+}
+
+/** Place of a record in lists, which are ordered by time and then by id. */
+function placeOf({ created, id }: TaskRecord): string {
+  return `${created} ${id}`;
+}
+
+function byPlace(a: TaskRecord, b: TaskRecord): number {
+  return a.created - b.created || (a.id < b.id ? -1 : 1);
+}
+
+function isAfter(record: TaskRecord, place: string): boolean {
+  const [created = '', id = ''] = place.split(' ');
+  return record.created > Number(created) || (record.created === Number(created) && record.id > id);
+}

@@ -1,0 +1,355 @@
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
+import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { isTerminal, readTask, type TaskState } from '@sluice/protocol/mcp/tasks';
+import type { RpcError } from '../../../http/outcome.ts';
+import { type CallResponse, type DownstreamSession, makeResumable, type ResponseBytes } from '../../downstream.ts';
+import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
+import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
+import { sendResponse } from '../relay/response-rewrite.ts';
+import { RelayedServerRequests } from '../relay/server-requests.ts';
+
+/** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
+const MIN_POLL_MS = 100;
+const MAX_POLL_MS = 30_000;
+const DEFAULT_POLL_MS = 1_000;
+/** Longer results are not parsed, which would take long. */
+const MAX_PARSED_CHARACTERS = 4 * 1024 * 1024;
+/** Maximum number of requests for input during one task. */
+const MAX_INPUT_REQUESTS = 100;
+
+/** Sends the requests of a {@link PolledTask}. */
+export interface TaskPolling {
+  /** Requests the state; the response is sent to `response` after `rewriter` has seen it. */
+  poll(response: CallResponse, rewriter: ResponseRewriter): void;
+  /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
+  update(inputResponses: string): Promise<void>;
+  /** Cancels the task; never rejects. */
+  cancel(): void;
+  /**
+   * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
+   * the client may have no more tasks; rejects with `StoreError`.
+   */
+  suspend(state: TaskState): Promise<string | undefined>;
+  /** The call has ended, and with it the stored task. */
+  onEnd(): void;
+}
+
+/**
+ * The call of a client that does not support tasks to a tool that answers with one: the task is polled on its behalf, and the
+ * client gets the result as if the call had taken that long. Changes of the status message are sent as progress; requests for
+ * input are sent to legacy clients on the stream of the call; a modern client gets an `InputRequiredResult`, and its retry
+ * continues here, also after a restart.
+ */
+export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  isSlow = false;
+  readonly #context: CallContext;
+  readonly #created: CreatedTask;
+  readonly #polling: TaskPolling;
+  #state: TaskState;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #ended = false;
+  /** The call has ended until its retry. */
+  #isSuspended = false;
+  #isClientDisconnected: boolean;
+  /** Number of progress notifications so far. */
+  #progress = 0;
+  /** Keys of the requests for input that the client got. */
+  readonly #asked = new Set<string>();
+  #serverRequests: RelayedServerRequests | undefined = undefined;
+  /** The latest state, or the result in a large response. */
+  #received: JsonObject | undefined = undefined;
+  #largeResult: string | undefined = undefined;
+
+  constructor(context: CallContext, created: CreatedTask, state: TaskState, polling: TaskPolling) {
+    this.#context = context;
+    this.#created = created;
+    this.#state = state;
+    this.#polling = polling;
+    this.#isClientDisconnected = created.isClientDisconnected;
+    this.startedAt = performance.now();
+    this.activeAt = this.startedAt;
+  }
+
+  /** `inputResponses`: input of the client with which it continues, as JSON text. */
+  start(inputResponses?: string): void {
+    this.#created.response.onDisconnect(() => this.#onClientDisconnected());
+    this.#context.calls.add(this);
+    this.#report(this.#state.statusMessage);
+    if (inputResponses === undefined) return this.#pollLater();
+    this.#polling.update(inputResponses).then(
+      () => this.#pollLater(),
+      (error: unknown) => this.#fail(error instanceof Error ? error.message : 'internal error', true),
+    );
+  }
+
+  // The response to a poll.
+
+  readonly idText = '0';
+  readonly isStreaming = false;
+  onDisconnect(): void {}
+  onDrain(): void {}
+  beginStream(): void {}
+  sendEvent(): boolean {
+    return true;
+  }
+  disconnect(): void {}
+  endWithoutResponse(): void {}
+  onRejected(): void {}
+
+  rewrite(_text: string, value: JsonObject): undefined {
+    this.#received = value;
+  }
+
+  rewriteLarge({ members: positions, textOf }: ResultPositions, value: JsonObject): readonly ByteEdit[] {
+    this.#received = value;
+    const result = positions?.find(({ key }) => key === 'result');
+    this.#largeResult = result && textOf(result);
+    return [];
+  }
+
+  sendResponse(text: string): void {
+    const value = this.#received;
+    this.#received = undefined;
+    if (value) this.#onPolled(text, value);
+  }
+
+  sendBytes(bytes: ResponseBytes): void {
+    const value = this.#received ?? {};
+    const result = this.#largeResult;
+    [this.#received, this.#largeResult] = [undefined, undefined];
+    const status = isJsonObject(value.result) ? value.result.status : undefined;
+    if (this.#ended) return;
+    if (status !== 'completed' || result === undefined) {
+      return this.#fail('the upstream answered with a task that is too large', true);
+    }
+    bytes.free?.();
+    this.#complete(result);
+  }
+
+  /** A poll that fails is repeated for as long as an upstream may be silent. */
+  sendError(error: RpcError): void {
+    if (this.#ended) return;
+    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) return this.#fail(error.message, true);
+    this.#pollLater();
+  }
+
+  // The call of the client.
+
+  matches(session: string, idText: string): boolean {
+    const { plan, response } = this.#created;
+    return plan.session?.id === session && response.idText === idText;
+  }
+
+  cancel(): void {
+    if (this.#ended) return;
+    const { plan, response } = this.#created;
+    plan.observer.canceled(CLIENT_CANCELED);
+    this.#end(true);
+    if (!this.#isClientDisconnected) response.endWithoutResponse(plan.streams);
+  }
+
+  onSlow(): void {
+    const { plan, response } = this.#created;
+    if (!this.#isClientDisconnected) makeResumable(response, plan.session, plan.streams);
+  }
+
+  onDeadline(limit: 'idle' | 'total'): void {
+    if (limit === 'idle' && this.#serverRequests?.pending) {
+      this.activeAt = performance.now();
+      this.#context.calls.add(this);
+      return;
+    }
+    const { idleMs, totalMs } = this.#context.calls.limits;
+    const what =
+      limit === 'idle' ? `did not respond for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    this.#fail(`the task ${what}`, true);
+  }
+
+  onShutdown(): void {
+    if (this.#ended) return;
+    const { plan, response } = this.#created;
+    plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
+    this.#end(true);
+    if (!this.#isClientDisconnected) response.sendError(SHUTTING_DOWN);
+  }
+
+  #onClientDisconnected(): void {
+    this.#isClientDisconnected = true;
+    // The call of a legacy client goes on (mcp 1).
+    if (this.#ended || this.#created.plan.era === 'legacy') return;
+    this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#end(true);
+  }
+
+  #pollLater(): void {
+    if (this.#ended) return;
+    const { pollIntervalMs = DEFAULT_POLL_MS } = this.#state;
+    const waitMs = Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
+    this.#timer = setTimeout(() => this.#polling.poll(this, this), waitMs).unref();
+  }
+
+  #onPolled(text: string, value: JsonObject): void {
+    if (this.#ended) return;
+    this.activeAt = performance.now();
+    const { error, result } = value;
+    if (isJsonObject(error)) {
+      const isGone = error.code === INVALID_PARAMS;
+      return isGone ? this.#fail('the upstream no longer knows the task') : this.sendError(INTERNAL);
+    }
+    const state = readTask('modern', result);
+    if (!state || !isJsonObject(result)) return this.#fail('the upstream answered with an invalid task', true);
+    const before = this.#state;
+    this.#state = state;
+    const resultText = memberText(text, 'result') ?? '';
+    if (isTerminal(state.status)) return this.#finish(state, resultText);
+    if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
+    const isSuspended = state.status === 'input_required' && this.#ask(resultText, result.inputRequests);
+    if (!isSuspended) this.#pollLater();
+  }
+
+  #finish({ status }: TaskState, text: string): void {
+    const error = memberText(text, 'error');
+    const result = memberText(text, 'result');
+    if (status === 'completed' && result?.startsWith('{')) return this.#complete(result);
+    if (status === 'failed' && error?.startsWith('{')) return this.#respond('error', error);
+    this.#fail(
+      status === 'cancelled' ? 'the upstream canceled the task' : 'the upstream answered with an invalid task',
+    );
+  }
+
+  #complete(result: string): void {
+    const needsType = this.#created.plan.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
+    const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
+    this.#respond('result', isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]));
+  }
+
+  #respond(member: 'result' | 'error', content: string): void {
+    const { plan, response } = this.#created;
+    const text = `{"jsonrpc":"2.0","id":${response.idText},"${member}":${content}}`;
+    const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
+    const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
+    plan.observer.responded(value);
+    this.#end();
+    if (!this.#isClientDisconnected) sendResponse(response, plan, text, value, 200);
+  }
+
+  /** Sends a status message as progress, if the client has requested that. */
+  #report(message: string | undefined): void {
+    const { plan, response } = this.#created;
+    const { progressToken, streams } = plan;
+    if (message === undefined || !progressToken || !streams || this.#isClientDisconnected) return;
+    const token = plan.message.text.slice(progressToken.start, progressToken.end);
+    const params = `{"progressToken":${token},"progress":${++this.#progress},"message":${JSON.stringify(message)}}`;
+    if (!response.isStreaming) response.beginStream();
+    response.sendEvent(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  }
+
+  /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
+  #ask(text: string, requests: unknown): boolean {
+    const { plan } = this.#created;
+    const { session, streams, capabilities } = plan;
+    const problem = problemOf(requests, capabilities);
+    if (problem !== undefined || !isJsonObject(requests)) {
+      this.#fail(problem ?? '', true);
+      return false;
+    }
+    const texts = memberText(text, 'inputRequests') ?? '{}';
+    if (plan.era === 'modern') {
+      this.#suspend(texts);
+      return true;
+    }
+    for (const key of Object.keys(requests)) {
+      if (this.#asked.has(key)) continue;
+      if (!session || !streams || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
+      else if (this.#asked.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
+      else this.#relay(key, memberText(texts, key) ?? '{}', session);
+      if (this.#ended) return false;
+    }
+    return false;
+  }
+
+  #relay(key: string, request: string, session: DownstreamSession): void {
+    this.#asked.add(key);
+    this.#serverRequests ??= new RelayedServerRequests({
+      channel: () => session.channel(),
+      send: (sent) => this.#sendToClient(sent),
+      post: (response) => this.#answer(response),
+    });
+    const params = memberText(request, 'params');
+    const rest = params === undefined ? '' : `,"params":${params}`;
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${memberText(request, 'method')}${rest}}`;
+    if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
+  }
+
+  /** Responds that input is required. */
+  #suspend(inputRequests: string): void {
+    this.#polling.suspend(this.#state).then(
+      (requestState) => {
+        if (this.#ended) return;
+        if (requestState === undefined) return this.#fail('too many tasks', true);
+        this.#isSuspended = true;
+        const state = JSON.stringify(requestState);
+        this.#respond(
+          'result',
+          `{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${state}}`,
+        );
+      },
+      () => this.#fail('the task could not be stored', true),
+    );
+  }
+
+  #sendToClient(text: string): void {
+    const { response } = this.#created;
+    if (this.#isClientDisconnected) return;
+    if (!response.isStreaming) response.beginStream();
+    response.sendEvent(text);
+  }
+
+  /** Sends the upstream one response of the client; its id is the key of the request. */
+  async #answer(text: string): Promise<void> {
+    if (this.#ended) return;
+    this.activeAt = performance.now();
+    const result = memberText(text, 'result');
+    if (result === undefined) return this.#fail('the client did not provide the required input', true);
+    await this.#polling.update(`{${memberText(text, 'id')}:${result}}`);
+  }
+
+  /** Fails the call; `cancels`: the task may be running. */
+  #fail(what: string, cancels = false): void {
+    if (this.#ended) return;
+    const { plan, response } = this.#created;
+    const message = `${plan.failure}: ${what}`;
+    plan.observer.failed('UNKNOWN', message, '_OTHER');
+    this.#end(cancels);
+    if (!this.#isClientDisconnected) response.sendError({ code: INTERNAL_ERROR, message });
+  }
+
+  #end(cancels = false): void {
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    this.#context.calls.remove(this);
+    this.#serverRequests?.cancelAll();
+    if (cancels) this.#polling.cancel();
+    if (!this.#isSuspended) this.#polling.onEnd();
+  }
+}
+
+const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
+
+/** Returns why a client with these capabilities cannot provide the required input. */
+function problemOf(requests: unknown, capabilities: JsonObject): string | undefined {
+  if (!isJsonObject(requests)) return 'the upstream sent inputRequests that are not an object';
+  for (const request of Object.values(requests)) {
+    const { method, params }: JsonObject = isJsonObject(request) ? request : {};
+    if (typeof method !== 'string' || !acceptsServerRequest(capabilities, method, params)) return UNSUPPORTED_INPUT;
+  }
+  return undefined;
+}
+
+const INTERNAL: RpcError = { code: INTERNAL_ERROR, message: 'the upstream rejected a request for the state of a task' };

@@ -1,0 +1,280 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { type Implementation, membersOf, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import {
+  declaresTasks,
+  META_RELATED_TASK,
+  readTask,
+  relatedTaskOf,
+  reportedTaskEdits,
+  type TaskState,
+  withTaskIds,
+} from '@sluice/protocol/mcp/tasks';
+import { holderOf } from '../../../http/shares.ts';
+import { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { Caller, CallResponse } from '../../downstream.ts';
+import { digestOf } from '../era-translation/request-state.ts';
+import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
+import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
+import { sendResponse } from '../relay/response-rewrite.ts';
+import type { UpstreamSession } from '../upstream.ts';
+import { awaitedResult, clientTokenOf } from './awaited-result.ts';
+import { PolledTask } from './polled-task.ts';
+import { stateOf, type TaskRecord } from './task-record.ts';
+import { type OwnTaskRequest, requestTask, taskHeaders, taskMessage, taskSession } from './task-requests.ts';
+import { MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
+
+export interface TaskCreationOptions extends CallContext {
+  readonly tasks: Tasks;
+  /** Identity of the service, for requests of its own. */
+  readonly clientInfo: Implementation;
+  /** Whether tasks are polled on behalf of clients that do not support them. */
+  readonly isEnabled: boolean;
+  /** Seals the state of calls that continue with a retry. */
+  readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
+  /** Maximum time until the retry, in milliseconds. */
+  readonly suspendedMs: number;
+}
+
+/** Tasks in place of the results of calls: the client gets an id of ours, once the task is stored. */
+export class TaskCreation implements TaskHandler {
+  readonly #options: TaskCreationOptions;
+
+  constructor(options: TaskCreationOptions) {
+    this.#options = options;
+  }
+
+  isCreated({ message, declaresTasks: isDeclared }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
+    if (era === 'modern') return resultType === 'task';
+    return isJsonObject(task) && (isDeclared === true || isJsonObject(message.params.task));
+  }
+
+  onCreated(created: CreatedTask): void {
+    const { plan, session, value } = created;
+    const { era } = session;
+    const result = isJsonObject(value.result) ? value.result : {};
+    const state = readTask(era, era === 'modern' ? result : result.task);
+    if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
+    if (!supportsTasks(plan, era)) {
+      if (this.#options.isEnabled) return era === 'modern' ? this.#poll(created, state) : this.#await(created, state);
+      this.#cancelUpstream(created, state.taskId);
+      return fail(created, INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
+    }
+    let isClientDisconnected = created.isClientDisconnected;
+    created.response.onDisconnect(() => {
+      isClientDisconnected = true;
+    });
+    this.#store(created, state).then(
+      (record) => {
+        // A modern client that has disconnected has canceled its call.
+        if (record && isClientDisconnected && plan.era === 'modern') {
+          plan.observer.canceled(CLIENT_DISCONNECTED);
+          this.#options.tasks.discard(record);
+        } else if (record) {
+          plan.observer.responded(value);
+          if (!isClientDisconnected) respond(created, record);
+        } else {
+          this.#cancelUpstream(created, state.taskId);
+          fail(created, SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them', isClientDisconnected);
+        }
+      },
+      (error: unknown) => {
+        this.#options.log.error('task could not be stored', { error });
+        this.#cancelUpstream(created, state.taskId);
+        fail(created, INTERNAL_ERROR, 'the task could not be stored', isClientDisconnected);
+      },
+    );
+  }
+
+  relatedTaskEdits({ params, paramMembers }: RequestMessage, caller: Caller, address: string): Edit[] {
+    const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
+    if (!related) return [];
+    const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
+    const isOwn = record?.namespace === caller.namespace?.name && record?.user === caller.user;
+    const taskId = isOwn && record?.address === address ? record.upstreamId : '';
+    return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
+  }
+
+  /** Continues to poll a task whose client has provided input; `id` is that of its record. */
+  resume(plan: CallPlan, id: string, response: CallResponse): void {
+    const { tasks } = this.#options;
+    const record = tasks.get(id);
+    const created = { plan, requestId: '', text: '', value: {}, response, isClientDisconnected: false };
+    const { inputResponses } = plan.message.params;
+    if (plan.summary) plan.observer.begin(plan.summary);
+    const isValid = inputResponses === undefined || isJsonObject(inputResponses);
+    if (!record || record.address !== plan.upstream.transport.address || !isValid) {
+      const session = plan.upstream.sessions.modern;
+      return fail({ ...created, session }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
+    }
+    const session = taskSession(tasks, record, plan.upstream);
+    const state = { ...stateOf(record), taskId: record.upstreamId };
+    this.#poll(
+      { ...created, session },
+      state,
+      record,
+      memberText(memberText(plan.message.text, 'params') ?? '{}', 'inputResponses'),
+    );
+  }
+
+  /** Polls the task on behalf of its client; `record` and the input of the client if it continues with a retry. */
+  #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
+    const { tasks, suspendedCalls, suspendedMs } = this.#options;
+    const { plan, session } = created;
+    const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
+    const headers = sentHeaders(plan.headers);
+    const request = { upstream: plan.upstream, session, upstreamId, clientInfo, headers };
+    const poll = pollPlan(plan, session, headers, request);
+    let stored = record;
+    const polled = new PolledTask(this.#options, created, state, {
+      poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
+      update: async (inputResponses) => {
+        await requestTask({ ...request, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
+      },
+      cancel: () => this.#cancelUpstream(created, upstreamId),
+      suspend: async (current) => {
+        stored ??= await this.#store(created, current, { isInternal: true, maxLifeMs: suspendedMs });
+        const { namespace = '', user, message } = plan;
+        return stored && suspendedCalls.createTaskState(stored.id, { namespace, user, digest: digestOf(message) });
+      },
+      onEnd: () => {
+        if (stored) tasks.remove(stored);
+      },
+    });
+    polled.start(input);
+  }
+
+  /** Waits for the result of a core task on behalf of its client. */
+  #await(created: CreatedTask, { taskId: upstreamId }: TaskState): void {
+    const { plan, session, response } = created;
+    const token = clientTokenOf(plan);
+    const request = { session, upstreamId, method: 'tasks/result', clientInfo: {} };
+    const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
+    const message = parseMessage(Buffer.from(taskMessage(request, '0', meta)));
+    if (message.kind !== 'request') throw new Error('invalid request for a result');
+    const cancel = () => this.#cancelUpstream(created, upstreamId);
+    const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
+    new RelayedCall(this.#options, awaited, response).start();
+  }
+
+  /** Cancels the task of a record that was removed. */
+  cancelOrphan(record: TaskRecord, session: UpstreamSession, upstream: CallPlan['upstream']): void {
+    this.#cancel(upstream, session, record.upstreamId, []);
+  }
+
+  #store(
+    { plan, session, requestId }: CreatedTask,
+    state: TaskState,
+    more: Pick<NewTask, 'isInternal' | 'maxLifeMs'> = {},
+  ): Promise<TaskRecord | undefined> {
+    const { namespace = '', user, clientAddress, forward, upstream, entry, message, progressToken } = plan;
+    const discovered = entry?.discovered;
+    const task: NewTask = {
+      namespace,
+      user,
+      holder: holderOf(namespace, user, clientAddress),
+      clientSession: plan.session?.id,
+      forward,
+      address: upstream.transport.address,
+      session: sessionRecord(session),
+      era: session.era,
+      tool: { key: entry?.key ?? '', upstreamKey: discovered?.upstreamKey, copied: discovered?.copied },
+      progress: progressToken && {
+        upstream: requestId,
+        client: message.text.slice(progressToken.start, progressToken.end),
+      },
+      ...more,
+    };
+    return this.#options.tasks.create(task, state, session);
+  }
+
+  #cancelUpstream({ plan: { upstream, headers }, session }: CreatedTask, upstreamId: string): void {
+    this.#cancel(upstream, session, upstreamId, sentHeaders(headers));
+  }
+
+  #cancel(
+    upstream: CallPlan['upstream'],
+    session: UpstreamSession,
+    upstreamId: string,
+    headers: readonly string[],
+  ): void {
+    const clientInfo = { ...this.#options.clientInfo };
+    requestTask({ upstream, session, upstreamId, method: 'tasks/cancel', clientInfo, headers }).catch(
+      (error: unknown) => this.#options.log.debug('task could not be canceled', { error }),
+    );
+  }
+}
+
+/** True for a client that gets tasks of an upstream session of this era: that supports them, and in the same era. */
+function supportsTasks({ era: own, capabilities, message }: CallPlan, era: Era): boolean {
+  if (own !== era) return false;
+  return era === 'modern' ? declaresTasks(capabilities) : isJsonObject(message.params.task);
+}
+
+/** The plan of a request for the state of a task, on behalf of the client of this plan. */
+function pollPlan(
+  plan: CallPlan,
+  session: UpstreamSession,
+  headers: readonly string[],
+  request: Omit<OwnTaskRequest, 'method'>,
+): CallPlan {
+  const method = 'tasks/get';
+  const message = parseMessage(Buffer.from(taskMessage({ ...request, method }, '0')));
+  if (message.kind !== 'request') throw new Error('invalid poll');
+  return {
+    ...plan,
+    message,
+    headers: [...headers, ...taskHeaders(session.era, method, request.upstreamId)],
+    edits: [],
+    progressToken: undefined,
+    serverRequests: undefined,
+    needsTranslation: false,
+    openSession: () => session,
+    observer: new CallObserver(undefined),
+    summary: undefined,
+    streams: false,
+    json: true,
+    tasks: undefined,
+    entry: undefined,
+    session: undefined,
+    // The end of a connection to the client does not end a poll.
+    era: 'legacy',
+  };
+}
+
+/** Headers of a call without those that mirror its message. */
+function sentHeaders(headers: readonly string[]): string[] {
+  return headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? ''));
+}
+
+function fail(
+  { plan, response, isClientDisconnected }: CreatedTask,
+  code: number,
+  what: string,
+  isGone = isClientDisconnected,
+): void {
+  const message = `${plan.failure}: ${what}`;
+  plan.observer.failed('UNKNOWN', message, '_OTHER');
+  if (!isGone) response.sendError({ code, message });
+}
+
+/** Sends the client the result that creates the task, with our id. */
+function respond({ plan, session, text, value, response }: CreatedTask, record: TaskRecord): void {
+  sendResponse(response, plan, withOwnId(text, session.era, record), value, 200);
+}
+
+function withOwnId(text: string, era: Era, { id, upstreamId }: TaskRecord): string {
+  const task = { id, maxTtlMs: MAX_TTL_MS };
+  for (const { key, start } of members(text)) {
+    if (key !== 'result') continue;
+    if (era === 'modern') return applyEdits(text, reportedTaskEdits(era, text, start, task));
+    const edits = [...members(text, start)].flatMap((member) =>
+      member.key === 'task' ? reportedTaskEdits(era, text, member.start, task) : [],
+    );
+    return withTaskIds(applyEdits(text, edits), (other) => (other === upstreamId ? id : undefined));
+  }
+  return text;
+}

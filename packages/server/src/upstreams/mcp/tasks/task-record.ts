@@ -1,0 +1,75 @@
+import type { TaskState } from '@sluice/protocol/mcp/tasks';
+import { z } from 'zod';
+
+const statusSchema = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+
+/** The part of a record that changes. */
+const changeSchema = z.object({
+  /** As last reported by the upstream; final once it is terminal. */
+  status: statusSchema,
+  statusMessage: z.string().optional(),
+  /** ISO 8601. */
+  lastUpdatedAt: z.string(),
+  /** Milliseconds; null: unlimited. */
+  ttlMs: z.number().nullable(),
+  pollIntervalMs: z.number().optional(),
+  /** When the record is removed, in epoch milliseconds. */
+  expires: z.number(),
+  /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
+  isCanceled: z.boolean().optional(),
+  /** Upstream session that its requests are sent in. */
+  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
+});
+
+/** Schema of {@link TaskRecord}. */
+export const recordSchema = changeSchema.extend({
+  /** Our id, which clients use: 128 random bits. */
+  id: z.string(),
+  namespace: z.string(),
+  /** The user that an authenticating proxy named. */
+  user: z.string().optional(),
+  /** Whom the task counts for: the user, else the address of the client. */
+  holder: z.object({ namespace: z.string(), user: z.string() }),
+  /** Session of the legacy client that created it. */
+  clientSession: z.string().optional(),
+  /** Forward of the upstream; undefined for the upstream of a manually registered tool. */
+  forward: z.string().optional(),
+  /** Address of the upstream: a forward that has another one does not get the id. */
+  address: z.string(),
+  /** Id at the upstream. */
+  upstreamId: z.string(),
+  /** Era of the upstream. */
+  era: z.enum(['legacy', 'modern']),
+  /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
+  tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
+  /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
+  isInternal: z.literal(true).optional(),
+  /** Progress token upstream, and that of the client as JSON text. */
+  progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
+  /** ISO 8601. */
+  createdAt: z.string(),
+  /** Epoch milliseconds, by our clock. */
+  created: z.number(),
+});
+
+/** Schema of {@link TaskChange}. */
+export const taskChangeSchema = changeSchema.partial();
+
+/** A task of an upstream that a client knows by an id of ours. */
+export type TaskRecord = Readonly<z.output<typeof recordSchema>>;
+/** Changed members of a record. */
+export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
+
+/** The state of a task as far as its record knows it, under our id. */
+export function stateOf(record: TaskRecord): TaskState {
+  const { id, isCanceled, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  return {
+    taskId: id,
+    status: isCanceled ? 'cancelled' : status,
+    statusMessage,
+    createdAt,
+    lastUpdatedAt,
+    ttlMs,
+    pollIntervalMs,
+  };
+}

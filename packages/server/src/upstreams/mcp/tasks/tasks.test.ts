@@ -1,0 +1,114 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { UpstreamSessionPool } from '../upstream.ts';
+import type { TaskRecord } from './task-record.ts';
+import { memoryTaskStore, type TaskStore } from './task-store.ts';
+import { MAX_TTL_MS, type NewTask, type TaskLimits, Tasks } from './tasks.ts';
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+const session = new UpstreamSessionPool({
+  address: 'http://upstream/mcp',
+  dispatch: () => {
+    throw new Error('nothing is sent');
+  },
+  close: async () => {},
+  destroy: async () => {},
+}).modern;
+
+/** Tasks with a clock of their own, and those that were removed while they may be running. */
+function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
+  const clock = { now: 1_000 };
+  const tasks = new Tasks({ store, ...(limits && { limits }), now: () => clock.now });
+  closers.push(() => tasks.close());
+  const orphaned: string[] = [];
+  tasks.onOrphaned = ({ upstreamId }) => orphaned.push(upstreamId);
+  let last = 0;
+  const create = (user: string, namespace = 'default', ttlMs: number | null = 60_000) =>
+    tasks.create(newTask(user, namespace), { ...STATE, taskId: `upstream-${++last}`, ttlMs }, session);
+  return { tasks, clock, orphaned, create };
+}
+
+const STATE = {
+  status: 'working',
+  statusMessage: undefined,
+  createdAt: '2026-01-01T00:00:00Z',
+  lastUpdatedAt: '2026-01-01T00:00:00Z',
+  pollIntervalMs: undefined,
+} as const;
+
+function newTask(user: string, namespace: string): NewTask {
+  return {
+    namespace,
+    user,
+    holder: { namespace, user },
+    clientSession: undefined,
+    forward: 'forward',
+    address: 'http://upstream/mcp',
+    era: 'modern',
+    tool: { key: 'tool' },
+    progress: undefined,
+    session: undefined,
+  };
+}
+
+const ownerOf = ({ namespace, user }: TaskRecord) => ({ namespace: { name: namespace }, user });
+
+describe('limits of tasks', () => {
+  it('one user may have so many, of which the oldest that has ended makes room', async () => {
+    const { tasks, create, orphaned } = open({ total: 100, perUser: 2 });
+    const [first, second] = [await create('ann'), await create('ann')];
+    expect(await create('ann')).toBeUndefined();
+    expect(await create('ben')).toBeDefined();
+    if (!first || !second) throw new Error('no tasks');
+    tasks.observe(second, { ...STATE, status: 'completed', taskId: second.upstreamId, ttlMs: 60_000 });
+    expect(await create('ann')).toBeDefined();
+    expect(await tasks.find(second.id, ownerOf(second))).toBeUndefined();
+    expect(await tasks.find(first.id, ownerOf(first))).toBeDefined();
+    expect(orphaned).toEqual([]);
+  });
+
+  it('all users share the total: the oldest of the largest makes room, and is canceled upstream', async () => {
+    const { create, orphaned, tasks } = open({ total: 4, perUser: 100 });
+    for (let at = 0; at < 4; at++) await create('ann');
+    expect(await create('ann')).toBeUndefined();
+    expect(await create('ben')).toBeDefined();
+    expect(orphaned).toEqual(['upstream-1']);
+    expect(tasks.size).toBe(4);
+  });
+});
+
+describe('the life of a record', () => {
+  it('is that of its task and a minute, and at most 24 hours and a minute', async () => {
+    const { create, clock, tasks, orphaned } = open();
+    const [short, long] = [await create('ann', 'default', 1_000), await create('ann', 'default', null)];
+    if (!short || !long) throw new Error('no tasks');
+    clock.now += 60_999;
+    expect(await tasks.find(short.id, ownerOf(short))).toBeDefined();
+    clock.now += 1;
+    expect(await tasks.find(short.id, ownerOf(short))).toBeUndefined();
+    tasks.removeExpired();
+    expect([tasks.size, orphaned]).toEqual([1, ['upstream-1']]);
+    clock.now = 1_000 + MAX_TTL_MS + 60_000;
+    tasks.removeExpired();
+    expect([tasks.size, orphaned]).toEqual([0, ['upstream-1', 'upstream-2']]);
+  });
+
+  it('follows the time to live that the upstream reports', async () => {
+    const { create, clock, tasks } = open();
+    const record = await create('ann', 'default', 1_000);
+    if (!record) throw new Error('no task');
+    tasks.observe(record, { ...STATE, taskId: 'x', ttlMs: 500_000 });
+    clock.now += 400_000;
+    expect(await tasks.find(record.id, ownerOf(record))).toBeDefined();
+  });
+
+  it('does not begin if it cannot be stored', async () => {
+    const failure = new Error('no space');
+    const { create, tasks } = open(undefined, { ...memoryTaskStore(), put: () => Promise.reject(failure) });
+    await expect(create('ann')).rejects.toBe(failure);
+    expect(tasks.size).toBe(0);
+  });
+});

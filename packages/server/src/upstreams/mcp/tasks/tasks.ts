@@ -1,0 +1,360 @@
+import { randomBytes } from 'node:crypto';
+import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
+import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
+import type { UpstreamSession } from '../upstream.ts';
+import type { TaskChange, TaskRecord } from './task-record.ts';
+import type { TaskStore } from './task-store.ts';
+
+/** Longest time to live of a task, in milliseconds. */
+export const MAX_TTL_MS = 24 * 3600 * 1000;
+/** Time for which a record outlives its task: until then its upstream responds that the task has expired. */
+const GRACE_MS = 60_000;
+/** Time between two searches for expired records. */
+const SWEEP_MS = 15_000;
+
+/** Defaults of SERVICE_MAX_TASKS and SERVICE_MAX_TASKS_PER_USER. */
+export const TASK_LIMITS: TaskLimits = { total: 100_000, perUser: 1_000 };
+
+/** Numbers of tasks: of all users together, and of one. */
+export interface TaskLimits {
+  readonly total: number;
+  readonly perUser: number;
+}
+
+/** Whoever asks for a task: an id is valid for the namespace and the user that it was issued to. */
+export interface TaskOwner {
+  readonly namespace: { readonly name: string } | undefined;
+  readonly user: string | undefined;
+}
+
+/** Members of a new record that its creator knows. */
+export type NewTask = Pick<
+  TaskRecord,
+  | 'namespace'
+  | 'user'
+  | 'holder'
+  | 'clientSession'
+  | 'forward'
+  | 'address'
+  | 'era'
+  | 'tool'
+  | 'progress'
+  | 'session'
+  | 'isInternal'
+> & {
+  /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
+  readonly maxLifeMs?: number;
+};
+
+export interface TasksOptions {
+  readonly store: TaskStore;
+  readonly limits?: TaskLimits;
+  /** Epoch milliseconds; defaults to the system clock. */
+  readonly now?: () => number;
+}
+
+interface Entry {
+  record: TaskRecord;
+  /** The upstream session that the task keeps open; undefined in the modern era, once it has ended, and after a restart. */
+  pinned: UpstreamSession | undefined;
+  /** The upstream session that its requests are sent in. */
+  session: UpstreamSession | undefined;
+}
+
+/**
+ * The tasks of upstreams that clients know, under ids of ours: an upstream sees one client for all users, and could list or
+ * guess the ids of others. Their number is limited: users share the total (decisions 10.4), and each has a limit of its own.
+ */
+export class Tasks {
+  readonly #store: TaskStore;
+  readonly #limits: TaskLimits;
+  readonly #now: () => number;
+  readonly #entries = new Map<string, Entry>();
+  readonly #shares: Shares<string>;
+  /** Ids by user, and by session of the client, oldest first. */
+  readonly #byUser = new Map<string, Set<string>>();
+  readonly #byClientSession = new Map<string, Set<string>>();
+  /** Ids by upstream, its session and its own id of the task. */
+  readonly #byUpstreamId = new Map<string, string>();
+  readonly #byProgress = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout;
+  /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
+  onOrphaned: ((record: TaskRecord, session: UpstreamSession | undefined) => void) | undefined = undefined;
+
+  constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
+    this.#store = store;
+    this.#limits = limits;
+    this.#now = now;
+    this.#shares = new Shares(limits.total);
+    this.#timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
+    if ('onForeign' in store) store.onForeign = (id, record) => this.#follow(id, record);
+  }
+
+  /** Loads the stored records. Throws `StoreError`. */
+  async load(): Promise<void> {
+    for (const record of await this.#store.load()) this.#add(record, undefined);
+    this.removeExpired();
+  }
+
+  /** Number of records. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /**
+   * Stores a new task of an upstream; resolves once it is durable. `session` stays open until the task has ended. Undefined if
+   * its holder may have no more tasks; rejects with `StoreError`.
+   */
+  async create(task: NewTask, state: TaskState, session: UpstreamSession): Promise<TaskRecord | undefined> {
+    const now = this.#now();
+    const { taskId: upstreamId, ...rest } = state;
+    const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
+    const record: TaskRecord = {
+      ...known,
+      ...rest,
+      id: randomBytes(16).toString('base64url'),
+      upstreamId,
+      created: now,
+      expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
+    };
+    if (!this.#makeRoom(record.holder)) return undefined;
+    this.#add(record, session);
+    try {
+      await this.#store.put(record);
+    } catch (error) {
+      this.#drop(record.id);
+      throw error;
+    }
+    return record;
+  }
+
+  /** Returns the task with this id of ours; undefined if there is none of this owner. */
+  async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
+    // Another replica may just have created it.
+    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    const record = this.#entries.get(id)?.record;
+    if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
+    return record.expires > this.#now() ? record : undefined;
+  }
+
+  /** Returns the task with this id of ours, whoever's it is. */
+  get(id: string): TaskRecord | undefined {
+    return this.#entries.get(id)?.record;
+  }
+
+  /** Returns the task with this progress token upstream. */
+  findProgress(token: string): TaskRecord | undefined {
+    const id = this.#byProgress.get(token);
+    return id === undefined ? undefined : this.get(id);
+  }
+
+  /** Returns the task with this id at an upstream, in a session there. */
+  findUpstream(address: string, session: string | undefined, upstreamId: string): TaskRecord | undefined {
+    const id = this.#byUpstreamId.get(upstreamKey(address, session, upstreamId));
+    return id === undefined ? undefined : this.#entries.get(id)?.record;
+  }
+
+  /**
+   * The tasks of an owner, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
+   * tasks that were created there.
+   */
+  list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
+    const now = this.#now();
+    const ids =
+      user === undefined
+        ? this.#byClientSession.get(clientSession ?? '')
+        : this.#byUser.get(holderOf('', user, undefined).user);
+    const found: TaskRecord[] = [];
+    for (const id of ids ?? []) {
+      const record = this.#entries.get(id)?.record;
+      if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) continue;
+      if (record.expires > now) found.push(record);
+    }
+    return found;
+  }
+
+  /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
+  sessionOf({ id }: TaskRecord): UpstreamSession | undefined {
+    return this.#entries.get(id)?.session;
+  }
+
+  /** Sets the session that the requests of a task are sent in from now on. */
+  setSession({ id }: TaskRecord, session: UpstreamSession): void {
+    const entry = this.#entries.get(id);
+    if (!entry || entry.session === session) return;
+    this.#unpin(entry);
+    entry.session = session;
+    if (!isTerminal(entry.record.status)) this.#pin(entry, session);
+    this.#change(entry, { session: sessionRecord(session) });
+  }
+
+  /**
+   * Records the state that an upstream reports. False if it contradicts an earlier one: a status that is terminal never
+   * changes.
+   */
+  observe({ id }: TaskRecord, state: TaskState): boolean {
+    const entry = this.#entries.get(id);
+    if (!entry) return true;
+    const { record } = entry;
+    if (isTerminal(record.status) && state.status !== record.status) return false;
+    if (isTerminal(state.status)) this.#unpin(entry);
+    const { taskId: _, createdAt: __, ...rest } = state;
+    const change = { ...rest, expires: expiryOf(record.created, state.ttlMs) };
+    const isStored = record.status === state.status && record.ttlMs === state.ttlMs;
+    // Messages and times are not worth a write.
+    if (isStored) this.#set(entry, change);
+    else this.#change(entry, change);
+    return true;
+  }
+
+  /** Records that a client has canceled a task; resolves once that is durable. Rejects with `StoreError`. */
+  async cancel({ id }: TaskRecord): Promise<void> {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    await this.#store.change(id, { isCanceled: true });
+    this.#set(entry, { isCanceled: true });
+    this.#unpin(entry);
+  }
+
+  /** Removes a record. A failure to store that costs only room until it expires. */
+  remove({ id }: Pick<TaskRecord, 'id'>): void {
+    if (!this.#drop(id)) return;
+    this.#store.remove(id).catch(() => undefined);
+  }
+
+  /** Removes a record whose task may be running: nobody can get its result any more. */
+  discard(record: TaskRecord): void {
+    const session = this.sessionOf(record);
+    this.remove(record);
+    if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
+  }
+
+  /** Removes the records for which this is true. */
+  discardWhere(test: (record: TaskRecord) => boolean): void {
+    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record);
+  }
+
+  /** Removes the expired records. */
+  removeExpired(): void {
+    const now = this.#now();
+    this.discardWhere(({ expires }) => expires <= now);
+  }
+
+  /** Finishes pending writes. Sessions of tasks that will be lost are not kept open. Throws `StoreError`. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    if (!this.#store.isDurable) for (const entry of this.#entries.values()) this.#unpin(entry);
+    await this.#store.close();
+  }
+
+  /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
+  #makeRoom(holder: Holder): boolean {
+    const own = this.#byUser.get(holder.user);
+    if (own && own.size >= this.#limits.perUser) {
+      const ended = own.values().find((id) => {
+        const record = this.#entries.get(id)?.record;
+        return record !== undefined && (isTerminal(record.status) || record.isCanceled === true);
+      });
+      if (ended === undefined) return false;
+      this.remove({ id: ended });
+    }
+    return this.#shares.makeRoom(holder, 1, (id) => {
+      const record = this.#entries.get(id)?.record;
+      if (record) this.discard(record);
+    });
+  }
+
+  #add(record: TaskRecord, session: UpstreamSession | undefined): void {
+    const { id, holder } = record;
+    const entry: Entry = { record, session, pinned: undefined };
+    this.#entries.set(id, entry);
+    this.#shares.set(id, holder, 1);
+    addTo(this.#byUser, holder.user, id);
+    if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
+    this.#byUpstreamId.set(keyOf(record), id);
+    if (record.progress) this.#byProgress.set(record.progress.upstream, id);
+    if (session && !isTerminal(record.status)) this.#pin(entry, session);
+  }
+
+  /** Takes over what another replica has stored. */
+  #follow(id: string, record: TaskRecord | undefined): void {
+    const entry = this.#entries.get(id);
+    if (!record) {
+      this.#drop(id);
+    } else if (!entry) {
+      this.#add(record, undefined);
+    } else {
+      this.#set(entry, record);
+      if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
+    }
+  }
+
+  #drop(id: string): boolean {
+    const entry = this.#entries.get(id);
+    if (!entry) return false;
+    const { record } = entry;
+    this.#unpin(entry);
+    this.#entries.delete(id);
+    this.#shares.delete(id);
+    deleteFrom(this.#byUser, record.holder.user, id);
+    deleteFrom(this.#byClientSession, record.clientSession, id);
+    if (record.progress) this.#byProgress.delete(record.progress.upstream);
+    if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
+    return true;
+  }
+
+  #pin(entry: Entry, session: UpstreamSession): void {
+    if (session.era === 'modern') return;
+    session.tasks++;
+    entry.pinned = session;
+  }
+
+  #unpin(entry: Entry): void {
+    const session = entry.pinned;
+    if (!session) return;
+    entry.pinned = undefined;
+    session.tasks--;
+    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
+  }
+
+  #set(entry: Entry, change: TaskChange): void {
+    const before = keyOf(entry.record);
+    entry.record = { ...entry.record, ...change };
+    if (before === keyOf(entry.record)) return;
+    this.#byUpstreamId.delete(before);
+    this.#byUpstreamId.set(keyOf(entry.record), entry.record.id);
+  }
+
+  /** Changes a record at once. A failure to store that costs a request to the upstream after the next start. */
+  #change(entry: Entry, change: TaskChange): void {
+    this.#set(entry, change);
+    this.#store.change(entry.record.id, change).catch(() => undefined);
+  }
+}
+
+/** The stored part of an upstream session; undefined in the modern era. */
+export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
+  return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+}
+
+function addTo(index: Map<string, Set<string>>, key: string, id: string): void {
+  index.set(key, (index.get(key) ?? new Set()).add(id));
+}
+
+function deleteFrom(index: Map<string, Set<string>>, key: string | undefined, id: string): void {
+  const ids = key === undefined ? undefined : index.get(key);
+  if (key === undefined || !ids?.delete(id) || ids.size > 0) return;
+  index.delete(key);
+}
+
+function expiryOf(created: number, ttlMs: number | null): number {
+  return created + Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) + GRACE_MS;
+}
+
+function keyOf({ address, session, upstreamId }: TaskRecord): string {
+  return upstreamKey(address, session?.id, upstreamId);
+}
+
+function upstreamKey(address: string, session: string | undefined, upstreamId: string): string {
+  return JSON.stringify([address, session, upstreamId]);
+}
