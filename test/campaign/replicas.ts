@@ -5,9 +5,9 @@ import type { Campaign } from './campaign.ts';
 import { RegistryClients, ReplicaTally, ToolClients } from './replicas-clients.ts';
 import { Cluster, FAULTS, type Fault } from './replicas-cluster.ts';
 
-const REGISTRY_CLIENTS = 12;
-const SWITCHING_CLIENTS = 4;
-const CALLING_CLIENTS = 12;
+const REGISTRY_CLIENTS = 8;
+const SWITCHING_CLIENTS = 3;
+const CALLING_CLIENTS = 8;
 const TOOLS = 80;
 /** Longest interval between two faults of one kind. */
 const PAUSE_MS = 2_000;

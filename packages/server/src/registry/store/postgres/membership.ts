@@ -90,7 +90,8 @@ export class Membership {
 
   /**
    * Waits until all live replicas have applied this revision, for at most 30 s. Returns the ids of those that have not: if their
-   * lease has expired, they will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known to have applied it.
+   * lease has expired, they will ask the database before they answer again. While PostgreSQL cannot be reached, nobody is known
+   * to have applied it.
    */
   async confirm(revision: number): Promise<readonly string[]> {
     const deadline = performance.now() + CONFIRM_MS;
