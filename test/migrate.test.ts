@@ -18,8 +18,7 @@ const UNUSABLE = `{
       "namespace": "NOT A NAME",
       "limit": 1.0e2
     }`;
-const UNUSABLE_WARNING =
-  'warning: an entry of tools in registry.json cannot be used: invalid namespace "NOT A NAME"\n';
+const UNUSABLE_WARNING = 'warning: an entry of tools in registry.json cannot be used: invalid namespace "NOT A NAME"\n';
 /** Another entry is served under its key. */
 const SHADOWED = `{
       "name": "greet",
