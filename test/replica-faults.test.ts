@@ -122,6 +122,20 @@ test('a replica that starts without its database is alive, not ready, and serves
   await service.stop(0);
 }, 60_000);
 
+test('what a replica that is cut off knows decides about no change', async () => {
+  await replica.register('namespaces', { name: 'team' });
+  proxy.setHandler(refuse);
+  proxy.cut();
+  expect((await manage(other, 'DELETE', '/api/v1/namespaces/team')).status).toBe(200);
+  // It is there for the one, and would not be there for the other.
+  for (const [method, path, body] of [
+    ['POST', '/api/v1/namespaces', { name: 'team' }],
+    ['DELETE', '/api/v1/namespaces/unknown', undefined],
+  ] as const) {
+    expect((await manage(replica, method, path, body)).status).toBe(503);
+  }
+});
+
 test('a change of which the confirmation is lost is acknowledged, and made once', async () => {
   let lost = 0;
   proxy.setHandler((near) => {

@@ -146,6 +146,11 @@ export class ResponseReader {
     await this.#until(() => pattern.exec(this.text));
   }
 
+  /** Resolves once this many events of a type have arrived. */
+  async count(type: string, count: number): Promise<void> {
+    await this.#until(() => this.events.filter(({ event }) => event === type).length >= count || undefined);
+  }
+
   /** The last event's id. */
   get lastId(): string {
     return this.events.findLast(({ id }) => id !== undefined)?.id ?? '';

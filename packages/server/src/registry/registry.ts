@@ -17,6 +17,7 @@ import {
   type Section,
   type SharedStore,
   type Store,
+  UnavailableStoreError,
 } from './store/store.ts';
 import {
   type ForwardOfEntry,
@@ -274,8 +275,9 @@ export class Registry {
           }
         },
         settle: (failure) => {
-          // Not reported if other changes of a failed batch may be the cause.
-          if (outcome && 'error' in outcome && (isFirst || failure === undefined)) reject(outcome.error);
+          // Not reported if other changes of a failed batch, or of other replicas, may be the cause.
+          const isCertain = failure === undefined || (isFirst && !(failure instanceof UnavailableStoreError));
+          if (outcome && 'error' in outcome && isCertain) reject(outcome.error);
           else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome.value);
           else reject(failure);
         },
@@ -353,7 +355,16 @@ export class Registry {
   async #commitBatch(batch: readonly Pending[]): Promise<unknown> {
     const making = this.#run(this.#make(batch));
     let made = making instanceof Promise ? await making : making;
-    if (made.changes.length === 0) return undefined;
+    try {
+      while (made.changes.length === 0) {
+        // That nothing has to be changed, or cannot be, may be wrong by now.
+        await this.#shared?.refresh();
+        if (this.current === made.base) return undefined;
+        made = await this.#run(this.#make(batch));
+      }
+    } catch (error) {
+      return error;
+    }
     const isOutdated = () => this.current !== made.base;
     const remake = async () => {
       made = await this.#run(this.#make(batch));

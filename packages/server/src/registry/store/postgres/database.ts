@@ -87,6 +87,21 @@ export class Database {
     run: (transaction: Transaction) => Promise<T>,
     commit: (client: Transaction) => Promise<unknown> = (client) => client.query('COMMIT'),
   ): Promise<T> {
+    // A connection may have been broken since it was used last; nothing has been sent on it then.
+    const { client, transaction } = await this.#begin(mode).catch(() => this.#begin(mode));
+    try {
+      const result = await run(transaction);
+      await commit(transaction);
+      client.release();
+      return result;
+    } catch (error) {
+      // Also a connection whose state is not known.
+      client.release(true);
+      throw error;
+    }
+  }
+
+  async #begin(mode: string): Promise<{ readonly client: pg.PoolClient; readonly transaction: Transaction }> {
     const pool = await this.#open();
     const client = await pool.connect().catch((error: unknown) => Promise.reject(failure(error)));
     const transaction: Transaction = {
@@ -100,12 +115,8 @@ export class Database {
     };
     try {
       await transaction.query(`BEGIN ${mode}; ${TRANSACTION_LIMITS}`);
-      const result = await run(transaction);
-      await commit(transaction);
-      client.release();
-      return result;
+      return { client, transaction };
     } catch (error) {
-      // Also a connection whose state is not known.
       client.release(true);
       throw error;
     }

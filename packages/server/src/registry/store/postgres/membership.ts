@@ -110,7 +110,7 @@ export class Membership {
     const { database } = this.#options;
     const others = await database.query<{ id: string }>(
       `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
-       WHERE id <> $1 AND expires > now() AND applied < $2`,
+       WHERE id <> $1 AND expires > now() - interval '${LISTED}' AND applied < $2`,
       [this.id, revision],
     );
     const ids = others.map(({ id }) => id);

@@ -71,8 +71,9 @@ export class SharedLog {
   readonly #database: Database;
   readonly #log: StoreLog;
   readonly #followers: Follower[] = [];
-  /** Revision of the followers' state. */
+  /** Revision of the followers' state, and the latest one that is in effect. */
   #revision = 0;
+  #effective = 0;
   /** What changes the followers' state, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isOpen = false;
@@ -85,7 +86,7 @@ export class SharedLog {
   constructor({ database, log, version }: SharedLogOptions) {
     this.#database = database;
     this.#log = log;
-    this.members = new Membership({ database, version, applied: () => this.#revision });
+    this.members = new Membership({ database, version, applied: () => this.#effective });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
@@ -97,6 +98,7 @@ export class SharedLog {
   async open(): Promise<void> {
     await migrate(this.#database);
     this.#revision = await this.members.renew();
+    this.#effective = this.#revision;
     this.#isOpen = true;
   }
 
@@ -158,8 +160,8 @@ export class SharedLog {
     let isSent = false;
     const publish = () => {
       this.counts.commits++;
-      this.#revision = revision;
       made.publish();
+      this.#advance(revision);
     };
     try {
       await this.#database.transaction(
@@ -253,7 +255,9 @@ export class SharedLog {
 
   /** Tells the others that this replica has applied what it knows. */
   async #announce(): Promise<void> {
-    await Promise.all(this.#followers.map((follower) => follower.settled?.()));
+    const revision = this.#revision;
+    await this.#settled();
+    this.#effective = Math.max(this.#effective, revision);
     await this.members.announce();
   }
 
@@ -286,7 +290,19 @@ export class SharedLog {
         await follower.reload(await readSections(transaction, sections));
       }
     }
+    this.#advance(revision);
+  }
+
+  /** The followers have the state of this revision; it is in effect once they have settled. */
+  #advance(revision: number): void {
     this.#revision = revision;
+    void this.#settled().then(() => {
+      this.#effective = Math.max(this.#effective, revision);
+    });
+  }
+
+  async #settled(): Promise<void> {
+    for (const follower of this.#followers) await follower.settled?.();
   }
 
   /** Finds out whether a commit whose response was lost is stored, and throws if it is not. */
