@@ -87,8 +87,7 @@ export class Database {
     run: (transaction: Transaction) => Promise<T>,
     commit: (client: Transaction) => Promise<unknown> = (client) => client.query('COMMIT'),
   ): Promise<T> {
-    // A connection may have been broken since it was used last; nothing has been sent on it then.
-    const { client, transaction } = await this.#begin(mode).catch(() => this.#begin(mode));
+    const { client, transaction } = await this.#begin(mode);
     try {
       const result = await run(transaction);
       await commit(transaction);
@@ -101,7 +100,10 @@ export class Database {
     }
   }
 
-  async #begin(mode: string): Promise<{ readonly client: pg.PoolClient; readonly transaction: Transaction }> {
+  async #begin(
+    mode: string,
+    isSecond = false,
+  ): Promise<{ readonly client: pg.PoolClient; readonly transaction: Transaction }> {
     const pool = await this.#open();
     const client = await pool.connect().catch((error: unknown) => Promise.reject(failure(error)));
     const transaction: Transaction = {
@@ -118,7 +120,9 @@ export class Database {
       return { client, transaction };
     } catch (error) {
       client.release(true);
-      throw error;
+      // The connection may have been broken since it was used last.
+      if (isSecond || !(error instanceof UnavailableStoreError)) throw error;
+      return await this.#begin(mode, true);
     }
   }
 
