@@ -161,8 +161,8 @@ export class Membership {
 
   /** Where another replica is reached; undefined if it is not live. While PostgreSQL cannot be reached, as last known. */
   async addressOf(replica: string): Promise<string | undefined> {
-    // It may have joined since the last renewal, and since the one in progress was sent.
-    for (let attempt = 0; attempt < 2 && !this.#others.has(replica); attempt++) {
+    // It may have announced its address since the last renewal, and since the one in progress was sent.
+    for (let attempt = 0; attempt < 2 && !this.#others.get(replica); attempt++) {
       await this.renew().catch(() => undefined);
     }
     return this.#others.get(replica) ?? undefined;
