@@ -85,7 +85,8 @@ export async function announce(
     const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
     members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
   }
-  await members.renew();
+  // A failure delays it to the next renewal.
+  await members.renew().catch(() => undefined);
 }
 
 /** The replicas for the management API. */

@@ -192,6 +192,7 @@ export class Membership {
       `WITH removed AS (DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}')
        SELECT pg_notify('sluice', 'left')`,
       [this.id],
+      RENEWAL_MS,
     );
   }
 
