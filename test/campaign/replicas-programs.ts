@@ -60,7 +60,8 @@ export async function startHaproxy(replicas: readonly string[], health: readonly
       'defaults',
       '  mode http\n  timeout connect 2s\n  timeout client 60s\n  timeout server 60s',
       // Requests go to another replica only while none has received them.
-      '  option redispatch 1\n  retries 3\n  retry-on conn-failure\n  option httpchk GET /readyz',
+      '  option redispatch 1\n  retries 3\n  retry-on conn-failure\n  option httpchk',
+      '  http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost',
       `frontend clients\n  bind 127.0.0.1:${port}\n  default_backend replicas`,
       'backend replicas\n  balance roundrobin\n  http-reuse always',
       ...servers,
