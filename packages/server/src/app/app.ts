@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
@@ -38,6 +39,7 @@ import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
+import { UnavailableStoreError } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -118,16 +120,31 @@ const LAST_EXPORT_MS = 5_000;
 /** Identity of the service, sent to clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
+/** Time before the service is started again after its database failed. */
+const RESTART_MS = 250;
+
 /**
- * Creates the parts of the service in dependency order and starts it (decisions 1.1: registry, bootstrap, listeners,
- * ready, discovery). Throws the error that prevented the start; nothing is left running then. `droppedLines` returns the
- * number of lost log lines; `compiler` compiles actions, and tests share one between services; `files` is the file system of the
- * registry folder.
+ * Starts the service, and again if its database fails meanwhile. Throws the error that prevented the start; nothing is left
+ * running then. `droppedLines` returns the number of lost log lines; `compiler` compiles actions, and tests share one between
+ * services; `files` is the file system of the registry folder.
  */
-export async function startService(
+export async function startService(config: Config, logger: Logger, parts: ServiceParts = {}): Promise<Service> {
+  for (;;) {
+    try {
+      return await start(config, logger, parts);
+    } catch (error) {
+      if (!(error instanceof UnavailableStoreError)) throw error;
+      logger.target('service').error('the database failed during the start, which is repeated', { error });
+    }
+    await delay(RESTART_MS);
+  }
+}
+
+/** Creates the parts of the service in dependency order (decisions 1.1: registry, bootstrap, listeners, ready, discovery). */
+async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts = {},
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts,
 ): Promise<Service> {
   const startedAt = Date.now();
   const log = logger.target('service');

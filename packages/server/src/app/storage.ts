@@ -81,11 +81,12 @@ export async function announce(
     log.warn(
       'without SERVICE_PEER_LISTEN, clients cannot resume streams or answer questions of calls through another replica',
     );
-    return;
+  } else {
+    const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
+    members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
   }
-  const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
-  members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
-  await members.renew();
+  // A failure delays it to the next renewal.
+  await members.renew().catch(() => undefined);
 }
 
 /** The replicas for the management API. */
