@@ -116,7 +116,14 @@ test('interactions of all replicas are listed by each of them in order of arriva
 test('large interactions of several replicas are merged', async () => {
   const large = 'x'.repeat(300_000);
   for (const [at, replica] of [...replicas, ...replicas].entries()) await say(replica, `${at}${large}`);
-  expect((await listed(a.service)).map((content: string | undefined) => content?.[0])).toEqual(['0', '1', '2', '3', '4', '5']);
+  expect((await listed(a.service)).map((content: string | undefined) => content?.[0])).toEqual([
+    '0',
+    '1',
+    '2',
+    '3',
+    '4',
+    '5',
+  ]);
 });
 
 test('evaluators see a conversation whose completions other replicas have recorded', async () => {
