@@ -6,16 +6,19 @@ import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { Peers, peerKey } from '../http/peers.ts';
+import { OtherReplicas } from '../http/replica-views.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
+import { interactionView } from '../management/interactions.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
 import { RegistryChanges } from '../management/registry-changes.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
+import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
@@ -28,6 +31,8 @@ import { NamespaceBindings } from '../policy/bindings.ts';
 import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
+import { ConversationCache, ConversationReader } from '../policy/llm/history.ts';
+import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
@@ -343,6 +348,11 @@ async function start(
     namespace_bindings: bindings.size,
   });
   metrics.hosts = () => actions.counts;
+  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
+  const peers = replicaKey && new Peers(replicaKey);
+  open.defer(() => peers?.close());
+  const otherReplicas = shared && new OtherReplicas({ peers, others: () => shared.members.others, log });
+  const otherConversations = otherReplicas && new OtherConversations({ replicas: otherReplicas, interactions });
   const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
@@ -352,6 +362,7 @@ async function start(
     actions,
     registry,
     interactions,
+    otherConversations,
     calls,
     maxMembers: config.messageLimits.members,
     toolCalls,
@@ -400,9 +411,6 @@ async function start(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
-  const peers = replicaKey && new Peers(replicaKey);
-  open.defer(() => peers?.close());
   const chains = pipeline.listeners.map((listener) => {
     const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
     const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
@@ -460,7 +468,14 @@ async function start(
     forwards,
     serviceHealth,
     evaluators,
-    dryRuns: new DryRuns({ evaluators, llm, registry, interactions, limits: config.messageLimits }),
+    dryRuns: new DryRuns({
+      evaluators,
+      llm,
+      registry,
+      interactions,
+      otherConversations,
+      limits: config.messageLimits,
+    }),
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
     sessions: sessionStore.sessions,
@@ -485,6 +500,7 @@ async function start(
     log: managementLog,
     ready: () => ready,
     hasDatabase: () => shared?.isCurrent ?? true,
+    otherReplicas,
     replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
@@ -502,7 +518,16 @@ async function start(
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config, management.server, servers);
   if (replicaKey && config.peerListen) {
-    const server = peerListener(chains, replicaKey, listening);
+    const cache = new ConversationCache(interactions);
+    const views = {
+      ...toolCallView(toolCalls),
+      ...interactionView(interactions),
+      ...conversationView(interactions, {
+        latest: (id) => cache.latestHere(id),
+        whole: (id) => new ConversationReader(interactions).read(id),
+      }),
+    };
+    const server = peerListener(chains, replicaKey, views, listening);
     const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
     bound.push({ name: 'peer', listener: peer });
   }

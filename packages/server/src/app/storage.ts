@@ -91,13 +91,14 @@ export async function announce(
 
 /** The replicas for the management API. */
 export async function listReplicas({ members }: SharedLog, sharing: SharedDiscovery): Promise<Replica[]> {
-  return (await members.list()).map(({ id, version, startedAt, isLive, lag }) => ({
+  return (await members.list()).map(({ id, version, startedAt, isLive, lag, load }) => ({
     id,
     self: id === members.id,
     version,
     startedAt: startedAt.toISOString(),
     live: isLive,
     lag,
+    load: Math.round(load * 1_000) / 1_000,
     forwards: sharing.forwardsOf(id),
   }));
 }

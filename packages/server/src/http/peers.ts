@@ -19,6 +19,8 @@ const HANDSHAKE_MS = 2_000;
 /** Headers that replicas add to requests: the pipeline listener, and the address of the client. */
 export const PEER_LISTENER = 'sluice-peer-listener';
 export const PEER_CLIENT = 'sluice-peer-client';
+/** Value of {@link PEER_LISTENER} for what a replica asks another one itself. */
+export const PEER_VIEWS = '(views)';
 
 /** The key with which replicas prove to each other that they belong together, derived from that of sessions. */
 export function peerKey(sessionKey: Buffer): Buffer {
@@ -83,6 +85,26 @@ export class Peers {
   /** Sends a request with a body and discards the response. */
   notify(address: string, request: PeerRequest, body: Buffer): void {
     this.#send(address, request, body, (_status, _raw, message) => void message.resume()).on('error', () => undefined);
+  }
+
+  /** Asks the replica at `address` about itself. Rejects if it does not respond with 200 before the signal. */
+  ask(
+    address: string,
+    { method, target, signal }: { readonly method: string; readonly target: string; readonly signal: AbortSignal },
+  ): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const request = { method, target, headers: {}, listener: PEER_VIEWS, client: undefined };
+      const sent = this.#send(address, request, Buffer.alloc(0), (status, _raw, message) => {
+        if (status === 200) return resolve(message);
+        message.resume();
+        reject(new Error(`status ${status}`));
+      });
+      sent.on('error', reject);
+      // Also ends the response.
+      const onAbort = () => sent.destroy(new Error('no answer in time'));
+      signal.addEventListener('abort', onAbort, { once: true });
+      sent.on('close', () => signal.removeEventListener('abort', onAbort));
+    });
   }
 
   close(): void {

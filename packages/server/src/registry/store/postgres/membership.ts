@@ -26,6 +26,8 @@ export interface ReplicaRow {
   readonly isLive: boolean;
   /** Commits that it has not confirmed. */
   readonly lag: number;
+  /** Processors that it used on average before it last renewed its lease. */
+  readonly load: number;
 }
 
 /** Options of {@link Membership}. */
@@ -47,6 +49,7 @@ export class Membership {
   #liveUntil = Number.NEGATIVE_INFINITY;
   /** The others that were live at the last renewal, and their addresses. */
   #others: ReadonlyMap<string, string | null> = new Map();
+  readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
   /** Callers that wait for the others. */
@@ -93,13 +96,14 @@ export class Membership {
     const { version, applied } = this.#options;
     // In a transaction, now() is the time of its start, and it may have waited for a lock since.
     const [row] = await on.query<{ revision: string; others: Record<string, string | null> | null }>(
-      `INSERT INTO sluice.replicas (id, version, address, expires, applied)
-       VALUES ($1, $2, $5, clock_timestamp() + $3 * interval '1 millisecond', $4)
-       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
+      `INSERT INTO sluice.replicas (id, version, address, expires, applied, load)
+       VALUES ($1, $2, $5, clock_timestamp() + $3 * interval '1 millisecond', $4, $6)
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address,
+                                      load = excluded.load
        RETURNING (SELECT revision FROM sluice.state),
                  (SELECT json_object_agg(id, address) FROM sluice.replicas
                   WHERE id <> $1 AND expires > clock_timestamp()) AS others`,
-      [this.id, version, LEASE_MS, applied(), this.address ?? null],
+      [this.id, version, LEASE_MS, applied(), this.address ?? null, this.#processors.read()],
       RENEWAL_MS,
     );
     this.#others = new Map(Object.entries(row?.others ?? {}));
@@ -173,11 +177,16 @@ export class Membership {
     return [...this.#others.values()].filter((address) => address !== null);
   }
 
+  /** The other live replicas as of at most a second ago, and their addresses: null for those that cannot be reached. */
+  get others(): ReadonlyMap<string, string | null> {
+    return this.#others;
+  }
+
   /** All replicas, also those that are no longer live, for a while. */
   async list(): Promise<ReplicaRow[]> {
     const rows = await this.#options.database.query<Omit<ReplicaRow, 'lag'> & { lag: string }>(
       `SELECT id, version, started_at AS "startedAt", expires > now() AS "isLive",
-              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag
+              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag, load
        FROM sluice.replicas WHERE expires > now() - interval '${LISTED}' ORDER BY started_at, id`,
     );
     return rows.map((row) => ({ ...row, lag: Number(row.lag) }));
@@ -206,5 +215,20 @@ export class Membership {
       const timer = setTimeout(wake, CONFIRM_POLL_MS);
       this.#waiting.add(wake);
     });
+  }
+}
+
+/** Use of the processors by this process. */
+class ProcessorUse {
+  #before = process.cpuUsage();
+  #at = performance.now();
+
+  /** Processors that were used on average since the last call. */
+  read(): number {
+    const { user, system } = process.cpuUsage(this.#before);
+    const elapsedMs = Math.max(1, performance.now() - this.#at);
+    this.#before = process.cpuUsage();
+    this.#at += elapsedMs;
+    return (user + system) / 1_000 / elapsedMs;
   }
 }

@@ -123,13 +123,15 @@ export class SharedLog {
 
   /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
   async add(follower: Follower): Promise<void> {
-    await this.#inTurn(() =>
-      this.#readOnly(async (transaction) => {
+    await this.#inTurn(async () => {
+      const records = await this.#readOnly(async (transaction) => {
         await this.#catchUp(transaction, await readRevision(transaction));
-        await follower.reload(await readSections(transaction, follower.sections));
-        this.#followers.push(follower);
-      }),
-    );
+        return await readSections(transaction, follower.sections);
+      });
+      // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+      await follower.reload(records);
+      this.#followers.push(follower);
+    });
   }
 
   /** Begins to follow other replicas. */
