@@ -292,7 +292,7 @@ test('a replica that has lost its database still reaches the others', async () =
   proxy.setHandler((near) => near.resetAndDestroy());
   proxy.cut();
   await expect
-    .poll(async () => (await (await fetch(`${cut.management}/readyz`)).json()).data, { timeout: 10_000 })
+    .poll(async () => Object(await (await fetch(`${cut.management}/readyz`)).json()).data, { timeout: 10_000 })
     .toEqual({ status: 'ready', database: 'unreachable' });
   const retried = new InteractiveClient(cut.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m2"}}`);
   await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m2"');

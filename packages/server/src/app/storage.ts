@@ -164,12 +164,7 @@ export async function bootstrap(config: Config, registry: Registry, secrets: Sec
   }
 }
 
-async function applyBootstrap(
-  config: Config,
-  registry: Registry,
-  secrets: Secrets,
-  log: TargetLogger,
-): Promise<void> {
+async function applyBootstrap(config: Config, registry: Registry, secrets: Secrets, log: TargetLogger): Promise<void> {
   await unlessDiskFull(
     registry.commit((draft) => {
       for (const { name, labels } of config.bootstrap.namespaces) {
