@@ -37,7 +37,7 @@ export async function replicasUnderFaults(seconds: number, options?: ClusterOpti
   const tally = new ReplicaTally();
   const names = Array.from({ length: TOOLS }, (_, at) => `switched${at}`);
   const registry = new RegistryClients(cluster.management.url, tally);
-  const tools = new ToolClients(names, tally);
+  const tools = new ToolClients(names, cluster, tally);
   const upstream = await startRawUpstream({
     records: false,
     scripts: {
@@ -82,8 +82,8 @@ export async function replicasUnderFaults(seconds: number, options?: ClusterOpti
       const management = `http://${gateway.management()}`;
       await registry.list(management, 'tools');
       await registry.list(management, 'namespaces');
-      await tools.callAll(gateway.url());
     }
+    await tools.callAll();
     if (tally.calls === before) tally.fail('no call has a result after the faults');
     return { seconds, tally, faults, lostCommits: cluster.lostCommits, recoveredAfter };
   } finally {
@@ -127,10 +127,14 @@ function rowsOf({ seconds, tally, faults, lostCommits, recoveredAfter }: Replica
       `${tally.reads}; ${tally.staleReads}`,
     ],
     ['requests or responses lost on the way', tally.lost],
-    ['tools enabled or disabled; not confirmed by all replicas', `${tally.switches}; ${tally.unconfirmed}`],
     [
-      'calls with a result; rejected; those that began while the tool was disabled',
-      `${tally.calls}; ${tally.rejected}; ${tally.whileDisabled}`,
+      'tools enabled or disabled; not confirmed by a replica that was stopped or cut off',
+      `${tally.switches}; ${tally.unconfirmed}`,
+    ],
+    ['calls with a result; rejected', `${tally.calls}; ${tally.rejected}`],
+    [
+      'calls that began while the tool was disabled; when all replicas had confirmed that',
+      `${tally.whileDisabled}; ${tally.whileConfirmed}`,
     ],
     [
       'from the last fault until all replicas had the state of the database',
