@@ -79,10 +79,15 @@ test('a cancellation reaches the call on another replica', async () => {
 test('responses and cancellations in one batch reach the calls on different replicas', async () => {
   const onA = await sessionClient(a.url(), { version: '2025-03-26', capabilities: '{"sampling":{}}' });
   const onB = clientOf(b.url(), onA.headers);
-  const asking = [onA.call('"q1"'), onB.call('"q2"')];
+  const asking: ReturnType<typeof onA.call>[] = [];
   const asked: unknown[] = [];
   const calls = [];
-  for (const response of asking) {
+  for (const [client, id] of [
+    [onA, '"q1"'],
+    [onB, '"q2"'],
+  ] as const) {
+    const response = client.call(id);
+    asking.push(response);
     const call = await upstream.calls.next();
     calls.push(call);
     call.begin();

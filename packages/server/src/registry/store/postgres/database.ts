@@ -32,7 +32,7 @@ const RESPONSE_MS = 15_000;
 const TRANSACTION_LIMITS =
   "SET LOCAL statement_timeout = '12s'; SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** The channel of notifications. */
+/** The channel of notifications to all replicas. */
 const CHANNEL = 'sluice';
 /** Interval of the listener's calls without notifications, which a pooler loses and a broken connection does not deliver. */
 const POLL_MS = 1_000;
@@ -53,6 +53,7 @@ export class Database {
   readonly #closing = new AbortController();
   #pool: pg.Pool | undefined;
   #listening: pg.Client | undefined;
+  #channels: readonly string[] = [];
   #listener: ((message: string) => void) | undefined;
   #pollTimer: NodeJS.Timeout | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
@@ -126,8 +127,12 @@ export class Database {
     }
   }
 
-  /** Calls `listener` with each notification, and once a second without one. A broken connection is opened again. */
-  listen(listener: (message: string) => void): void {
+  /**
+   * Calls `listener` with each notification to all or on a channel of its own, and once a second without one. A broken connection is
+   * opened again.
+   */
+  listen(channel: string, listener: (message: string) => void): void {
+    this.#channels = [CHANNEL, channel];
     this.#listener = listener;
     this.#pollTimer = setInterval(() => listener(''), POLL_MS).unref();
     void this.#connectListener();
@@ -171,24 +176,29 @@ export class Database {
 
   async #connectListener(): Promise<void> {
     if (this.#closing.signal.aborted) return;
+    let client: pg.Client | undefined;
     try {
-      const client = new pg.Client(await this.#config(this.#options.listenUrl ?? this.#options.url));
-      this.#listening = client;
-      client.on('notification', ({ payload }) => this.#listener?.(payload ?? ''));
-      client.on('error', () => undefined);
-      client.once('end', () => this.#onListenerClosed('the connection was closed'));
-      await client.connect();
-      await client.query(`LISTEN ${CHANNEL}`);
+      const opened = new pg.Client(await this.#config(this.#options.listenUrl ?? this.#options.url));
+      client = opened;
+      this.#listening = opened;
+      opened.on('notification', ({ payload }) => this.#listener?.(payload ?? ''));
+      opened.on('error', () => undefined);
+      opened.once('end', () => this.#onListenerClosed(opened, 'the connection was closed'));
+      await opened.connect();
+      for (const channel of this.#channels) await opened.query(`LISTEN ${opened.escapeIdentifier(channel)}`);
       this.#isListening = true;
       this.#delay.reset();
       this.#listener?.('');
     } catch (error) {
-      this.#onListenerClosed(reasonOf(error));
+      this.#onListenerClosed(client, reasonOf(error));
     }
   }
 
-  #onListenerClosed(reason: string): void {
-    if (this.#closing.signal.aborted) return;
+  #onListenerClosed(client: pg.Client | undefined, reason: string): void {
+    // A connection that failed ends later as well.
+    if (this.#closing.signal.aborted || this.#listening !== client) return;
+    this.#listening = undefined;
+    client?.end().catch(() => undefined);
     if (this.#isListening) this.#options.log.warn('no notifications of PostgreSQL; polling once a second', { reason });
     this.#isListening = false;
     clearTimeout(this.#connectTimer);

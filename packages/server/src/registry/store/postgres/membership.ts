@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 
@@ -52,8 +53,8 @@ export class Membership {
   readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
-  /** Callers that wait for the others. */
-  readonly #waiting = new Set<() => void>();
+  /** Callers that wait for the others, called with the id of each that has applied something. */
+  readonly #waiting = new Set<(replica: string) => void>();
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -98,8 +99,8 @@ export class Membership {
     const [row] = await on.query<{ revision: string; others: Record<string, string | null> | null }>(
       `INSERT INTO sluice.replicas (id, version, address, expires, applied, load)
        VALUES ($1, $2, $5, clock_timestamp() + $3 * interval '1 millisecond', $4, $6)
-       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address,
-                                      load = excluded.load
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = greatest(replicas.applied, excluded.applied),
+                                      address = excluded.address, load = excluded.load
        RETURNING (SELECT revision FROM sluice.state),
                  (SELECT json_object_agg(id, address) FROM sluice.replicas
                   WHERE id <> $1 AND expires > clock_timestamp()) AS others`,
@@ -123,44 +124,73 @@ export class Membership {
       } catch (error) {
         if (!(error instanceof UnavailableStoreError)) throw error;
         if (performance.now() > deadline) return [...this.#others.keys()];
-        await this.#nextMessage();
+        await delay(CONFIRM_POLL_MS);
       }
     }
   }
 
   async #confirmed(revision: number): Promise<string[]> {
     const { database } = this.#options;
-    const others = await database.query<{ id: string }>(
-      `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
-       WHERE id <> $1 AND expires > now() - interval '${LISTED}' AND applied < $2`,
-      [this.id, revision],
-    );
-    const ids = others.map(({ id }) => id);
-    const deadline = performance.now() + APPLY_MS;
-    while (ids.length > 0) {
-      const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
-        `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
-         FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
-        [ids, revision],
+    const announced = new Set<string>();
+    let onAnnounced = () => {};
+    const listener = (replica: string) => {
+      announced.add(replica);
+      onAnnounced();
+    };
+    this.#waiting.add(listener);
+    try {
+      const others = await database.query<{ id: string; isLive: boolean }>(
+        `SELECT id, expires > now() AS "isLive", pg_notify('sluice', 'confirm ' || $1::text) FROM sluice.replicas
+         WHERE id <> $1::text::uuid AND expires > now() - interval '${LISTED}' AND applied < $2`,
+        [this.id, revision],
       );
-      if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
-      await this.#nextMessage();
+      const ids = others.map(({ id }) => id);
+      const deadline = performance.now() + APPLY_MS;
+      let live: readonly string[] = others.filter(({ isLive }) => isLive).map(({ id }) => id);
+      while (ids.length > 0) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, CONFIRM_POLL_MS);
+          onAnnounced = () => {
+            if (!live.every((id) => announced.has(id))) return;
+            clearTimeout(timer);
+            resolve();
+          };
+          onAnnounced();
+        });
+        // Of those that announce something from now on, the query may not know yet.
+        announced.clear();
+        const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
+          `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
+           FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
+          [ids, revision],
+        );
+        if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
+        live = pending.live;
+      }
+      return [];
+    } finally {
+      this.#waiting.delete(listener);
     }
-    return [];
   }
 
-  /** Tells the others which revision this replica has. */
-  async announce(): Promise<void> {
+  /** The channel of messages for this replica alone: if all got them, their number would grow with the square of that of replicas. */
+  get channel(): string {
+    return channelOf(this.id);
+  }
+
+  /** Tells another replica that this one has applied what that one waits for. */
+  async announce(replica: string): Promise<void> {
     const { database, applied } = this.#options;
     await database.query(
-      `UPDATE sluice.replicas SET applied = $2 WHERE id = $1 RETURNING pg_notify('sluice', 'applied')`,
-      [this.id, applied()],
+      `UPDATE sluice.replicas SET applied = greatest(applied, $2) WHERE id = $1::text::uuid
+       RETURNING pg_notify($3, 'applied ' || $1::text)`,
+      [this.id, applied(), channelOf(replica)],
     );
   }
 
-  /** Called for messages of the kind `applied`. */
-  onApplied(): void {
-    for (const wake of this.#waiting) wake();
+  /** Called when a replica has applied what this one waits for. */
+  onApplied(replica: string): void {
+    for (const listener of this.#waiting) listener(replica);
   }
 
   /** Where another replica is reached; undefined if it is not live. While PostgreSQL cannot be reached, as last known. */
@@ -204,18 +234,10 @@ export class Membership {
       RENEWAL_MS,
     );
   }
+}
 
-  #nextMessage(): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer);
-        this.#waiting.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, CONFIRM_POLL_MS);
-      this.#waiting.add(wake);
-    });
-  }
+function channelOf(replica: string): string {
+  return `sluice_${replica}`;
 }
 
 /** Use of the processors by this process. */

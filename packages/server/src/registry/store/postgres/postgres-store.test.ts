@@ -24,11 +24,12 @@ interface Replica extends AsyncDisposable {
   readonly database: Database;
 }
 
+const silent = { warn: () => undefined, error: () => undefined };
+
 /** `unusable`: number of records that it cannot use. */
-async function startReplica(url: string, unusable = 0): Promise<Replica> {
-  const messages = { warn: () => undefined, error: () => undefined };
-  const database = new Database({ url, log: messages });
-  const log = new SharedLog({ database, log: messages, version: '1' });
+async function startReplica(url: string, unusable = 0, listenUrl = url): Promise<Replica> {
+  const database = new Database({ url, listenUrl, log: silent });
+  const log = new SharedLog({ database, log: silent, version: '1' });
   await log.open();
   const registry = new Registry(new PostgresStore(log));
   expect(await registry.load()).toHaveLength(unusable);
@@ -83,6 +84,60 @@ test('notifications tell replicas of commits', async () => {
   await add(a.registry, 'a1');
   expect(await changed.promise).toBe(true);
   expect(names(b.registry)).toEqual(['a1']);
+});
+
+test('that a replica has applied a change is told to the one that waits for it alone', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  const database = new Database({ url, log: silent });
+  const messages: string[] = [];
+  database.listen('another', (message) => messages.push(message));
+  const told: string[] = [];
+  a.log.members.onApplied = (replica) => told.push(replica);
+  for (const { log } of [a, b]) log.start();
+  const listening = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN "%"' AND state = 'idle'
+    AND query <> 'LISTEN "sluice"'`;
+  await expect.poll(() => database.query(listening)).toHaveLength(3);
+  await add(a.registry, 'a1');
+  expect(await a.log.confirm()).toEqual([]);
+  await expect.poll(() => told).toEqual([b.log.members.id]);
+  expect(messages).toContain(`confirm ${a.log.members.id}`);
+  expect(messages.filter((message) => message.startsWith('applied'))).toEqual([]);
+  await database.close();
+});
+
+test('a replica without notifications finds changes by itself, and confirms them', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url, 0, 'postgres://postgres@127.0.0.1:1/none');
+  for (const { log } of [a, b]) log.start();
+  await add(a.registry, 'a1');
+  expect(await a.log.confirm()).toEqual([]);
+  expect(names(b.registry)).toEqual(['a1']);
+});
+
+test('notifications come again after the connection was broken', async () => {
+  const proxy = await openFaultyProxy(connectingTo(postgres.port));
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  const messages: string[] = [];
+  const listenUrl = url.replace(`:${postgres.port}/`, `:${proxy.port}/`);
+  const database = new Database({ url, listenUrl, log: silent });
+  database.listen('own', (message) => messages.push(message));
+  for (let round = 1; round <= 3; round++) {
+    messages.length = 0;
+    await expect
+      .poll(async () => {
+        await a.database.query(`SELECT pg_notify('own', '${round}'), pg_notify('sluice', 'all ${round}')`);
+        return messages;
+      })
+      .toEqual(expect.arrayContaining([String(round), `all ${round}`]));
+    proxy.cut();
+  }
+  expect(proxy.accepted).toBeLessThanOrEqual(4);
+  await database.close();
+  proxy.close();
 });
 
 /** Makes the other replicas load the whole state. */
@@ -174,8 +229,7 @@ test('a replica whose lease had expired is live again once it has caught up', as
 test('statements are sent again on a new connection if all that are open have been broken', async () => {
   const proxy = await openFaultyProxy(connectingTo(postgres.port));
   const url = (await postgres.createDatabase()).replace(`:${postgres.port}/`, `:${proxy.port}/`);
-  const log = { warn: () => undefined, error: () => undefined };
-  const database = new Database({ url, log });
+  const database = new Database({ url, log: silent });
   for (let round = 0; round < 5; round++) {
     await Promise.all(Array.from({ length: 4 }, () => database.query('SELECT pg_sleep(0.01)')));
     proxy.cut();

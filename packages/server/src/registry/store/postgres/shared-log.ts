@@ -14,8 +14,10 @@ import { Membership } from './membership.ts';
 import {
   hasCommit,
   lockRevision,
+  type NewerChanges,
   pruneChanges,
   readChanges,
+  readNewer,
   readRecords,
   readRevision,
   removeExpired,
@@ -29,6 +31,8 @@ const MIGRATIONS = ['001-schema.sql', '002-actions.sql'];
 /** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
 const MIGRATION_LOCK = 7_521_944_301;
 
+/** Changes that are read together with the revision. */
+const MAX_AT_ONCE = 500;
 /** Changes that a replica follows one by one; after more it loads the whole state. */
 const MAX_FOLLOWED = 200_000;
 /** Time for which changes are kept: a replica that was away for longer loads the whole state. */
@@ -124,11 +128,11 @@ export class SharedLog {
   /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
   async add(follower: Follower): Promise<void> {
     await this.#inTurn(async () => {
-      const records = await this.#readOnly(async (transaction) => {
-        await this.#catchUp(transaction, await readRevision(transaction));
-        return await readSections(transaction, follower.sections);
-      });
-      // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+      const [catchUp, records] = await this.#readOnly(async (transaction) => [
+        await this.#newer(transaction, await readRevision(transaction)),
+        await readSections(transaction, follower.sections),
+      ]);
+      await catchUp();
       await follower.reload(records);
       this.#followers.push(follower);
     });
@@ -137,11 +141,13 @@ export class SharedLog {
   /** Begins to follow other replicas. */
   start(): void {
     this.members.start(() => void this.#check().catch(() => undefined));
-    this.database.listen((message) => {
-      if (message === 'applied') return this.members.onApplied();
-      if (message === 'left') return this.onReplicaLeft?.();
-      const checked = this.#check();
-      (message === 'confirm' ? checked.then(() => this.#announce()) : checked).catch(() => undefined);
+    this.database.listen(this.members.channel, (message) => {
+      const [kind, replica] = message.split(' ');
+      if (kind === 'applied' && replica !== undefined) return this.members.onApplied(replica);
+      if (kind === 'left') return this.onReplicaLeft?.();
+      if (kind === 'confirm' && replica === this.members.id) return;
+      const work = kind === 'confirm' && replica !== undefined ? this.#announce(replica) : this.#check();
+      work.catch(() => undefined);
     });
   }
 
@@ -193,7 +199,7 @@ export class SharedLog {
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
           if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(laterRelease(current.step));
-          await this.#inTurn(() => this.#catchUp(transaction, current.revision));
+          await this.#inTurn(async () => (await this.#newer(transaction, current.revision))());
           if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
           if (conflict && (!current.isLive || conflict.isOutdated())) {
@@ -255,14 +261,11 @@ export class SharedLog {
 
   async #checkNow(): Promise<void> {
     try {
-      const read = () => readRevision(this.database, CHECK_MS);
-      // A busy database may be slow once.
-      const revision = await (this.#failure ? read() : read().catch(read));
-      if (revision !== this.#revision) {
-        await this.#inTurn(() =>
-          this.#readOnly(async (transaction) => this.#catchUp(transaction, await readRevision(transaction))),
-        );
-      }
+      const after = this.#revision;
+      const read = () => readNewer(this.database, after, MAX_AT_ONCE, CHECK_MS);
+      // A connection may have been broken since it was used last.
+      const newer = await (this.#failure ? read() : read().catch(read));
+      if (newer.revision !== this.#revision) await this.#inTurn(() => this.#follow(after, newer));
     } catch (error) {
       this.#onFailure(error);
       throw error;
@@ -282,12 +285,23 @@ export class SharedLog {
     this.#failure = error instanceof Error ? error : new Error(String(error));
   }
 
-  /** Tells the others that this replica has applied what it knows. */
-  async #announce(): Promise<void> {
+  /** Tells another replica that this one has applied what the database has. */
+  async #announce(replica: string): Promise<void> {
+    await this.#check();
     const revision = this.#revision;
     await this.#settled();
     this.#effective = Math.max(this.#effective, revision);
-    await this.members.announce();
+    await this.members.announce(replica);
+  }
+
+  /** Applies what was read after a revision; in parts, if that is much or if a commit of this replica was published meanwhile. */
+  async #follow(after: number, { revision, changes }: NewerChanges): Promise<void> {
+    if (changes && this.#revision === after) return this.#apply(changes, revision);
+    const catchUp = await this.#readOnly(async (transaction) =>
+      this.#newer(transaction, await readRevision(transaction)),
+    );
+    // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+    await catchUp();
   }
 
   #readOnly<T>(read: (transaction: Transaction) => Promise<T>): Promise<T> {
@@ -301,25 +315,37 @@ export class SharedLog {
     return result;
   }
 
-  /** Applies the commits up to `revision`, which is that of the transaction. */
-  async #catchUp(transaction: Transaction, revision: number): Promise<void> {
-    if (revision === this.#revision) return;
-    if (revision < this.#revision) {
-      throw new ReadOnlyStoreError(
-        `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
-      );
-    }
+  /** Reads the commits up to `revision`, which is that of the transaction, and returns a function that applies them. */
+  async #newer(transaction: Transaction, revision: number): Promise<() => Promise<void>> {
+    if (revision === this.#revision) return async () => undefined;
+    this.#requireNewer(revision);
     const changes = await readChanges(transaction, this.#revision, MAX_FOLLOWED);
+    if (changes) return () => this.#apply(changes, revision);
+    const reloads: (() => Promise<void>)[] = [];
     for (const follower of this.#followers) {
-      const { sections } = follower;
-      if (changes) {
-        const own = changes.filter(({ section }) => sections.includes(section));
-        if (own.length > 0) await follower.apply(own);
-      } else {
-        await follower.reload(await readSections(transaction, sections));
-      }
+      const records = await readSections(transaction, follower.sections);
+      reloads.push(() => follower.reload(records));
+    }
+    return async () => {
+      for (const reload of reloads) await reload();
+      this.#advance(revision);
+    };
+  }
+
+  async #apply(changes: readonly StoredChange[], revision: number): Promise<void> {
+    this.#requireNewer(revision);
+    for (const follower of this.#followers) {
+      const own = changes.filter(({ section }) => follower.sections.includes(section));
+      if (own.length > 0) await follower.apply(own);
     }
     this.#advance(revision);
+  }
+
+  #requireNewer(revision: number): void {
+    if (revision >= this.#revision) return;
+    throw new ReadOnlyStoreError(
+      `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
+    );
   }
 
   /** The followers have the state of this revision; it is in effect once they have settled. */
@@ -359,7 +385,7 @@ export class SharedLog {
       const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
       if (this.#revision === revision - 1) publish();
-      await this.#catchUp(transaction, current.revision);
+      await (await this.#newer(transaction, current.revision))();
       return true;
     });
   }
