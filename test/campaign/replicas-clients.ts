@@ -22,9 +22,19 @@ export class ReplicaTally {
   whileConfirmed = 0;
   /** One line per violation; only the first 50 are stored. */
   readonly failures: string[] = [];
+  readonly #onFailure: (line: string) => void;
+
+  /** `onFailure` gets each of these lines at once. */
+  constructor(onFailure: (line: string) => void) {
+    this.#onFailure = onFailure;
+  }
 
   fail(...lines: readonly string[]): void {
-    for (const line of lines) if (this.failures.length < 50) this.failures.push(line);
+    for (const line of lines) {
+      if (this.failures.length >= 50) return;
+      this.failures.push(line);
+      this.#onFailure(line);
+    }
   }
 }
 
