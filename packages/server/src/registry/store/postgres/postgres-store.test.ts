@@ -60,6 +60,21 @@ test('a replica sees what another one has committed, and both may commit at the 
   expect(state(c.registry)).toEqual(state(a.registry));
 });
 
+test('a replica whose commits wait for others reads meanwhile, and stays live', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  let commits: Promise<unknown>[] = [];
+  await b.database.transaction('', async (transaction) => {
+    await transaction.query('SELECT FROM sluice.state FOR UPDATE');
+    const changes = (at: number) => [{ op: 'put', section: 's', id: `${at}`, json: '1', isShadowed: false }] as const;
+    commits = Array.from({ length: 10 }, (_, at) => a.log.commit({ changes: changes(at), publish: () => undefined }));
+    await a.log.refresh();
+    await a.log.members.renew();
+  });
+  await expect(Promise.all(commits)).resolves.toHaveLength(10);
+});
+
 test('an operation on an outdated state is made again on the current one', async () => {
   const url = await postgres.createDatabase();
   await using a = await startReplica(url);

@@ -33,6 +33,8 @@ const MIGRATION_LOCK = 7_521_944_301;
 
 /** Changes that are read together with the revision. */
 const MAX_AT_ONCE = 500;
+/** Commits of one replica at a time: all of them wait for the same lock, and what is read needs connections too. */
+const MAX_COMMITS = 2;
 /** Changes that a replica follows one by one; after more it loads the whole state. */
 const MAX_FOLLOWED = 200_000;
 /** Time for which changes are kept: a replica that was away for longer loads the whole state. */
@@ -96,6 +98,9 @@ export class SharedLog {
   #nextConfirmation: Promise<readonly string[]> | undefined;
   #checking: Promise<void> | undefined;
   #nextCheck: Promise<void> | undefined;
+  #committing = 0;
+  /** Commits that wait for others to end. */
+  readonly #waitingCommits: (() => void)[] = [];
 
   constructor({ database, log, version }: SharedLogOptions) {
     this.database = database;
@@ -182,6 +187,18 @@ export class SharedLog {
    * {@link UnavailableStoreError} if PostgreSQL cannot be reached.
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {
+    if (this.#committing < MAX_COMMITS) this.#committing++;
+    else await new Promise<void>((resolve) => this.#waitingCommits.push(resolve));
+    try {
+      await this.#commit(first, conflict);
+    } finally {
+      const next = this.#waitingCommits.shift();
+      if (next) next();
+      else this.#committing--;
+    }
+  }
+
+  async #commit(first: Commit, conflict: Conflict | undefined): Promise<void> {
     if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
     if (this.#failure) throw this.#unavailable();
     const id = randomUUID();
