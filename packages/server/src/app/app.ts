@@ -33,6 +33,7 @@ import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
+import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -55,7 +56,10 @@ import { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
+import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
 import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
+import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
@@ -211,6 +215,11 @@ export async function startService(
   timeSeries.start();
   open.defer(() => timeSeries.close());
 
+  const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  // OpenTelemetry's packages are loaded only for export.
+  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
+  open.defer(() => tracing?.close(exportMs));
+
   const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
@@ -285,7 +294,24 @@ export async function startService(
     parseHeaderNames: labelHeaders,
   });
   const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, sessionBindings });
+  const taskEvents = new TaskEvents({ toolCalls, stateEvents, tracing });
+  tasks.observer = taskEvents;
+  const taskCancellation = new TaskCancellation({
+    tasks,
+    upstreamOf: (task) => taskRelay.upstreamOf(task),
+    clientInfo: { ...SERVER_INFO },
+  });
+  const autoTasks = new AutoTasks({
+    tasks,
+    replica,
+    isAlive: shared && ((id) => isAlive(shared, id)),
+    afterMs: config.taskAutoAfterMs,
+    maxCallMs: config.upstreamMaxTimeoutMs,
+    maxBytes: config.maxTaskResultBytes,
+    log: forwardLog,
+  });
   tasks.onOrphaned = (task, session) => {
+    if (task.replica !== undefined) return;
     const upstream = taskRelay.upstreamOf(task);
     if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
   };
@@ -341,10 +367,6 @@ export async function startService(
     metrics,
     log: logger.target('service::evaluator'),
   });
-  const { traces, metrics: exportedMetrics } = config.openTelemetry;
-  // OpenTelemetry's packages are loaded only for export.
-  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
-  open.defer(() => tracing?.close(exportMs));
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
@@ -365,6 +387,7 @@ export async function startService(
     relay,
     tasks,
     taskRelay,
+    autoTasks,
     sessions,
     sessionBindings,
     sessionSubscriptions,
@@ -387,7 +410,8 @@ export async function startService(
   const peers = replicaKey && new Peers(replicaKey);
   open.defer(() => peers?.close());
   const chains = pipeline.listeners.map((listener) => {
-    const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
+    const own = peers &&
+      shared && { peers, members: shared.members, events, suspendedCalls, tasks, listener: listener.name };
     const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
     return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
   });
@@ -412,6 +436,8 @@ export async function startService(
       interactions,
       toolCalls,
       calls,
+      tasks,
+      taskEvents,
       openStreams,
       droppedLines,
       database: () =>
@@ -462,6 +488,8 @@ export async function startService(
     metricSource,
     toolCalls,
     stateEvents,
+    tasks,
+    cancelTask: (task) => taskCancellation.cancel(task),
     timeSeries,
     profiles,
     openStreams,
@@ -534,6 +562,12 @@ export async function startService(
       log.info('stopped');
     },
   };
+}
+
+/** Whether another replica may be alive: unknown while the database cannot be reached. */
+async function isAlive({ members }: SharedLog, id: string): Promise<boolean> {
+  const replicas = await members.list().catch(() => undefined);
+  return replicas?.some((replica) => replica.id === id && replica.isLive) ?? true;
 }
 
 /** True for a task whose forward is gone, or has another address than when it was created. */

@@ -44,6 +44,7 @@ import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import type { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
 import type { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import {
@@ -72,6 +73,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly relay: CallRouter;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
+  readonly autoTasks: AutoTasks;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly serverInfo: Implementation;

@@ -6,6 +6,7 @@ import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
+import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
@@ -19,6 +20,7 @@ export interface TaskMethodParts {
   readonly profiles: ClientProfiles;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
+  readonly autoTasks: AutoTasks;
 }
 
 /** Tasks of one page of `tasks/list`. */
@@ -53,6 +55,9 @@ export async function taskRequest(
     return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
   }
   if (record?.era !== era) return taskNotFound();
+  if (record.replica !== undefined && (method === 'tasks/cancel' || !isToolHidden(record, parts.registry.current))) {
+    return parts.autoTasks.request(message, record);
+  }
   const tool = namespace.indexes.tool.get(record.tool.key);
   if (method === 'tasks/cancel') {
     return era === 'legacy'
@@ -71,7 +76,7 @@ function isOfferedTo(
   { registry, profiles }: TaskMethodParts,
 ): boolean {
   const profile = session?.profile ?? profiles.of(era, capabilities);
-  return offersTasks(declarationsTo(profile, registry.current, namespace), era);
+  return offersTasks(declarationsTo(profile, registry.current, namespace), era, namespace.indexes.tool.hasTasks);
 }
 
 /** Whether an operator has hidden the tool of a task (decisions 10.1). */

@@ -277,6 +277,10 @@ function observeRounds(observer: PlanObserver, onInputRequired: () => void): Pla
     },
     failed: (category, message, errorType) => observer.failed(category, message, errorType),
     canceled: (reason) => observer.canceled(reason),
+    get continued() {
+      return observer.continued;
+    },
+    continuedAsTask: () => observer.continuedAsTask(),
   };
 }
 

@@ -96,7 +96,10 @@ export interface MessageTranslator {
 }
 
 /** Observes a call whose request is about to be sent. */
-export type PlanObserver = Pick<CallObserver, 'begin' | 'responded' | 'failed' | 'canceled'>;
+export type PlanObserver = Pick<
+  CallObserver,
+  'begin' | 'responded' | 'failed' | 'canceled' | 'continued' | 'continuedAsTask'
+>;
 
 /**
  * Properties of a call that are known before it is sent. Copies what it needs of the caller, since it must not retain

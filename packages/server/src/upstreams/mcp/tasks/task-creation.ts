@@ -23,6 +23,7 @@ import { sendResponse } from '../relay/response-rewrite.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { awaitedResult, clientTokenOf } from './awaited-result.ts';
 import { PolledTask } from './polled-task.ts';
+import { continuedCall } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { type OwnTaskRequest, requestTask, taskHeaders, taskMessage, taskSession } from './task-requests.ts';
 import { MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
@@ -74,7 +75,7 @@ export class TaskCreation implements TaskHandler {
           plan.observer.canceled(CLIENT_DISCONNECTED);
           this.#options.tasks.discard(record);
         } else if (record) {
-          plan.observer.responded(value);
+          plan.observer.continuedAsTask();
           if (!isClientDisconnected) respond(created, record);
         } else {
           this.#cancelUpstream(created, state.taskId);
@@ -186,6 +187,8 @@ export class TaskCreation implements TaskHandler {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
+      // Otherwise the call goes on, and reports its end itself.
+      ...(!more.isInternal && continuedCall(plan.observer.continued)),
       ...more,
     };
     return this.#options.tasks.create(task, state, session);

@@ -51,7 +51,7 @@ export class TaskWatcher {
     this.#client = client;
     this.#handler = handler;
     for (const record of records) {
-      const upstream = record.era === 'modern' ? options.upstreamOf(record) : undefined;
+      const upstream = record.era === 'modern' && record.replica === undefined ? options.upstreamOf(record) : undefined;
       if (upstream) this.#watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
     }
   }
@@ -108,7 +108,8 @@ export class TaskWatcher {
     const { tasks, isHidden } = this.#options;
     const state = readTask('modern', params);
     const record = state && isJsonObject(params) ? records.get(state.taskId) : undefined;
-    if (!state || !record || isHidden(record) || !tasks.observe(record, state)) return true;
+    if (!state || !record || isHidden(record)) return true;
+    if (!tasks.observe(record, state, { by: 'notified', content: isJsonObject(params) ? params : {} })) return true;
     for (const { key, start } of members(text)) {
       if (key !== 'params') continue;
       const edits = reportedTaskEdits('modern', text, start, { id: record.id, maxTtlMs: MAX_TTL_MS });

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import type { TaskEnd } from '@sluice/contract';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { TaskChange, TaskRecord } from './task-record.ts';
+import { isOpen, type TaskChange, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -11,6 +13,9 @@ export const MAX_TTL_MS = 24 * 3600 * 1000;
 const GRACE_MS = 60_000;
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
+
+/** States of a task that are stored. */
+const MAX_STATES = 20;
 
 /** Defaults of SERVICE_MAX_TASKS and SERVICE_MAX_TASKS_PER_USER. */
 export const TASK_LIMITS: TaskLimits = { total: 100_000, perUser: 1_000 };
@@ -41,10 +46,30 @@ export type NewTask = Pick<
   | 'progress'
   | 'session'
   | 'isInternal'
+  | 'replica'
+  | 'eventId'
+  | 'call'
 > & {
   /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
   readonly maxLifeMs?: number;
 };
+
+/** How a state of a task became known. */
+export interface TaskReport {
+  readonly by: TaskEnd;
+  /** The message with it: its result or error, if the task has ended with one. */
+  readonly content?: JsonObject | undefined;
+}
+
+/** Follows what becomes known of the tasks. */
+export interface TaskObserver {
+  /** A task was created here. */
+  onCreated(record: TaskRecord): void;
+  /** A task has another status. */
+  onChanged(record: TaskRecord): void;
+  /** The end of a task became known here. Called once for each. */
+  onEnded(record: TaskRecord, report: TaskReport): void;
+}
 
 export interface TasksOptions {
   readonly store: TaskStore;
@@ -59,6 +84,8 @@ interface Entry {
   pinned: UpstreamSession | undefined;
   /** The upstream session that its requests are sent in. */
   session: UpstreamSession | undefined;
+  /** Stored by another replica, which reports if the task expires. */
+  readonly isForeign: boolean;
 }
 
 /**
@@ -78,8 +105,15 @@ export class Tasks {
   readonly #byUpstreamId = new Map<string, string>();
   readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
+  /** Events, metrics and traces of the tasks. */
+  observer: TaskObserver | undefined = undefined;
   /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
   onOrphaned: ((record: TaskRecord, session: UpstreamSession | undefined) => void) | undefined = undefined;
+
+  /** Called with every record that was removed, for whatever reason. */
+  onRemoved: ((record: TaskRecord) => void) | undefined = undefined;
+  /** Called with a record that was canceled, here or by another replica. */
+  onCanceled: ((record: TaskRecord) => void) | undefined = undefined;
 
   constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
     this.#store = store;
@@ -92,7 +126,8 @@ export class Tasks {
 
   /** Loads the stored records. Throws `StoreError`. */
   async load(): Promise<void> {
-    for (const record of await this.#store.load()) this.#add(record, undefined);
+    const isShared = this.#store.refresh !== undefined;
+    for (const record of await this.#store.load()) this.#add(record, undefined, isShared);
     this.removeExpired();
   }
 
@@ -101,11 +136,21 @@ export class Tasks {
     return this.#entries.size;
   }
 
+  /** All tasks, the oldest first. */
+  all(): TaskRecord[] {
+    return Array.from(this.#entries.values(), ({ record }) => record).sort((a, b) => a.created - b.created);
+  }
+
+  /** Number of tasks whose end is not known, without those of clients that do not know them. */
+  get openCount(): number {
+    return this.#entries.values().reduce((sum, { record }) => sum + (isOpen(record) && !record.isInternal ? 1 : 0), 0);
+  }
+
   /**
    * Stores a new task of an upstream; resolves once it is durable. `session` stays open until the task has ended. Undefined if
    * its holder may have no more tasks; rejects with `StoreError`.
    */
-  async create(task: NewTask, state: TaskState, session: UpstreamSession): Promise<TaskRecord | undefined> {
+  async create(task: NewTask, state: TaskState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
     const { taskId: upstreamId, ...rest } = state;
     const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
@@ -115,17 +160,26 @@ export class Tasks {
       id: randomBytes(16).toString('base64url'),
       upstreamId,
       created: now,
+      states: [{ status: state.status, at: now }],
       expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
     };
     if (!this.#makeRoom(record.holder)) return undefined;
-    this.#add(record, session);
+    this.#add(record, session, false);
     try {
       await this.#store.put(record);
     } catch (error) {
       this.#drop(record.id);
       throw error;
     }
+    if (!record.isInternal) this.observer?.onCreated(record);
     return record;
+  }
+
+  /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
+  async locate(id: string): Promise<string | undefined> {
+    // Another replica may just have created it.
+    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    return this.#entries.get(id)?.record.replica;
   }
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
@@ -192,28 +246,50 @@ export class Tasks {
    * Records the state that an upstream reports. False if it contradicts an earlier one: a status that is terminal never
    * changes.
    */
-  observe({ id }: TaskRecord, state: TaskState): boolean {
+  observe({ id }: TaskRecord, state: TaskState, report: TaskReport = { by: 'polled' }): boolean {
     const entry = this.#entries.get(id);
     if (!entry) return true;
     const { record } = entry;
     if (isTerminal(record.status) && state.status !== record.status) return false;
     if (isTerminal(state.status)) this.#unpin(entry);
     const { taskId: _, createdAt: __, ...rest } = state;
-    const change = { ...rest, expires: expiryOf(record.created, state.ttlMs) };
-    const isStored = record.status === state.status && record.ttlMs === state.ttlMs;
+    const now = this.#now();
+    const isChanged = record.status !== state.status;
+    const hasEnded = isTerminal(state.status) && isUnreported(record);
+    const change = {
+      ...rest,
+      expires: expiryOf(record.created, state.ttlMs),
+      ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
+      ...(hasEnded && { endedAt: now }),
+    };
+    const isStored = !isChanged && record.ttlMs === state.ttlMs;
     // Messages and times are not worth a write.
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
+    if (hasEnded) this.observer?.onEnded(entry.record, report);
+    else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
     return true;
+  }
+
+  /** The end of a task is known: it was canceled, or has the result in the report. */
+  end({ id }: TaskRecord, report: TaskReport): void {
+    const entry = this.#entries.get(id);
+    if (!entry || !isUnreported(entry.record)) return;
+    this.#change(entry, { endedAt: this.#now() });
+    this.observer?.onEnded(entry.record, report);
   }
 
   /** Records that a client has canceled a task; resolves once that is durable. Rejects with `StoreError`. */
   async cancel({ id }: TaskRecord): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;
-    await this.#store.change(id, { isCanceled: true });
-    this.#set(entry, { isCanceled: true });
+    const { endedAt = this.#now() } = entry.record;
+    await this.#store.change(id, { isCanceled: true, endedAt });
+    const hasEnded = isUnreported(entry.record);
+    this.#set(entry, { isCanceled: true, endedAt });
     this.#unpin(entry);
+    if (hasEnded) this.observer?.onEnded(entry.record, { by: 'cancelled' });
+    this.onCanceled?.(entry.record);
   }
 
   /** Removes a record. A failure to store that costs only room until it expires. */
@@ -223,21 +299,24 @@ export class Tasks {
   }
 
   /** Removes a record whose task may be running: nobody can get its result any more. */
-  discard(record: TaskRecord): void {
+  discard(record: TaskRecord, by: TaskEnd = 'discarded'): void {
     const session = this.sessionOf(record);
+    // Of replicas that remove a record, the one that stored it reports that.
+    const isForeign = this.#entries.get(record.id)?.isForeign;
     this.remove(record);
+    if (isForeign === false && isUnreported(record)) this.observer?.onEnded(record, { by });
     if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
   }
 
   /** Removes the records for which this is true. */
-  discardWhere(test: (record: TaskRecord) => boolean): void {
-    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record);
+  discardWhere(test: (record: TaskRecord) => boolean, by?: TaskEnd): void {
+    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record, by);
   }
 
   /** Removes the expired records. */
   removeExpired(): void {
     const now = this.#now();
-    this.discardWhere(({ expires }) => expires <= now);
+    this.discardWhere(({ expires }) => expires <= now, 'expired');
   }
 
   /** Finishes pending writes. Sessions of tasks that will be lost are not kept open. Throws `StoreError`. */
@@ -264,9 +343,9 @@ export class Tasks {
     });
   }
 
-  #add(record: TaskRecord, session: UpstreamSession | undefined): void {
+  #add(record: TaskRecord, session: UpstreamSession | undefined, isForeign: boolean): void {
     const { id, holder } = record;
-    const entry: Entry = { record, session, pinned: undefined };
+    const entry: Entry = { record, session, pinned: undefined, isForeign };
     this.#entries.set(id, entry);
     this.#shares.set(id, holder, 1);
     addTo(this.#byUser, holder.user, id);
@@ -282,10 +361,11 @@ export class Tasks {
     if (!record) {
       this.#drop(id);
     } else if (!entry) {
-      this.#add(record, undefined);
+      this.#add(record, undefined, true);
     } else {
       this.#set(entry, record);
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
+      if (record.isCanceled) this.onCanceled?.(record);
     }
   }
 
@@ -300,6 +380,7 @@ export class Tasks {
     deleteFrom(this.#byClientSession, record.clientSession, id);
     if (record.progress) this.#byProgress.delete(record.progress.upstream);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
+    this.onRemoved?.(record);
     return true;
   }
 
@@ -330,6 +411,11 @@ export class Tasks {
     this.#set(entry, change);
     this.#store.change(entry.record.id, change).catch(() => undefined);
   }
+}
+
+/** True until the end of a task is reported. Tasks that no client knows are not reported: their calls are. */
+function isUnreported({ isInternal, endedAt }: TaskRecord): boolean {
+  return !isInternal && endedAt === undefined;
 }
 
 /** The stored part of an upstream session; undefined in the modern era. */
