@@ -5317,6 +5317,8 @@ export interface operations {
                 tool?: string;
                 /** @description Filter by user. */
                 user?: string;
+                /** @description Filter by the id of the tool-call events of the call. */
+                eventId?: string;
                 /** @description Filter by state: `open`, `ended`, `all`, `working`, `input_required`, `completed`, `failed`, `cancelled`. Default: `open`. */
                 state?: "open" | "ended" | "all" | "working" | "input_required" | "completed" | "failed" | "cancelled";
                 /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */

@@ -19,6 +19,7 @@ export const taskOperations = {
       forward: { description: 'Filter by forward.' },
       tool: { description: 'Filter by name of the called tool.' },
       user: { description: 'Filter by user.' },
+      eventId: { description: 'Filter by the id of the tool-call events of the call.' },
       state: {
         description: `Filter by state: ${taskFilter.options.map((value) => `\`${value}\``).join(', ')}. Default: \`open\`.`,
         values: taskFilter.options,

@@ -17,6 +17,7 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
   router.add(list, ({ query }) => {
     const filter = taskFilter.options.find((known) => known === query('state')) ?? 'open';
     const [namespace, forward, tool, user] = [query('namespace'), query('forward'), query('tool'), query('user')];
+    const eventId = query('eventId');
     const selected = tasks
       .all()
       .filter(
@@ -25,7 +26,8 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
           (namespace === undefined || record.namespace === namespace) &&
           (forward === undefined || record.forward === forward) &&
           (tool === undefined || record.tool.key === tool) &&
-          (user === undefined || record.user === user),
+          (user === undefined || record.user === user) &&
+          (eventId === undefined || record.eventId === eventId),
       );
     return pagedResponse(
       selected,
