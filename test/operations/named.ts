@@ -28,6 +28,7 @@ const OTHER_PORTS = new Map([
   [4317, 'OTLP over gRPC'],
   [4318, 'OTLP over HTTP'],
   [5432, 'PostgreSQL'],
+  [8090, 'the listener for other replicas, which has no default'],
   [8443, 'HTTPS without privileges'],
   [9000, 'health checks of Keycloak'],
   [9090, 'Prometheus'],
