@@ -18,6 +18,7 @@ import { Management, managementObserver } from '../management/server.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
+import { isToolHidden } from '../mcp/methods/tasks.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
@@ -55,8 +56,10 @@ import { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
 import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
+import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
@@ -268,6 +271,7 @@ export async function startService(
     tasks,
     clientInfo: SERVER_INFO,
     isEnabled: config.tasksForPlainClients,
+    onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
   });
@@ -277,14 +281,21 @@ export async function startService(
     tasks: taskCreation,
     forwards,
     suspendedCalls,
-    callSessionPool: new CallSessionPool(calls),
+    callSessionPool: new CallSessionPool(calls, (...message) => onTaskMessage(tasks, ...message)),
     sessionBindings,
     serverInfo: SERVER_INFO,
     toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelHeaders,
   });
-  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, sessionBindings });
+  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, clientInfo: SERVER_INFO });
+  const taskWatcherOptions = {
+    tasks,
+    upstreamOf: (record: TaskRecord) => taskRelay.upstreamOf(record),
+    read: (record: TaskRecord, headers: readonly string[]) => taskRelay.read(record, headers),
+    isHidden: (record: TaskRecord) => isToolHidden(record, registry.current),
+  };
+  const sessionTasks = new SessionTasks(taskWatcherOptions, SERVER_INFO);
   tasks.onOrphaned = (task, session) => {
     const upstream = taskRelay.upstreamOf(task);
     if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
@@ -365,6 +376,8 @@ export async function startService(
     relay,
     tasks,
     taskRelay,
+    taskWatcherOptions,
+    sessionTasks,
     sessions,
     sessionBindings,
     sessionSubscriptions,

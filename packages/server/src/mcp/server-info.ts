@@ -78,9 +78,9 @@ const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'c
 /** Core tasks of 2025-11-25, for tool calls: lists are made here, and upstreams without cancellation reject it. */
 const CORE_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
-/** True if a forward declares tasks in this era: core tasks for tool calls, or the extension. */
-export function offersTasks(declarations: readonly Declaration[], era: Era): boolean {
-  return declarations.some((one) => one.era === era && declaresTasks(one));
+/** True if a forward declares tasks in either era: core tasks for tool calls, or the extension. */
+export function offersTasks(declarations: readonly Declaration[]): boolean {
+  return declarations.some(declaresTasks);
 }
 
 function declaresTasks({ era, capabilities, extensions }: Declaration): boolean {
@@ -101,8 +101,7 @@ const NESTED = ['extensions', 'experimental'] as const;
 /**
  * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
  * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
- * are translated between eras (mcp 5); tasks when a forward declares them in the client's era, since their ids are ours.
- * Other capabilities and extensions when exactly one forward declares them in the client's era, with that forward's exact
+ * are translated between eras (mcp 5); so are tasks. Other capabilities and extensions when exactly one forward declares them in the client's era, with that forward's exact
  * text.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era): string {
@@ -125,7 +124,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
       parts.push(`${JSON.stringify(key)}:${text}`);
     }
   }
-  if (era === 'legacy' && offersTasks(declarations, era)) parts.push(`"tasks":${CORE_TASKS}`);
+  if (era === 'legacy' && offersTasks(declarations)) parts.push(`"tasks":${CORE_TASKS}`);
   for (const name of NESTED) {
     const merged = own.flatMap((declaration) =>
       [...declaration[name]]
@@ -133,7 +132,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
         .filter(([key]) => key !== TASKS_EXTENSION)
         .map(([key, text]) => `${JSON.stringify(key)}:${text}`),
     );
-    if (name === 'extensions' && era === 'modern' && offersTasks(own, era)) {
+    if (name === 'extensions' && era === 'modern' && offersTasks(declarations)) {
       merged.push(`"${TASKS_EXTENSION}":${taskSettings(own)}`);
     }
     if (merged.length > 0) parts.push(`"${name}":{${merged.join(',')}}`);

@@ -23,6 +23,7 @@ import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
+import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import type { OpenStreams } from '../open-streams.ts';
@@ -110,6 +111,7 @@ export interface NotificationStreamParts {
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
+  readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
@@ -144,7 +146,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { listChanges, openStreams, sessionBindings }: NotificationStreamParts,
+  { listChanges, openStreams, sessionBindings, sessionTasks }: NotificationStreamParts,
   hasMissedMessages: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
@@ -162,6 +164,7 @@ function open(
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
     sessionBindings.onListening(session, headers, gap);
+    sessionTasks.onListening(session, headers);
   };
   return { kind: 'deferred', start };
 }

@@ -1,7 +1,21 @@
+import type { Era } from '@sluice/protocol/mcp/constants';
 import type { TaskState } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 
 const statusSchema = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+
+const eraSchema = z.enum(['legacy', 'modern']);
+
+/** A request of a legacy upstream that a task needs input for. */
+const questionSchema = z.object({
+  /** Key that a modern client responds under. */
+  key: z.string(),
+  /** Id of the request upstream, as JSON text. */
+  requestId: z.string(),
+  method: z.string(),
+  /** JSON text. */
+  params: z.string().optional(),
+});
 
 /** The part of a record that changes. */
 const changeSchema = z.object({
@@ -17,6 +31,12 @@ const changeSchema = z.object({
   expires: z.number(),
   /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
   isCanceled: z.boolean().optional(),
+  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
+  isError: z.boolean().optional(),
+  /** Keys of the input that a modern upstream waits for. */
+  openKeys: z.array(z.string()).optional(),
+  /** Requests for input of a legacy upstream that a modern client has not responded to. */
+  questions: z.array(questionSchema).optional(),
   /** Upstream session that its requests are sent in. */
   session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
 });
@@ -39,7 +59,9 @@ export const recordSchema = changeSchema.extend({
   /** Id at the upstream. */
   upstreamId: z.string(),
   /** Era of the upstream. */
-  era: z.enum(['legacy', 'modern']),
+  era: eraSchema,
+  /** Era of the client, if it is the other one. */
+  clientEra: eraSchema.optional(),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
   /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
@@ -60,12 +82,21 @@ export type TaskRecord = Readonly<z.output<typeof recordSchema>>;
 /** Changed members of a record. */
 export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
 
+/** A request of a legacy upstream that a task needs input for. */
+export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
+
+/** Returns the era of the client of a task. */
+export function clientEraOf({ era, clientEra }: TaskRecord): Era {
+  return clientEra ?? era;
+}
+
 /** The state of a task as far as its record knows it, under our id. */
 export function stateOf(record: TaskRecord): TaskState {
-  const { id, isCanceled, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const { id, isCanceled, isError, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const hasFailed = isError === true && clientEraOf(record) === 'legacy';
   return {
     taskId: id,
-    status: isCanceled ? 'cancelled' : status,
+    status: isCanceled ? 'cancelled' : hasFailed ? 'failed' : status,
     statusMessage,
     createdAt,
     lastUpdatedAt,

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { type Era, INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { type ReportedTask, readTask, reportedMember, reportedTaskEdits } from '@sluice/protocol/mcp/tasks';
@@ -6,7 +6,7 @@ import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts'
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { replaceRetiredCode } from '../relay/request-rewrite.ts';
 import type { TaskRecord } from './task-record.ts';
-import { MAX_TTL_MS, type Tasks } from './tasks.ts';
+import { MAX_TTL_MS, type TaskDetails, type Tasks } from './tasks.ts';
 
 /** Why a request about a task was rejected that this owner does not have. */
 export const TASK_NOT_FOUND = 'task not found';
@@ -17,6 +17,15 @@ const STATE_METHODS: Readonly<Record<Era, readonly string[]>> = {
   modern: ['tasks/get'],
 };
 
+/** Returns what a modern upstream reports besides the state of a task. */
+export function detailsOf(reported: JsonValue | undefined): TaskDetails {
+  const { result, inputRequests }: JsonObject = isJsonObject(reported) ? reported : {};
+  return {
+    isError: isJsonObject(result) && result.isError === true,
+    openKeys: isJsonObject(inputRequests) ? Object.keys(inputRequests) : [],
+  };
+}
+
 /** Replaces what an upstream reports about a task: its own id, a time to live beyond ours, and a status that is final. */
 export class TaskRewriter implements ResponseRewriter {
   readonly #tasks: Tasks;
@@ -24,8 +33,17 @@ export class TaskRewriter implements ResponseRewriter {
   readonly #method: string;
   readonly #era: Era;
   readonly #capabilities: JsonObject;
+  readonly #onAccepted: () => void;
 
-  constructor(tasks: Tasks, record: TaskRecord, method: string, capabilities: JsonObject) {
+  /** `onAccepted` is called when the response is a result. */
+  constructor(
+    tasks: Tasks,
+    record: TaskRecord,
+    method: string,
+    capabilities: JsonObject,
+    onAccepted: () => void = () => undefined,
+  ) {
+    this.#onAccepted = onAccepted;
     this.#tasks = tasks;
     this.#record = record;
     this.#method = method;
@@ -41,6 +59,7 @@ export class TaskRewriter implements ResponseRewriter {
     if (!isJsonObject(value.result)) return undefined;
     const problem = this.#observe(value.result);
     if (problem) return errorResponse(id, problem);
+    this.#onAccepted();
     const edits: Edit[] = [];
     for (const { key, start } of members(text)) {
       if (key === 'result') edits.push(...reportedTaskEdits(this.#era, text, start, this.#reported));
@@ -71,7 +90,8 @@ export class TaskRewriter implements ResponseRewriter {
     if (!STATE_METHODS[this.#era].includes(this.#method)) return undefined;
     const state = readTask(this.#era, result);
     if (!state) return 'an invalid task';
-    return this.#tasks.observe(this.#record, state) ? undefined : 'another status of a task that has ended';
+    const details = this.#era === 'modern' ? detailsOf(result) : {};
+    return this.#tasks.observe(this.#record, state, details) ? undefined : 'another status of a task that has ended';
   }
 
   /** An upstream that does not know the task any more has discarded it. Its message may contain its own id. */

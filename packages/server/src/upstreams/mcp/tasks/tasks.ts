@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { TaskChange, TaskRecord } from './task-record.ts';
+import { clientEraOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -37,6 +37,7 @@ export type NewTask = Pick<
   | 'forward'
   | 'address'
   | 'era'
+  | 'clientEra'
   | 'tool'
   | 'progress'
   | 'session'
@@ -53,12 +54,23 @@ export interface TasksOptions {
   readonly now?: () => number;
 }
 
+/** What an upstream reports besides the state of a task. */
+export type TaskDetails = Pick<TaskChange, 'isError' | 'openKeys'>;
+
+/** Limits of the questions of one task: their number, and their size in characters. */
+const MAX_QUESTIONS = 32;
+const MAX_QUESTION_CHARACTERS = 256 * 1024;
+
 interface Entry {
   record: TaskRecord;
   /** The upstream session that the task keeps open; undefined in the modern era, once it has ended, and after a restart. */
   pinned: UpstreamSession | undefined;
   /** The upstream session that its requests are sent in. */
   session: UpstreamSession | undefined;
+  /** Called when another state is known. */
+  readonly listeners: Set<() => void>;
+  /** Resolves once its questions are durable. */
+  storing: Promise<void> | undefined;
 }
 
 /**
@@ -131,7 +143,7 @@ export class Tasks {
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
   async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
     // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    if (!this.#entries.has(id)) await this.refresh();
     const record = this.#entries.get(id)?.record;
     if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
     return record.expires > this.#now() ? record : undefined;
@@ -155,7 +167,7 @@ export class Tasks {
   }
 
   /**
-   * The tasks of an owner, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
+   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
    * tasks that were created there.
    */
   list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
@@ -168,9 +180,14 @@ export class Tasks {
     for (const id of ids ?? []) {
       const record = this.#entries.get(id)?.record;
       if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) continue;
-      if (record.expires > now) found.push(record);
+      if (record.expires > now && clientEraOf(record) === 'legacy') found.push(record);
     }
     return found;
+  }
+
+  /** Returns the tasks that were created in a session of a client. */
+  ofSession(clientSession: string): TaskRecord[] {
+    return [...(this.#byClientSession.get(clientSession) ?? [])].flatMap((id) => this.get(id) ?? []);
   }
 
   /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
@@ -192,19 +209,77 @@ export class Tasks {
    * Records the state that an upstream reports. False if it contradicts an earlier one: a status that is terminal never
    * changes.
    */
-  observe({ id }: TaskRecord, state: TaskState): boolean {
+  observe({ id }: TaskRecord, state: TaskState, details: TaskDetails = {}): boolean {
     const entry = this.#entries.get(id);
     if (!entry) return true;
     const { record } = entry;
     if (isTerminal(record.status) && state.status !== record.status) return false;
-    if (isTerminal(state.status)) this.#unpin(entry);
+    const hasEnded = isTerminal(state.status);
+    if (hasEnded) this.#unpin(entry);
     const { taskId: _, createdAt: __, ...rest } = state;
-    const change = { ...rest, expires: expiryOf(record.created, state.ttlMs) };
-    const isStored = record.status === state.status && record.ttlMs === state.ttlMs;
+    const change: TaskChange = {
+      ...rest,
+      ...details,
+      ...(hasEnded && record.questions && { questions: [] }),
+      expires: expiryOf(record.created, state.ttlMs),
+    };
+    const isStored =
+      record.status === state.status &&
+      record.ttlMs === state.ttlMs &&
+      (details.isError ?? false) === (record.isError ?? false) &&
+      areEqual(details.openKeys ?? record.openKeys, record.openKeys);
     // Messages and times are not worth a write.
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
+    if (!isStored || record.statusMessage !== state.statusMessage) for (const listener of entry.listeners) listener();
     return true;
+  }
+
+  /** Calls back whenever another state of a task is known. Returns the function that ends that. */
+  onChange({ id }: TaskRecord, listener: () => void): () => void {
+    const listeners = this.#entries.get(id)?.listeners;
+    listeners?.add(listener);
+    return () => listeners?.delete(listener);
+  }
+
+  /**
+   * Stores a request of the upstream that the task needs input for. False if there are too many, or if the task has ended.
+   */
+  ask({ id }: TaskRecord, question: TaskQuestion): boolean {
+    const entry = this.#entries.get(id);
+    if (!entry || isTerminal(entry.record.status)) return false;
+    const asked = entry.record.questions ?? [];
+    if (asked.some(({ requestId }) => requestId === question.requestId)) return true;
+    const characters = [...asked, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
+    if (asked.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
+    this.#changeQuestions(entry, (questions) => [...questions, question]);
+    return true;
+  }
+
+  /** Records that the upstream has got input under these keys. */
+  onAnswered({ id }: TaskRecord, keys: readonly string[]): void {
+    const entry = this.#entries.get(id);
+    const { openKeys = [] } = entry?.record ?? {};
+    const open = openKeys.filter((key) => !keys.includes(key));
+    if (entry && open.length < openKeys.length) this.#change(entry, { openKeys: open });
+  }
+
+  /** Resolves once the questions of a task are durable. */
+  async stored({ id }: TaskRecord): Promise<void> {
+    await this.#entries.get(id)?.storing;
+  }
+
+  /** Removes questions that were answered or canceled. */
+  removeQuestions({ id }: TaskRecord, test: (question: TaskQuestion) => boolean): void {
+    const entry = this.#entries.get(id);
+    if (entry?.record.questions?.some(test)) {
+      this.#changeQuestions(entry, (questions) => questions.filter((question) => !test(question)));
+    }
+  }
+
+  /** Brings the records up to date with other replicas, if there are any. */
+  async refresh(): Promise<void> {
+    await this.#store.refresh?.().catch(() => undefined);
   }
 
   /** Records that a client has canceled a task; resolves once that is durable. Rejects with `StoreError`. */
@@ -266,7 +341,7 @@ export class Tasks {
 
   #add(record: TaskRecord, session: UpstreamSession | undefined): void {
     const { id, holder } = record;
-    const entry: Entry = { record, session, pinned: undefined };
+    const entry: Entry = { record, session, pinned: undefined, listeners: new Set(), storing: undefined };
     this.#entries.set(id, entry);
     this.#shares.set(id, holder, 1);
     addTo(this.#byUser, holder.user, id);
@@ -285,6 +360,7 @@ export class Tasks {
       this.#add(record, undefined);
     } else {
       this.#set(entry, record);
+      for (const listener of entry.listeners) listener();
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
     }
   }
@@ -301,6 +377,13 @@ export class Tasks {
     if (record.progress) this.#byProgress.delete(record.progress.upstream);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
     return true;
+  }
+
+  #changeQuestions(entry: Entry, change: (questions: readonly TaskQuestion[]) => TaskQuestion[]): void {
+    const questions = change(entry.record.questions ?? []);
+    this.#set(entry, { questions });
+    entry.storing = this.#store.change(entry.record.id, { questions }).catch(() => undefined);
+    for (const listener of entry.listeners) listener();
   }
 
   #pin(entry: Entry, session: UpstreamSession): void {
@@ -332,9 +415,18 @@ export class Tasks {
   }
 }
 
+/** The state of a task under our id, with a time to live within ours. */
+export function boundedState(state: TaskState, id: string): TaskState {
+  return { ...state, taskId: id, ttlMs: Math.min(state.ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) };
+}
+
 /** The stored part of an upstream session; undefined in the modern era. */
 export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
   return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+}
+
+function areEqual(some: readonly string[] = [], others: readonly string[] = []): boolean {
+  return some.length === others.length && some.every((key, at) => key === others[at]);
 }
 
 function addTo(index: Map<string, Set<string>>, key: string, id: string): void {
