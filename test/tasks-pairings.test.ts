@@ -1,7 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
-import { ResponseReader, type SessionClient, sessionClient } from '../packages/server/testing/session-client.ts';
+import { ResponseReader } from '../packages/server/testing/session-client.ts';
 import { type TaskClient, taskClient } from '../packages/server/testing/task-client.ts';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from './fixtures/core-tasks-upstream.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
@@ -67,42 +68,19 @@ interface Client {
 }
 
 const ANSWER = { action: 'accept', content: { name: 'Ann' } };
+const ELICITATION = { method: 'elicitation/create', params: { mode: 'form' } };
 const RELATED = 'io.modelcontextprotocol/related-task';
 
-/** Requests of a legacy client whose responses may be streams. */
-async function legacySession(url: string) {
-  const client: SessionClient = await sessionClient(url, { capabilities: '{"elicitation":{}}' });
-  let id = 0;
-  const send = (method: string, params: object) =>
-    new ResponseReader(
-      url,
-      'POST',
-      { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...client.headers },
-      JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }),
-    );
-  const end = async (reader: ResponseReader) => {
-    await reader.ended;
-    return JSON.parse(reader.messages.at(-1) ?? '{}');
-  };
-  const answer = async (reader: ResponseReader) => {
-    const question = JSON.parse(await reader.message(0));
-    expect(question).toMatchObject({ method: 'elicitation/create', params: { mode: 'form' } });
-    await client.post(JSON.stringify({ jsonrpc: '2.0', id: question.id, result: ANSWER }));
-    return question;
-  };
-  const cancelCall = () =>
-    client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}`);
-  return { send, answer, end, cancelCall, request: (method: string, params: object) => end(send(method, params)) };
-}
-
 async function legacyPlain(url: string): Promise<Client> {
-  const { send, answer, end, cancelCall, request } = await legacySession(url);
+  const { send, answer, end, cancel, request } = await coreTaskClient(url);
   const call = (name: string, args = {}) => send('tools/call', { name, arguments: args });
   return {
     works: async (tools) => kindOf((await end(call(tools.works, tools.arguments))).result),
     async asks(tool) {
       const reader = call(tool);
-      expect(await answer(reader)).not.toHaveProperty(['params', '_meta', RELATED]);
+      const question = await answer(reader);
+      expect(question).toMatchObject(ELICITATION);
+      expect(question).not.toHaveProperty(['params', '_meta', RELATED]);
       expect(JSON.stringify((await end(reader)).result.content)).toContain('Ann');
       return 'request on the stream of the call';
     },
@@ -113,7 +91,7 @@ async function legacyPlain(url: string): Promise<Client> {
     async cancels() {
       const reader = call('endless');
       await running();
-      await cancelCall();
+      await cancel();
       await reader.ended;
       return 'notifications/cancelled';
     },
@@ -128,9 +106,8 @@ async function legacyPlain(url: string): Promise<Client> {
 }
 
 async function legacyTasks(url: string): Promise<Client> {
-  const { send, answer, end, request } = await legacySession(url);
+  const { send, answer, end, request, create } = await coreTaskClient(url);
   const call = (name: string, args = {}) => request('tools/call', { name, arguments: args, task: { ttl: 60_000 } });
-  const create = async (name: string): Promise<string> => (await call(name)).result.task.taskId;
   return {
     async works(tools) {
       const { result } = await call(tools.works, tools.arguments);
@@ -152,7 +129,7 @@ async function legacyTasks(url: string): Promise<Client> {
       const taskId = await create(tool);
       expect((await request('tasks/get', { taskId })).result.status).toBe('input_required');
       const reader = send('tasks/result', { taskId });
-      expect((await answer(reader)).params._meta).toEqual({ [RELATED]: { taskId } });
+      expect(await answer(reader)).toMatchObject({ ...ELICITATION, params: { _meta: { [RELATED]: { taskId } } } });
       expect(JSON.stringify((await end(reader)).result.content)).toContain('Ann');
       return 'request on the stream of tasks/result';
     },
@@ -240,7 +217,7 @@ async function modernTasks(url: string): Promise<Client> {
       const taskId = await client.create(tool);
       const { result } = await client.until(taskId, 'input_required');
       const [[key = '', question] = []] = Object.entries(Object(result.inputRequests));
-      expect(question).toMatchObject({ method: 'elicitation/create', params: { mode: 'form' } });
+      expect(question).toMatchObject(ELICITATION);
       const inputResponses = { [key]: ANSWER, unknown: ANSWER };
       expect((await client.request('tasks/update', { taskId, inputResponses })).result).toEqual({
         resultType: 'complete',

@@ -34,7 +34,11 @@ export class SessionTasks {
   #watch(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
     if (record.era === 'legacy' || clientEraOf(record) === 'modern' || isTerminal(record.status)) return;
     const listening = this.#listening.getOrInsertComputed(session.id, () => {
-      const client = { clientInfo: { ...this.#clientInfo, ...session.clientInfo }, capabilities: withTasks(session), headers };
+      const client = {
+        clientInfo: { ...this.#clientInfo, ...session.clientInfo },
+        capabilities: withTasks(session),
+        headers,
+      };
       return new ListeningSession(this.#options, client, session.channel(), () => this.#listening.delete(session.id));
     });
     listening.watch(record);

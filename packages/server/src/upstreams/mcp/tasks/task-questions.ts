@@ -81,6 +81,10 @@ export function onTaskMessage(
     if (state && record) tasks.observe(record, state);
     return record !== undefined;
   }
-  const record = 'id' in value ? find(relatedTaskOf(params)) : undefined;
-  return record !== undefined && new TaskQuestions(tasks, record).relay(text, value);
+  const record = find(relatedTaskOf(params));
+  if (!record) return false;
+  const questions = new TaskQuestions(tasks, record);
+  if ('id' in value) return questions.relay(text, value);
+  if (value.method === 'notifications/cancelled') questions.onCancelled(text);
+  return true;
 }
