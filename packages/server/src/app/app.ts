@@ -288,7 +288,14 @@ export async function startService(
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelHeaders,
   });
-  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, clientInfo: SERVER_INFO });
+  const taskRelay = new TaskRelay({
+    ...calling,
+    tasks,
+    forwards,
+    router: relay,
+    clientInfo: SERVER_INFO,
+    creation: taskCreation,
+  });
   const taskWatcherOptions = {
     tasks,
     upstreamOf: (record: TaskRecord) => taskRelay.upstreamOf(record),

@@ -14,19 +14,24 @@ import {
 } from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
 import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
+import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, CreatedTask, PlanObserver, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
+import { progressTokenOf } from '../relay/request-rewrite.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { awaitedResult, clientTokenOf } from './awaited-result.ts';
 import { PolledTask } from './polled-task.ts';
 import { taskCallPlan } from './task-call.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { requestTask, taskMessage, taskSession } from './task-requests.ts';
 import { boundedState, MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
+
+/** Prefix of the messages of failed calls. */
+const CALL_FAILURE = 'forwarded tool call failed';
 
 export interface TaskCreationOptions extends CallContext {
   readonly tasks: Tasks;
@@ -124,6 +129,40 @@ export class TaskCreation implements TaskHandler {
     );
   }
 
+  /** Takes a call up again that waited for a task in a process that has ended; `response` is that to the call. */
+  takeUp(
+    record: TaskRecord,
+    upstream: Upstream,
+    session: DownstreamSession,
+    headers: readonly string[],
+    response: CallResponse,
+  ): void {
+    const { call = 'null', progress, era, upstreamId, namespace, user } = record;
+    const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
+    const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":${call},"method":"tools/call","params":${meta}}`));
+    if (message.kind !== 'request') throw new Error('invalid call');
+    const bound = taskSession(this.#options.tasks, record, upstream);
+    const openSession = () => bound;
+    const request = { era, upstream, upstreamId, method: 'tasks/get', clientInfo: {}, headers, openSession };
+    const plan: CallPlan = {
+      ...taskCallPlan(request),
+      message,
+      capabilities: session.capabilities,
+      streams: true,
+      progressToken: progressTokenOf(message),
+      rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
+      failure: CALL_FAILURE,
+      namespace,
+      user,
+      session,
+    };
+    const requestId = progress?.upstream ?? '';
+    const created = { plan, session: bound, requestId, text: '', value: {}, response, isClientDisconnected: false };
+    const state = { ...stateOf(record), taskId: upstreamId };
+    if (era === 'modern') this.#poll(created, state, record);
+    else this.#await(created, state, record);
+  }
+
   /** Polls the task on behalf of its client; `record` and the input of the client if it continues with a retry. */
   #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
     const { tasks, suspendedCalls, suspendedMs } = this.#options;
@@ -137,6 +176,7 @@ export class TaskCreation implements TaskHandler {
     const call = { ...request, era: session.era, method: 'tasks/get', openSession };
     const poll = { ...taskCallPlan(call), forward, namespace };
     let stored = record;
+    const forget = this.#remember(created, state, record);
     const polled = new PolledTask(this.#options, created, state, {
       poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
       update: async (inputResponses) => {
@@ -150,13 +190,15 @@ export class TaskCreation implements TaskHandler {
       },
       onEnd: () => {
         if (stored) tasks.remove(stored);
+        forget();
       },
     });
     polled.start(input);
   }
 
-  /** Waits for the result of a core task on behalf of its client. */
-  #await(created: CreatedTask, { taskId: upstreamId }: TaskState): void {
+  /** Waits for the result of a core task on behalf of its client; `record` if another process has begun that. */
+  #await(created: CreatedTask, state: TaskState, record?: TaskRecord): void {
+    const { taskId: upstreamId } = state;
     const { plan, session, response } = created;
     const token = clientTokenOf(plan);
     const request = { era: session.era, upstreamId, method: 'tasks/result', clientInfo: {} };
@@ -165,7 +207,25 @@ export class TaskCreation implements TaskHandler {
     if (message.kind !== 'request') throw new Error('invalid request for a result');
     const cancel = () => this.#cancelUpstream(created, upstreamId);
     const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
-    new RelayedCall(this.#options, awaited, response).start();
+    const observer = observeEnd(plan.observer, this.#remember(created, state, record));
+    new RelayedCall(this.#options, { ...awaited, observer }, response).start();
+  }
+
+  /**
+   * Stores the task of a call of a legacy client, so that the call goes on where its stream is resumed after a restart; `record`
+   * if it is stored already. Returns the function that removes it at the end of the call.
+   */
+  #remember(created: CreatedTask, state: TaskState, record: TaskRecord | undefined): () => void {
+    const { tasks, calls, log } = this.#options;
+    const { plan, response } = created;
+    if (record) return () => tasks.remove(record);
+    if (!plan.session) return () => undefined;
+    const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, call: response.idText } as const;
+    const storing = this.#store(created, state, more).catch((error: unknown) => {
+      log.debug('the task of a call could not be stored', { error });
+      return undefined;
+    });
+    return () => void storing.then((stored) => stored && tasks.remove(stored));
   }
 
   /** Cancels the task of a record that was removed. */
@@ -176,7 +236,7 @@ export class TaskCreation implements TaskHandler {
   #store(
     { plan, session, requestId }: CreatedTask,
     state: TaskState,
-    more: Pick<NewTask, 'isInternal' | 'maxLifeMs'> = {},
+    more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'call'> = {},
   ): Promise<TaskRecord | undefined> {
     const { namespace = '', user, clientAddress, forward, upstream, entry, message, progressToken } = plan;
     const discovered = entry?.discovered;
@@ -215,6 +275,25 @@ export class TaskCreation implements TaskHandler {
       (error: unknown) => this.#options.log.debug('task could not be canceled', { error }),
     );
   }
+}
+
+/** Returns the observer of a call that calls back when it ends. */
+function observeEnd(observer: PlanObserver, onEnd: () => void): PlanObserver {
+  return {
+    begin: (summary) => observer.begin(summary),
+    responded(value) {
+      onEnd();
+      observer.responded(value);
+    },
+    failed(category, message, errorType) {
+      onEnd();
+      observer.failed(category, message, errorType);
+    },
+    canceled(reason) {
+      onEnd();
+      observer.canceled(reason);
+    },
+  };
 }
 
 /** Headers of a call without those that mirror its message. */

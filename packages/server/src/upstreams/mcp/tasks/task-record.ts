@@ -66,6 +66,8 @@ export const recordSchema = changeSchema.extend({
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
   /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
   isInternal: z.literal(true).optional(),
+  /** The call of a legacy client that waits for the result: its id, as JSON text. */
+  call: z.string().optional(),
   /** Progress token upstream, and that of the client as JSON text. */
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
   /** ISO 8601. */

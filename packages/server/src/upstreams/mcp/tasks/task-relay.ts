@@ -8,7 +8,7 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { Caller, CallOutcome } from '../../downstream.ts';
+import type { Caller, CallOutcome, CallResponse, DownstreamSession } from '../../downstream.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
@@ -18,6 +18,7 @@ import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { CoreTaskRequests, type TaskReading } from './core-task-requests.ts';
 import { ExtensionTaskRequests } from './extension-task-requests.ts';
 import { TASK_FAILURE } from './task-call.ts';
+import type { TaskCreation } from './task-creation.ts';
 import { TaskMessages } from './task-messages.ts';
 import { clientEraOf, type TaskRecord } from './task-record.ts';
 import { type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
@@ -30,6 +31,7 @@ export interface TaskRelayOptions extends CallContext {
   readonly router: Pick<CallRouter, 'upstreamHeaders' | 'legacySession'>;
   /** Identity of the service, for clients without one. */
   readonly clientInfo: Implementation;
+  readonly creation: Pick<TaskCreation, 'takeUp'>;
 }
 
 /** Time for the response to a cancellation, in milliseconds. */
@@ -73,6 +75,23 @@ export class TaskRelay {
     if (record.era === 'legacy' && message.method === 'tasks/cancel') return this.#cancel(caller, message, target);
     if (message.method === 'tasks/update') return this.#update(caller, message, target);
     return this.#relay(caller, message, target);
+  }
+
+  /**
+   * Returns the function that takes a call of a session up again that waited for a task in a process that has ended; undefined
+   * if there is none, or it goes on.
+   */
+  async interruptedCall(
+    session: DownstreamSession,
+    idText: string,
+    headers: readonly string[],
+  ): Promise<((response: CallResponse) => void) | undefined> {
+    const { tasks, calls, creation } = this.#options;
+    await tasks.refresh();
+    const record = tasks.ofCall(session.id, idText);
+    const upstream = record && this.upstreamOf(record);
+    if (!upstream || calls.find((call) => call.matches(session.id, idText))) return undefined;
+    return (response) => creation.takeUp(record, upstream, session, headers, response);
   }
 
   /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */

@@ -42,6 +42,7 @@ export type NewTask = Pick<
   | 'progress'
   | 'session'
   | 'isInternal'
+  | 'call'
 > & {
   /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
   readonly maxLifeMs?: number;
@@ -188,6 +189,12 @@ export class Tasks {
   /** Returns the tasks that were created in a session of a client. */
   ofSession(clientSession: string): TaskRecord[] {
     return [...(this.#byClientSession.get(clientSession) ?? [])].flatMap((id) => this.get(id) ?? []);
+  }
+
+  /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
+  ofCall(clientSession: string, idText: string): TaskRecord | undefined {
+    const now = this.#now();
+    return this.ofSession(clientSession).find(({ call, expires }) => call === idText && expires > now);
   }
 
   /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
