@@ -4,6 +4,7 @@ import { type SessionClient, sessionClient } from '../packages/server/testing/se
 import { taskClient } from '../packages/server/testing/task-client.ts';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from './fixtures/core-tasks-upstream.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { runTaskSteps } from './fixtures/task-steps.ts';
 import { startTasksUpstream, type TasksUpstream } from './fixtures/tasks-upstream.ts';
 
 let gateway: Gateway;
@@ -75,34 +76,9 @@ async function crash(): Promise<void> {
   await gateway.restart();
 }
 
-it('tasks of upstreams of the other era go on between their creation and each later step', async () => {
-  const modern = taskClient(gateway.url('legacy'), 'ann');
-  const legacy = await coreTaskClient(gateway.url());
-  const [asked, asking] = [upstreams.core.tasks.length, await modern.create('asks')];
-  const confirming = await legacy.create('confirm_delete');
-  const endless = await legacy.create('endless');
-  await crash();
-  const { result } = await modern.until(asking, 'input_required');
-  const [key = ''] = Object.keys(Object(result.inputRequests));
-  expect((await legacy.request('tasks/get', { taskId: confirming })).result.status).toBe('input_required');
-  // The upstream sends its question once.
-  await crash();
-  const again = await modern.request('tasks/get', { taskId: asking });
-  expect(Object.keys(Object(again.result.inputRequests))).toEqual([key]);
-  const interrupted = legacy.send('tasks/result', { taskId: confirming });
-  await interrupted.message(0);
-  await crash();
-  const inputResponses = { [key]: { action: 'accept', content: { name: 'Ann' } } };
-  await modern.request('tasks/update', { taskId: asking, inputResponses });
-  const waiting = legacy.send('tasks/result', { taskId: confirming });
-  await legacy.answer(waiting);
-  expect((await legacy.end(waiting)).result.content[0].text).toContain('Ann');
-  expect((await legacy.request('tasks/cancel', { taskId: endless })).result.status).toBe('cancelled');
-  await crash();
-  expect((await modern.until(asking, 'completed')).text).toContain('hello Ann');
-  expect((await legacy.request('tasks/get', { taskId: confirming })).result.status).toBe('completed');
-  expect((await legacy.request('tasks/cancel', { taskId: endless })).error.code).toBe(-32602);
-  expect(upstreams.core.tasks).toHaveLength(asked + 1);
+it('tasks of clients and upstreams of both eras go on between their creation and each later step', async () => {
+  const { core, modern: extension } = upstreams;
+  await runTaskSteps({ core, extension }, (name) => gateway.url(name === 'core' ? 'legacy' : 'default'), crash);
 }, 120_000);
 
 it.each([
