@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
@@ -58,6 +59,10 @@ export interface TasksOptions {
 /** What an upstream reports besides the state of a task. */
 export type TaskDetails = Pick<TaskChange, 'isError' | 'openKeys'>;
 
+/** Longest time between two requests for the state of a task, and longest time that one waits for its turn, in milliseconds. */
+const POLL_SPACING_MS = 100;
+const MAX_POLL_WAIT_MS = 2_000;
+
 /** Limits of the questions of one task: their number, and their size in characters. */
 const MAX_QUESTIONS = 32;
 const MAX_QUESTION_CHARACTERS = 256 * 1024;
@@ -70,6 +75,8 @@ interface Entry {
   session: UpstreamSession | undefined;
   /** Called when another state is known. */
   readonly listeners: Set<() => void>;
+  /** When clients may request its state again: milliseconds of `performance.now()`. */
+  nextPollAt: number;
   /** Resolves once its questions are durable. */
   storing: Promise<void> | undefined;
 }
@@ -242,6 +249,21 @@ export class Tasks {
     return true;
   }
 
+  /**
+   * Waits until a client may request the state of a task, so that one that polls without pause does not load the upstream: as
+   * often as that suggests, and at most {@link POLL_SPACING_MS} later. False if too many requests wait.
+   */
+  async pollTurn({ id, pollIntervalMs = POLL_SPACING_MS }: TaskRecord): Promise<boolean> {
+    const entry = this.#entries.get(id);
+    if (!entry) return true;
+    const now = performance.now();
+    const at = Math.max(entry.nextPollAt, now);
+    if (at - now > MAX_POLL_WAIT_MS) return false;
+    entry.nextPollAt = at + Math.min(pollIntervalMs, POLL_SPACING_MS);
+    if (at > now) await delay(at - now, undefined, { ref: false });
+    return true;
+  }
+
   /** Calls back whenever another state of a task is known. Returns the function that ends that. */
   onChange({ id }: TaskRecord, listener: () => void): () => void {
     const listeners = this.#entries.get(id)?.listeners;
@@ -348,7 +370,14 @@ export class Tasks {
 
   #add(record: TaskRecord, session: UpstreamSession | undefined): void {
     const { id, holder } = record;
-    const entry: Entry = { record, session, pinned: undefined, listeners: new Set(), storing: undefined };
+    const entry: Entry = {
+      record,
+      session,
+      pinned: undefined,
+      listeners: new Set(),
+      nextPollAt: 0,
+      storing: undefined,
+    };
     this.#entries.set(id, entry);
     this.#shares.set(id, holder, 1);
     addTo(this.#byUser, holder.user, id);
