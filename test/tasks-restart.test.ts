@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type CoreTaskClient, coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { type SessionClient, sessionClient } from '../packages/server/testing/session-client.ts';
 import { taskClient } from '../packages/server/testing/task-client.ts';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from './fixtures/core-tasks-upstream.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { runTaskSteps } from './fixtures/task-steps.ts';
 import { startTasksUpstream, type TasksUpstream } from './fixtures/tasks-upstream.ts';
 
 let gateway: Gateway;
@@ -67,3 +69,59 @@ it('tasks outlive a gateway that is killed or stopped, between their creation an
     [three, 'cancelled'],
   ]);
 }, 120_000);
+
+/** Kills the gateway, and starts it again. */
+async function crash(): Promise<void> {
+  await gateway.kill();
+  await gateway.restart();
+}
+
+it('tasks of clients and upstreams of both eras go on between their creation and each later step', async () => {
+  const { core, modern: extension } = upstreams;
+  await runTaskSteps({ core, extension }, (name) => gateway.url(name === 'core' ? 'legacy' : 'default'), crash);
+}, 120_000);
+
+it.each([
+  ['modern', 'default'],
+  ['core', 'legacy'],
+] as const)(
+  'a call that waits for a task of the upstream %s goes on where its stream is resumed',
+  async (name, at) => {
+    const client: CoreTaskClient = await coreTaskClient(gateway.url(at));
+    const upstream = upstreams[name];
+    const created = upstream.tasks.length;
+    const call = client.send('tools/call', { name: 'endless', arguments: {}, _meta: { progressToken: 'p' } });
+    // The stream of a slow call begins with an event to resume from.
+    await expect.poll(() => call.lastId, { timeout: 20_000 }).not.toBe('');
+    await crash();
+    const lost = client.client.listen(call.lastId);
+    await lost.event(0);
+    lost.disconnect();
+    const resumed = client.client.listen(call.lastId);
+    await resumed.event(0);
+    expect(upstream.tasks).toHaveLength(created + 1);
+    await finish(name, created);
+    await resumed.ended;
+    expect(JSON.parse(resumed.messages.at(-1) ?? '')).toMatchObject({
+      id: 1,
+      result: { content: [{ text: 'after all' }] },
+    });
+    if (name === 'modern') expect(resumed.messages.join()).toContain('"progressToken":"p"');
+    expect(upstream.tasks).toHaveLength(created + 1);
+  },
+  120_000,
+);
+
+/** Reports the state of the task with this number, and then its result. */
+async function finish(name: 'modern' | 'core', number: number): Promise<void> {
+  const id = upstreams.core.tasks[number] ?? '';
+  const task = upstreams.modern.tasks[number];
+  if (name === 'core') {
+    await upstreams.core.finish(id, 'after all');
+  } else if (task) {
+    const { polls } = task;
+    upstreams.modern.set(task, { statusMessage: 'again' });
+    await expect.poll(() => task.polls).toBeGreaterThan(polls + 1);
+    upstreams.modern.set(task, { status: 'completed', result: '{"content":[{"type":"text","text":"after all"}]}' });
+  }
+}

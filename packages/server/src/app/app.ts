@@ -22,6 +22,7 @@ import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
+import { isToolHidden } from '../mcp/methods/tasks.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
@@ -64,10 +65,12 @@ import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts'
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
+import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
 import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
 import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
+import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
@@ -299,6 +302,7 @@ async function start(
     tasks,
     clientInfo: SERVER_INFO,
     isEnabled: config.tasksForPlainClients,
+    onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
   });
@@ -308,14 +312,21 @@ async function start(
     tasks: taskCreation,
     forwards,
     suspendedCalls,
-    callSessionPool: new CallSessionPool(calls),
+    callSessionPool: new CallSessionPool(calls, (...message) => onTaskMessage(tasks, ...message)),
     sessionBindings,
     serverInfo: SERVER_INFO,
     toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelHeaders,
   });
-  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, sessionBindings });
+  const taskRelay = new TaskRelay({
+    ...calling,
+    tasks,
+    forwards,
+    router: relay,
+    clientInfo: SERVER_INFO,
+    creation: taskCreation,
+  });
   const taskEvents = new TaskEvents({ toolCalls, stateEvents, tracing });
   tasks.observer = taskEvents;
   const taskCancellation = new TaskCancellation({
@@ -332,6 +343,13 @@ async function start(
     maxBytes: config.maxTaskResultBytes,
     log: forwardLog,
   });
+  const taskWatcherOptions = {
+    tasks,
+    upstreamOf: (record: TaskRecord) => taskRelay.upstreamOf(record),
+    read: (record: TaskRecord, headers: readonly string[]) => taskRelay.read(record, headers),
+    isHidden: (record: TaskRecord) => isToolHidden(record, registry.current),
+  };
+  const sessionTasks = new SessionTasks(taskWatcherOptions, SERVER_INFO);
   tasks.onOrphaned = (task, session) => {
     if (task.replica !== undefined) return;
     const upstream = taskRelay.upstreamOf(task);
@@ -416,6 +434,8 @@ async function start(
     tasks,
     taskRelay,
     autoTasks,
+    taskWatcherOptions,
+    sessionTasks,
     sessions,
     sessionBindings,
     sessionSubscriptions,

@@ -79,11 +79,11 @@ const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'c
 const CORE_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
 /**
- * True if a namespace has tasks in this era: a forward declares core tasks for tool calls, or the extension; or long calls of
- * one of its tools become tasks.
+ * True if a namespace has tasks for clients of this era: a forward declares core tasks for tool calls, or the extension; or
+ * long calls of one of its tools become tasks, for modern clients.
  */
 export function offersTasks(declarations: readonly Declaration[], era: Era, hasOwnTasks: boolean): boolean {
-  return (era === 'modern' && hasOwnTasks) || declarations.some((one) => one.era === era && declaresTasks(one));
+  return (era === 'modern' && hasOwnTasks) || declarations.some(declaresTasks);
 }
 
 function declaresTasks({ era, capabilities, extensions }: Declaration): boolean {
@@ -104,9 +104,8 @@ const NESTED = ['extensions', 'experimental'] as const;
 /**
  * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
  * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
- * are translated between eras (mcp 5); tasks when a forward declares them in the client's era, since their ids are ours.
- * Other capabilities and extensions when exactly one forward declares them in the client's era, with that forward's exact
- * text.
+ * are translated between eras (mcp 5); so are tasks. Other capabilities and extensions when exactly one forward declares them
+ * in the client's era, with that forward's exact text.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era, hasOwnTasks = false): string {
   const own = declarations.filter((one) => one.era === era);
@@ -136,7 +135,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
         .filter(([key]) => key !== TASKS_EXTENSION)
         .map(([key, text]) => `${JSON.stringify(key)}:${text}`),
     );
-    if (name === 'extensions' && era === 'modern' && offersTasks(own, era, hasOwnTasks)) {
+    if (name === 'extensions' && era === 'modern' && offersTasks(declarations, era, hasOwnTasks)) {
       merged.push(`"${TASKS_EXTENSION}":${taskSettings(own)}`);
     }
     if (merged.length > 0) parts.push(`"${name}":{${merged.join(',')}}`);

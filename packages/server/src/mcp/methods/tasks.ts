@@ -7,7 +7,7 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
-import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -54,20 +54,15 @@ export async function taskRequest(
   if (similar !== undefined) {
     return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
   }
-  if (record?.era !== era) return taskNotFound();
+  if (!record || clientEraOf(record) !== era) return taskNotFound();
   if (record.replica !== undefined && (method === 'tasks/cancel' || !isToolHidden(record, parts.registry.current))) {
     return parts.autoTasks.request(message, record);
   }
-  const tool = namespace.indexes.tool.get(record.tool.key);
-  if (method === 'tasks/cancel') {
-    return era === 'legacy'
-      ? parts.taskRelay.cancel(context, message, record, tool)
-      : parts.taskRelay.call(context, message, record, tool);
-  }
   // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
-  if (isToolHidden(record, parts.registry.current))
+  if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
     return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
-  return parts.taskRelay.call(context, message, record, tool);
+  }
+  return parts.taskRelay.request(context, message, record, namespace.indexes.tool.get(record.tool.key));
 }
 
 function isOfferedTo(

@@ -295,7 +295,7 @@ function truncateText(text: unknown, otherwise: string): string {
 }
 
 /** Adds the id that the legacy era requires in an elicitation of mode `url`. */
-function withElicitationId(params: string): string {
+export function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
   return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);

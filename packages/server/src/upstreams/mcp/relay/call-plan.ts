@@ -137,7 +137,9 @@ export interface CallPlan extends CallRequest {
   readonly clientAddress: string | undefined;
   /** Handles a result that creates a task; undefined for methods that cannot have one. */
   readonly tasks: TaskHandler | undefined;
-  /** True if the tasks extension is declared to the upstream for a client that does not support it. */
+  /** True if the client gets a task for its call, if the upstream creates one. */
+  readonly acceptsTask?: boolean;
+  /** True if the call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
   readonly declaresTasks?: boolean;
   /** Translates messages of the upstream; undefined if they are relayed unchanged. */
   readonly messages?: MessageTranslator | undefined;

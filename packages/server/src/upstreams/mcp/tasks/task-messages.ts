@@ -92,7 +92,7 @@ export class TaskMessages implements MessageTranslator {
   #find(upstreamId: string): TaskRecord | undefined {
     const { address, session } = this.#at;
     const record = this.#tasks.findUpstream(address, session, upstreamId);
-    return record && this.#isOwn(record) ? record : undefined;
+    return record && !record.isInternal && this.#isOwn(record) ? record : undefined;
   }
 
   #isHere({ address, session }: TaskRecord): boolean {

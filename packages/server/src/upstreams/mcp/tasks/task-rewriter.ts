@@ -24,8 +24,17 @@ export class TaskRewriter implements ResponseRewriter {
   readonly #method: string;
   readonly #era: Era;
   readonly #capabilities: JsonObject;
+  readonly #onAccepted: () => void;
 
-  constructor(tasks: Tasks, record: TaskRecord, method: string, capabilities: JsonObject) {
+  /** `onAccepted` is called when the response is a result. */
+  constructor(
+    tasks: Tasks,
+    record: TaskRecord,
+    method: string,
+    capabilities: JsonObject,
+    onAccepted: () => void = () => undefined,
+  ) {
+    this.#onAccepted = onAccepted;
     this.#tasks = tasks;
     this.#record = record;
     this.#method = method;
@@ -41,6 +50,7 @@ export class TaskRewriter implements ResponseRewriter {
     if (!isJsonObject(value.result)) return undefined;
     const problem = this.#observe(value.result);
     if (problem) return errorResponse(id, problem);
+    this.#onAccepted();
     const edits: Edit[] = [];
     for (const { key, start } of members(text)) {
       if (key === 'result') edits.push(...reportedTaskEdits(this.#era, text, start, this.#reported));
