@@ -104,9 +104,9 @@ function isMetric(name: string, { series, labels }: MetricNames): boolean {
   return series.has(name) || labels.has(name) || labels.has(name.replace(/^_+/, ''));
 }
 
-/** Whether a file of the deployment defines a variable of its own for a shell, a build or a substitution. */
+/** Whether a file of the deployment defines a variable of its own for a shell, a build, a substitution or a secret of Compose. */
 function isLocal(name: string, text: string): boolean {
-  const isUsed = new RegExp(`\\$\\{?${name}\\b`).test(text);
+  const isUsed = new RegExp(`(?:\\$\\{?|^ +environment: )${name}\\b`, 'm').test(text);
   return isUsed && new RegExp(`(?:^|\\bARG |\\bexport )${name}=|\\$\\{${name}:?[-?]`, 'm').test(text);
 }
 
