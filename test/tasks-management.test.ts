@@ -2,6 +2,7 @@ import { type Task, type ToolCallEvent, taskEvent } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { relayTests } from '../packages/server/testing/relay.ts';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { taskClient } from '../packages/server/testing/task-client.ts';
@@ -206,6 +207,40 @@ describe('the events of a call that a task continues', () => {
     await core.finish(core.tasks[0] ?? '', 'done');
     await client.post(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"${taskId}"}}`);
     expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'], task: { end: 'polled' } });
+  });
+
+  it('end with the result of a task of the other era', async () => {
+    const { url, core } = await withCoreTasks();
+    const modern = taskClient(url);
+    const taskId = await modern.create('endless');
+    await core.finish(core.tasks[0] ?? '', 'done');
+    await modern.until(taskId, 'completed');
+    expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'], task: { id: taskId } });
+
+    const extension = await withTasks();
+    const legacy = await coreTaskClient(extension.url);
+    const other = await legacy.create('polled', { polls: 1 });
+    await legacy.request('tasks/result', { taskId: other });
+    const last = { eventType: 'COMPLETED', content: [expect.any(String)], task: { id: other, end: 'polled' } };
+    expect(await end(extension.url)).toMatchObject(last);
+  });
+
+  it('end when a task of the other era is canceled, by its client or by an operator', async () => {
+    const { url, core } = await withCoreTasks();
+    const modern = taskClient(url);
+    await modern.request('tasks/cancel', { taskId: await modern.create('endless') });
+    expect(await end(url)).toMatchObject({ eventType: 'FAILED', task: { end: 'cancelled' } });
+    expect(await core.statusOf(core.tasks[0] ?? '')).toBe('cancelled');
+
+    const extension = await withTasks();
+    const legacy = await coreTaskClient(extension.url);
+    const taskId = await legacy.create('endless');
+    // As its client would: for good, whatever the upstream reports later.
+    expect((await tests.service.manage('POST', `/tasks/${taskId}/cancel`)).status).toBe(200);
+    expect(await end(extension.url)).toMatchObject({ eventType: 'FAILED', task: { end: 'cancelled' } });
+    const [task] = extension.upstream.tasks;
+    if (task) extension.upstream.set(task, { status: 'completed', result: '{"content":[]}' });
+    expect((await legacy.request('tasks/get', { taskId })).result.status).toBe('cancelled');
   });
 
   it('are accompanied by those of the task, and counted', async () => {

@@ -4,6 +4,8 @@ import { type SessionClient, sessionClient } from '../packages/server/testing/se
 import { taskClient } from '../packages/server/testing/task-client.ts';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from './fixtures/core-tasks-upstream.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from './fixtures/raw-upstream.ts';
 import { runTaskSteps } from './fixtures/task-steps.ts';
 import { startTasksUpstream, type TasksUpstream } from './fixtures/tasks-upstream.ts';
 
@@ -11,7 +13,7 @@ let gateway: Gateway;
 let upstreams: { readonly modern: TasksUpstream; readonly core: CoreTasksUpstream };
 beforeAll(async () => {
   upstreams = { modern: await startTasksUpstream(), core: await startCoreTasksUpstream() };
-  gateway = await startGateway();
+  gateway = await startGateway({ env: { SERVICE_TASK_AUTO_AFTER_MS: '50' } });
   await gateway.forward('modern', upstreams.modern.url);
   await gateway.forward('core', upstreams.core.url, 'legacy');
 });
@@ -68,6 +70,44 @@ it('tasks outlive a gateway that is killed or stopped, between their creation an
     [two, 'cancelled'],
     [three, 'cancelled'],
   ]);
+}, 120_000);
+
+it('the events of a call go on with the end of its task after a restart', async () => {
+  const client = taskClient(gateway.url(), 'ann');
+  const created = upstreams.modern.tasks.length;
+  const taskId = await client.create('endless');
+  const eventId = Object((await gateway.api('GET', `/api/v1/tasks/${taskId}`)).body).data.eventId;
+  await crash();
+  const task = upstreams.modern.tasks[created];
+  if (task) upstreams.modern.set(task, { status: 'completed', result: '{"content":[{"type":"text","text":"late"}]}' });
+  await client.until(taskId, 'completed');
+  const { body } = await gateway.api('GET', '/api/v1/tool-calls?toolName=endless');
+  const completed = { eventType: 'COMPLETED', eventId, content: ['late'], task: { id: taskId } };
+  expect(Object(body).data).toMatchObject([completed]);
+}, 120_000);
+
+it('a plain call that has become a task is lost, and its task has failed with an error that says so', async () => {
+  const plain = await startRawUpstream({
+    scripts: { 'tools/list': toolList(toolText('slow')), 'tools/call': { kind: 'silence' } },
+  });
+  await gateway.forward('plain', plain.url, 'plain');
+  const { data } = Object((await gateway.api('GET', '/api/v1/tools/slow?namespace=plain')).body);
+  const { forward: _, upstreamName: __, shadowed: ___, ...entry } = data;
+  const labeled = { ...entry, labels: { ...entry.labels, 'service.task': 'auto' } };
+  expect((await gateway.api('PUT', '/api/v1/tools/slow?namespace=plain', labeled)).status).toBe(200);
+  const client = taskClient(gateway.url('plain'), 'ann');
+  const taskId = await client.create('slow');
+  await crash();
+  for (const _ of [1, 2]) {
+    expect((await client.request('tasks/get', { taskId })).result).toMatchObject({
+      taskId,
+      status: 'failed',
+      error: { code: -32603, message: expect.stringContaining('lost when the service was restarted') },
+    });
+  }
+  expect((await client.request('tasks/cancel', { taskId })).result).toEqual({ resultType: 'complete' });
+  expect(plain.count('tools/call')).toBe(1);
+  await plain.close();
 }, 120_000);
 
 /** Kills the gateway, and starts it again. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { Upstream } from '../upstream.ts';
-import type { TaskRecord } from './task-record.ts';
+import { clientEraOf, type TaskRecord } from './task-record.ts';
 import { requestTask, taskSession } from './task-requests.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -42,7 +42,7 @@ export class TaskCancellation {
       throw new UpstreamError('rpc', upstream.transport.address, `did not cancel the task: ${JSON.stringify(message)}`);
     }
     // Clients of the extension go on to see what the upstream reports, which may complete the task nevertheless.
-    if (record.era === 'legacy') await tasks.cancel(record);
+    if (clientEraOf(record) === 'legacy') await tasks.cancel(record);
     else tasks.end(record, { by: 'cancelled' });
   }
 }
