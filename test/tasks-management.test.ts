@@ -209,6 +209,17 @@ describe('the events of a call that a task continues', () => {
     expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'], task: { end: 'polled' } });
   });
 
+  it('end with the beginning of a result that is large', async () => {
+    const { url, upstream } = await withTasks();
+    const client = taskClient(url);
+    const taskId = await client.create('endless');
+    const [task] = upstream.tasks;
+    const text = 'x'.repeat(300_000);
+    if (task) upstream.set(task, { status: 'completed', result: `{"content":[{"type":"text","text":"${text}"}]}` });
+    await client.until(taskId, 'completed');
+    expect(await end(url)).toMatchObject({ content: [expect.stringMatching(/^x{16000,}$/)], contentTruncated: true });
+  });
+
   it('end with the result of a task of the other era', async () => {
     const { url, core } = await withCoreTasks();
     const modern = taskClient(url);

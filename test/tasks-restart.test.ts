@@ -133,6 +133,8 @@ it.each([
     const call = client.send('tools/call', { name: 'endless', arguments: {}, _meta: { progressToken: 'p' } });
     // The stream of a slow call begins with an event to resume from.
     await expect.poll(() => call.lastId, { timeout: 20_000 }).not.toBe('');
+    const [waiting] = Object((await gateway.api('GET', `/api/v1/tasks?namespace=${at}&q=endless`)).body).data.slice(-1);
+    expect(waiting).toMatchObject({ internal: true, eventId: expect.any(String) });
     await crash();
     const lost = client.client.listen(call.lastId);
     await lost.event(0);
@@ -146,6 +148,10 @@ it.each([
       id: 1,
       result: { content: [{ text: 'after all' }] },
     });
+    const { body } = await gateway.api('GET', '/api/v1/tool-calls?toolName=endless');
+    const [last] = Object(body).data;
+    expect(last).toMatchObject({ eventType: 'COMPLETED', eventId: waiting.eventId, content: ['after all'] });
+    expect(last.duration).toBeGreaterThan(1_000);
     if (name === 'modern') expect(resumed.messages.join()).toContain('"progressToken":"p"');
     expect(upstream.tasks).toHaveLength(created + 1);
   },

@@ -302,6 +302,7 @@ async function start(
     tasks,
     clientInfo: SERVER_INFO,
     isEnabled: config.tasksForPlainClients,
+    observerOf: (record) => taskEvents.observerOf(record),
     onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,

@@ -75,10 +75,14 @@ export class CallObserver {
   #span: Span | undefined = undefined;
   #ended = false;
 
-  /** `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls. */
-  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall) {
+  /**
+   * `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls, with the time of
+   * its start in milliseconds since the Unix epoch if another process has recorded that.
+   */
+  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall, startedAt?: number) {
     this.#observation = observation;
     this.#tool = tool;
+    if (startedAt !== undefined) this.#startedAt = startedAt - performance.timeOrigin;
     if (observation && tool) observation.eventId = tool.eventId;
   }
 

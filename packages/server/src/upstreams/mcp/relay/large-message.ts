@@ -43,7 +43,9 @@ const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
     ],
   ]),
   // The result of a task.
-  '.result.result': new Set(['isError']),
+  '.result.result': new Set(['isError', 'content']),
+  '.result.result.content': new Set(['type', 'text']),
+  '.result.result.content[]': new Set(['type', 'text']),
   '.result.content': new Set(['type', 'text', 'uri']),
   '.result.content[]': new Set(['type', 'text', 'uri']),
   '.result.messages[]': new Set(['content']),

@@ -40,6 +40,8 @@ export interface TaskCreationOptions extends CallContext {
   readonly clientInfo: Implementation;
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
+  /** Observes the call of a record that another process has begun. */
+  observerOf(record: TaskRecord): PlanObserver;
   /** A client with a session has got a task. */
   onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
@@ -149,6 +151,7 @@ export class TaskCreation implements TaskHandler {
     const request = { era, upstream, upstreamId, method: 'tasks/get', clientInfo: {}, headers, openSession };
     const plan: CallPlan = {
       ...taskCallPlan(request),
+      observer: this.#options.observerOf(record),
       message,
       capabilities: session.capabilities,
       streams: true,
@@ -258,8 +261,7 @@ export class TaskCreation implements TaskHandler {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
-      // Otherwise the call goes on, and reports its end itself.
-      ...(!more.isInternal && continuedCall(plan.observer.continued)),
+      ...continuedCall(plan.observer.continued),
       ...more,
     };
     return this.#options.tasks.create(task, state, session);

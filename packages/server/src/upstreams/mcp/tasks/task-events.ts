@@ -1,7 +1,7 @@
 import type { TaskEnd } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
-import type { ContinuedCall, ToolCallRecorder } from '../../../telemetry/call-observer.ts';
+import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import {
   contentOfResult,
@@ -65,6 +65,14 @@ export class TaskEvents implements TaskObserver {
     const details = { ...detailsOf(record, report, Math.max(0, Date.now() - call.startedAt)), task };
     this.#options.toolCalls.record(eventId, identityOf(record, call), details);
     this.#trace(record, call, outcome);
+  }
+
+  /** Observes the call of a record for its client, which another process has begun. */
+  observerOf(record: TaskRecord): CallObserver {
+    const { call, eventId } = record;
+    if (!call || eventId === undefined) return new CallObserver(undefined);
+    const events = this.#options.toolCalls;
+    return new CallObserver(undefined, { eventId, events, identity: identityOf(record, call) }, call.startedAt);
   }
 
   #publish(record: TaskRecord, end?: TaskEnd): void {

@@ -91,7 +91,7 @@ export const recordSchema = changeSchema.extend({
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
   /** Id of the events of its call. */
   eventId: z.string().optional(),
-  /** The call that it continues; undefined if that reports its events itself. */
+  /** The call that it continues; undefined if the process that has the call reports its end. */
   call: callSchema.optional(),
   /** ISO 8601. */
   createdAt: z.string(),
