@@ -2429,7 +2429,7 @@ export interface components {
              */
             kind: "core" | "extension" | "call";
             /**
-             * @description Belongs to the call of a client that does not support tasks and has to provide input
+             * @description Belongs to the call of a client that does not support tasks, which waits for it
              * @constant
              */
             internal?: true;

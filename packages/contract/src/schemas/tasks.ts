@@ -28,7 +28,7 @@ export const task = z
     internal: z
       .literal(true)
       .optional()
-      .describe('Belongs to the call of a client that does not support tasks and has to provide input'),
+      .describe('Belongs to the call of a client that does not support tasks, which waits for it'),
     status: taskStatus,
     statusMessage: z.string().optional().describe('Of the upstream, at most 1000 characters'),
     states: z.array(taskState).describe('The latest states that became known, oldest first'),

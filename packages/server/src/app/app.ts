@@ -22,7 +22,6 @@ import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { isToolHidden } from '../mcp/methods/tasks.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
@@ -40,7 +39,6 @@ import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
@@ -58,23 +56,12 @@ import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
-import { CallRouter } from '../upstreams/mcp/relay/router.ts';
-import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
-import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
-import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
-import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
-import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
-import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
-import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
-import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
+import { createCallParts } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
@@ -290,72 +277,26 @@ async function start(
     if (changed.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
-  const forwardLog = logger.target('service::forward');
-  const calling = {
-    calls,
-    resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
-    maxResponseBytes: pipeline.bodyLimits.response,
-    log: forwardLog,
-  };
-  const taskCreation = new TaskCreation({
-    ...calling,
-    tasks,
-    clientInfo: SERVER_INFO,
-    isEnabled: config.tasksForPlainClients,
-    observerOf: (record) => taskEvents.observerOf(record),
-    onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
-    suspendedCalls,
-    suspendedMs: config.parkedCallTimeoutMs,
-  });
-  const relay = new CallRouter({
-    ...calling,
-    taskSupport: new TaskSupport(config.tasksForPlainClients),
-    tasks: taskCreation,
-    forwards,
-    suspendedCalls,
-    callSessionPool: new CallSessionPool(calls, (...message) => onTaskMessage(tasks, ...message)),
-    sessionBindings,
+  const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({
+    config,
     serverInfo: SERVER_INFO,
-    toolCalls,
-    forwardHeaders: config.forwardHeaders,
-    parseHeaderNames: labelHeaders,
-  });
-  const taskRelay = new TaskRelay({
-    ...calling,
-    tasks,
+    calling: {
+      calls,
+      resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
+      maxResponseBytes: pipeline.bodyLimits.response,
+      log: logger.target('service::forward'),
+    },
+    registry,
     forwards,
-    router: relay,
-    clientInfo: SERVER_INFO,
-    creation: taskCreation,
-  });
-  const taskEvents = new TaskEvents({ toolCalls, stateEvents, tracing });
-  tasks.observer = taskEvents;
-  const taskCancellation = new TaskCancellation({
     tasks,
-    upstreamOf: (task) => taskRelay.upstreamOf(task),
-    clientInfo: { ...SERVER_INFO },
-  });
-  const autoTasks = new AutoTasks({
-    tasks,
+    suspendedCalls,
+    sessionBindings,
+    toolCalls,
+    stateEvents,
+    tracing,
     replica,
-    isAlive: shared && ((id) => isAlive(shared, id)),
-    afterMs: config.taskAutoAfterMs,
-    maxCallMs: config.upstreamMaxTimeoutMs,
-    maxBytes: config.maxTaskResultBytes,
-    log: forwardLog,
+    shared,
   });
-  const taskWatcherOptions = {
-    tasks,
-    upstreamOf: (record: TaskRecord) => taskRelay.upstreamOf(record),
-    read: (record: TaskRecord, headers: readonly string[]) => taskRelay.read(record, headers),
-    isHidden: (record: TaskRecord) => isToolHidden(record, registry.current),
-  };
-  const sessionTasks = new SessionTasks(taskWatcherOptions, SERVER_INFO);
-  tasks.onOrphaned = (task, session) => {
-    if (task.replica !== undefined) return;
-    const upstream = taskRelay.upstreamOf(task);
-    if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
-  };
 
   disableGrpcLogging();
   const protocols = loadProtocols();
@@ -433,10 +374,7 @@ async function start(
     forwards,
     relay,
     tasks,
-    taskRelay,
-    autoTasks,
-    taskWatcherOptions,
-    sessionTasks,
+    ...taskParts,
     sessions,
     sessionBindings,
     sessionSubscriptions,
@@ -542,7 +480,7 @@ async function start(
     toolCalls,
     stateEvents,
     tasks,
-    cancelTask: (task) => taskCancellation.cancel(task),
+    cancelTask,
     timeSeries,
     profiles,
     openStreams,
@@ -625,12 +563,6 @@ async function start(
       log.info('stopped');
     },
   };
-}
-
-/** Whether another replica may be alive: unknown while the database cannot be reached. */
-async function isAlive({ members }: SharedLog, id: string): Promise<boolean> {
-  const replicas = await members.list().catch(() => undefined);
-  return replicas?.some((replica) => replica.id === id && replica.isLive) ?? true;
 }
 
 /** True for a task whose forward is gone, or has another address than when it was created. */

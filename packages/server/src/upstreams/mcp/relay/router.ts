@@ -178,6 +178,8 @@ export class CallRouter {
     if (declaresForClient && era === 'legacy' && message.paramsRange) {
       edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
     }
+    const openSession =
+      era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, caller, capabilities, headers);
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     const copiedNames = copied.filter((_, at) => at % 2 === 0);
     // Written out: spreading one object into another costs more than the rest of this function.
@@ -194,10 +196,7 @@ export class CallRouter {
       rewriter: undefined,
       needsTranslation,
       serverRequests: undefined,
-      openSession:
-        era === 'modern'
-          ? () => upstream.sessions.modern
-          : this.#withRequestedLevel(this.legacySession(upstream, caller, capabilities, headers), caller.era, message),
+      openSession: needsTranslation && era === 'legacy' ? withRequestedLevel(openSession, message) : openSession,
       observer,
       summary: tool && toolSummary(argumentNames, copiedNames),
       failure,
@@ -331,12 +330,12 @@ export class CallRouter {
       ? () => callSessionPool.acquire(upstream, owner)
       : () => sessions.get(key) ?? sessions.open(owner);
   }
+}
 
-  /** A legacy client sets the level for its session, a modern one with each request. */
-  #withRequestedLevel(open: SessionOpener, era: Era, message: RequestMessage): SessionOpener {
-    const level = era === 'modern' ? requestedLevel(message) : undefined;
-    return level === undefined ? open : async () => withLogLevel(await open(), level);
-  }
+/** A legacy client sets the level of log messages for its session, a modern one with each request. */
+function withRequestedLevel(open: SessionOpener, message: RequestMessage): SessionOpener {
+  const level = requestedLevel(message);
+  return level === undefined ? open : async () => withLogLevel(await open(), level);
 }
 
 /** True for a client that gets a task for its call: one that declares the extension, or has requested a task. */

@@ -35,7 +35,7 @@ export interface AutoTaskStore {
 /** Time between polls that clients are advised to wait, in milliseconds. */
 export const POLL_INTERVAL_MS = 1_000;
 /** Longest result, and longest part of the request and its questions, in bytes. */
-export const MAX_RESULT_BYTES = 16 * 1024 * 1024;
+const MAX_RESULT_BYTES = 16 * 1024 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
 /** Maximum number of times that an upstream may require input. */
 const MAX_ROUNDS = 100;

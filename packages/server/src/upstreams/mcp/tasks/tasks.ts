@@ -345,10 +345,10 @@ export class Tasks {
   ask({ id }: TaskRecord, question: TaskQuestion): boolean {
     const entry = this.#entries.get(id);
     if (!entry || isTerminal(entry.record.status)) return false;
-    const asked = entry.record.questions ?? [];
-    if (asked.some(({ requestId }) => requestId === question.requestId)) return true;
-    const characters = [...asked, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
-    if (asked.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
+    const open = entry.record.questions ?? [];
+    if (open.some(({ requestId }) => requestId === question.requestId)) return true;
+    const characters = [...open, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
+    if (open.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
     this.#changeQuestions(entry, (questions) => [...questions, question]);
     return true;
   }
