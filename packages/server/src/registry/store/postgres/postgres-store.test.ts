@@ -239,3 +239,30 @@ test('statements are sent again on a new connection if all that are open have be
   await database.close();
   proxy.close();
 });
+
+test('a replica of an earlier release follows the later ones, and changes nothing', async () => {
+  const url = await postgres.createDatabase();
+  await using later = await startReplica(url);
+  await add(later.registry, 't1');
+  await later.database.query('INSERT INTO sluice.migrations (step) VALUES (99)');
+  await using earlier = await startReplica(url);
+  for (const { registry } of [later, earlier]) {
+    await expect(add(registry, 't2')).rejects.toThrow(/schema 99 of a later release.*start the later release/);
+  }
+  await later.database.query('DELETE FROM sluice.migrations WHERE step = 99');
+  await add(later.registry, 't3');
+  await earlier.registry.refresh();
+  expect(names(earlier.registry)).toEqual(['t1', 't3']);
+});
+
+test('a database that was restored from a backup is not changed by a replica that knows a later state', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await add(a.registry, 't1');
+  await a.database.query('UPDATE sluice.state SET revision = revision - 1');
+  await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
+  await expect(a.registry.refresh()).rejects.toThrow('it was restored from a backup; restart all replicas');
+  expect(a.log.isCurrent).toBe(false);
+  await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
+  expect(names(a.registry)).toEqual(['t1']);
+});

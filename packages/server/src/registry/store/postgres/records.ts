@@ -58,20 +58,24 @@ export async function readNewer(
   return { revision: Number(first?.current ?? 0), changes: isWhole ? changes : undefined };
 }
 
-/**
- * The revision, which no other replica can change before the end of the transaction, and whether the lease of this replica is
- * valid: otherwise others may have taken over what it does.
- */
-export async function lockRevision(
-  transaction: Transaction,
-  replica: string,
-): Promise<{ readonly revision: number; readonly isLive: boolean }> {
-  const [state] = await transaction.query<{ revision: string; isLive: boolean }>(
-    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
+/** The state of the database that a transaction has locked. */
+interface LockedState {
+  /** No other replica can change it before the end of the transaction. */
+  readonly revision: number;
+  /** Whether the lease of this replica is valid: otherwise others may have taken over what it does. */
+  readonly isLive: boolean;
+  /** Steps of the schema. */
+  readonly step: number;
+}
+
+/** Locks the state for a replica. */
+export async function lockRevision(transaction: Transaction, replica: string): Promise<LockedState> {
+  const [state] = await transaction.query<{ revision: string; isLive: boolean; step: number }>(
+    `SELECT revision, (SELECT max(step) FROM sluice.migrations) AS step, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
      FROM sluice.state FOR UPDATE OF state`,
     [replica],
   );
-  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false };
+  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false, step: state?.step ?? 0 };
 }
 
 /** The records of a section in the order in which they were added, page by page. */

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Commit, type Conflict, StoreError, type StoreLog, UnavailableStoreError } from '../store.ts';
+import {
+  type Commit,
+  type Conflict,
+  ReadOnlyStoreError,
+  StoreError,
+  type StoreLog,
+  UnavailableStoreError,
+} from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 import { Membership } from './membership.ts';
 import {
@@ -83,7 +90,8 @@ export class SharedLog {
   /** What changes the followers' state, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isOpen = false;
-  #isUnreachable = false;
+  /** Why the database cannot be used; undefined while it can. */
+  #failure: Error | undefined;
   #confirmation: Promise<readonly string[]> = Promise.resolve([]);
   #nextConfirmation: Promise<readonly string[]> | undefined;
   #checking: Promise<void> | undefined;
@@ -102,19 +110,20 @@ export class SharedLog {
       },
       // Notifications may have been lost, or the database could not be reached.
       onRevision: (revision) => {
-        if (revision !== this.#revision || this.#isUnreachable) this.#check().catch(() => undefined);
+        if (revision !== this.#revision || this.#failure) this.#check().catch(() => undefined);
       },
     });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
   get isCurrent(): boolean {
-    return !this.#isUnreachable;
+    return this.#failure === undefined;
   }
 
   /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
   async open(): Promise<void> {
-    await migrate(this.database);
+    const step = await migrate(this.database);
+    if (step > MIGRATIONS.length) this.#log.error(laterRelease(step));
     this.#revision = await this.members.register(this.database);
     this.#effective = this.#revision;
     this.#isOpen = true;
@@ -164,10 +173,10 @@ export class SharedLog {
   async rejoin(): Promise<void> {
     // Again if catching up took longer than the lease.
     for (let attempt = 0; attempt < REJOIN_ATTEMPTS && !this.members.isLive; attempt++) {
-      if (this.#isUnreachable) break;
+      if (this.#failure) break;
       await this.members.renew();
     }
-    if (!this.members.isLive) throw new UnavailableStoreError(UNREACHABLE);
+    if (!this.members.isLive) throw this.#unavailable();
   }
 
   /**
@@ -176,7 +185,7 @@ export class SharedLog {
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {
     if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
-    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
+    if (this.#failure) throw this.#unavailable();
     const id = randomUUID();
     let made = first;
     let revision = 0;
@@ -191,6 +200,7 @@ export class SharedLog {
         '',
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
+          if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(laterRelease(current.step));
           await this.#inTurn(async () => (await this.#newer(transaction, current.revision))());
           if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
@@ -223,14 +233,14 @@ export class SharedLog {
    */
   async refresh(): Promise<void> {
     // Checks continue in the background.
-    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
+    if (this.#failure) throw this.#unavailable();
     await this.#check();
   }
 
   async close(): Promise<void> {
     this.#isOpen = false;
     await this.#turn;
-    if (!this.#isUnreachable) await this.members.leave().catch(() => undefined);
+    if (!this.#failure) await this.members.leave().catch(() => undefined);
     await this.database.close();
   }
 
@@ -256,21 +266,25 @@ export class SharedLog {
       const after = this.#revision;
       const read = () => readNewer(this.database, after, MAX_AT_ONCE, CHECK_MS);
       // A connection may have been broken since it was used last.
-      const newer = await (this.#isUnreachable ? read() : read().catch(read));
+      const newer = await (this.#failure ? read() : read().catch(read));
       if (newer.revision !== this.#revision) await this.#inTurn(() => this.#follow(after, newer));
     } catch (error) {
       this.#onFailure(error);
       throw error;
     }
-    if (this.#isUnreachable) this.#log.warn('the database can be used again');
-    this.#isUnreachable = false;
+    if (this.#failure) this.#log.warn('the database can be used again');
+    this.#failure = undefined;
+  }
+
+  #unavailable(): UnavailableStoreError {
+    return this.#failure instanceof ReadOnlyStoreError ? this.#failure : new UnavailableStoreError(UNREACHABLE);
   }
 
   #onFailure(error: unknown): void {
-    if (!this.#isUnreachable && this.#isOpen) {
+    if (!this.#failure && this.#isOpen) {
       this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
     }
-    this.#isUnreachable = true;
+    this.#failure = error instanceof Error ? error : new Error(String(error));
   }
 
   /** Tells the others that this replica has applied this revision, as soon as it has. */
@@ -333,7 +347,7 @@ export class SharedLog {
 
   #requireNewer(revision: number): void {
     if (revision >= this.#revision) return;
-    throw new StoreError(
+    throw new ReadOnlyStoreError(
       `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
     );
   }
@@ -404,9 +418,9 @@ async function readSections(
   return found;
 }
 
-/** Creates the tables, or adds what this version has in addition. Throws {@link StoreError} for those of a later version. */
-async function migrate(database: Database): Promise<void> {
-  await database.transaction('', async (transaction) => {
+/** Creates the tables, or adds what this version has in addition. Returns the number of steps, more for those of a later version. */
+async function migrate(database: Database): Promise<number> {
+  return await database.transaction('', async (transaction) => {
     await transaction.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
     await transaction.query('CREATE SCHEMA IF NOT EXISTS sluice');
     await transaction.query(
@@ -418,6 +432,7 @@ async function migrate(database: Database): Promise<void> {
       await transaction.query(await readFile(new URL(file, import.meta.url), 'utf8'));
       await transaction.query('INSERT INTO sluice.migrations (step) VALUES ($1)', [at + 1]);
     }
+    return Math.max(step, MIGRATIONS.length);
   });
 }
 
@@ -425,10 +440,11 @@ async function schemaStep(on: Pick<Transaction, 'query'>): Promise<number> {
   const [{ step } = { step: 0 }] = await on.query<{ step: number }>(
     'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
   );
-  if (step <= MIGRATIONS.length) return step;
-  throw new StoreError(
-    `the database has schema ${step}, but this release knows ${MIGRATIONS.length}: start the release of the other replicas`,
-  );
+  return step;
+}
+
+function laterRelease(step: number): string {
+  return `the database has schema ${step} of a later release, and this one knows ${MIGRATIONS.length}: nothing can be changed through this replica; start the later release`;
 }
 
 /** What a database has, before it is opened. Throws {@link StoreError} for the tables of a later version. */
@@ -437,6 +453,7 @@ export async function inspect(database: Database): Promise<'nothing' | 'earlier 
     `SELECT to_regclass('sluice.migrations') IS NOT NULL AS "isThere"`,
   );
   const step = found?.isThere ? await schemaStep(database) : 0;
+  if (step > MIGRATIONS.length) throw new StoreError(laterRelease(step));
   if (step === 0) return 'nothing';
   const [state] = await database.query<{ isEmpty: boolean }>(
     'SELECT NOT EXISTS (SELECT FROM sluice.records) AS "isEmpty"',
