@@ -129,7 +129,8 @@ function fleetTable(figures: readonly FleetFigures[]): string {
   );
 }
 
-function startTable({ namespaces, readyMs, readyMiB, peakMiB, bytesPerTool }: StartFigures, missed: string[]): string {
+function startTable(figures: StartFigures, missed: string[]): string {
+  const { namespaces, readyMs, cpuSeconds, readyMiB, peakMiB, bytesPerTool } = figures;
   const { aim, limit } = startSeconds;
   const tools = whole(namespaces * toolsPerNamespace);
   if (readyMs > limit * 1_000)
@@ -140,6 +141,7 @@ function startTable({ namespaces, readyMs, readyMiB, peakMiB, bytesPerTool }: St
     [`${tools} tools in ${whole(namespaces)} namespaces`, 'figure', 'limit'],
     [
       ['start to ready, s', bold(tenths(readyMs / 1_000), true), `${limit}, aim ${aim}`],
+      ['CPU time of the replica until then, s', tenths(cpuSeconds), ''],
       ['bytes per tool, without garbage', bold(whole(bytesPerTool), true), String(bytesPerToolLimit)],
       ['RSS when ready, MiB', whole(readyMiB), ''],
       ['RSS at most until then, MiB', whole(peakMiB), ''],
