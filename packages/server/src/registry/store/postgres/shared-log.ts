@@ -110,7 +110,7 @@ export class SharedLog {
       },
       // Notifications may have been lost, or the database could not be reached.
       onRevision: (revision) => {
-        if (revision !== this.#revision || this.#failure) this.#check().catch(() => undefined);
+        if (revision !== this.#revision || !this.isCurrent) this.#check().catch(() => undefined);
       },
     });
   }
