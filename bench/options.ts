@@ -128,7 +128,7 @@ const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseN
 /** Text of `--help`. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               Run the short form (under 5 minutes instead of 40), less precise and only the parts
+  --quick               Run the short form (under 5 minutes instead of 50), less precise and only the parts
                         ${quickParts.join(', ')}
   --only <part,...>     Run only these parts: ${quickParts.join(', ')},
                         ${parts.slice(quickParts.length).join(', ')}
