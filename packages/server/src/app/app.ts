@@ -520,7 +520,7 @@ async function start(
   }
   addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
-  log.info('started', startFields(config));
+  log.info('started', { ...startFields(config), ...(shared && { replica }) });
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
