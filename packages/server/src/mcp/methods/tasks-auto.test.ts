@@ -256,7 +256,8 @@ describe('a call of a legacy upstream that becomes a task', () => {
 it('a call of a capability service becomes a task too', async () => {
   const worker = await startWorkingService({ tool: () => undefined });
   tests.onEnd(async () => worker.close());
-  await service.register('services', { name: 'worker', serviceType: 'tool-invoker', address: worker.address });
+  const entry = { name: 'worker', serviceType: 'tool-invoker', address: worker.address };
+  expect((await service.manage('POST', '/services', entry)).status).toBe(201);
   await service.register('tools', {
     name: 'weigh',
     description: 'd',
