@@ -110,6 +110,8 @@ export interface ApiSettings {
   readonly evaluators?: EvaluatorSettings;
   /** No action can be run: the default returns {@link DRY_RUN}. */
   readonly dryRuns?: Pick<DryRuns, 'run'>;
+  /** Without it, a task is canceled although it has no upstream. */
+  readonly cancelTask?: (task: TaskRecord) => Promise<void>;
 }
 
 const DRY_RUN: DryRunResult = {
@@ -122,7 +124,7 @@ const DRY_RUN: DryRunResult = {
   copies: [],
 };
 
-/** A task that is known from the start, whose id is the name of the other entries. */
+/** A task that is known from the start, whose id is the name of the other entries. Another one, `ended`, has ended. */
 const TASK: TaskRecord = {
   id: 'x',
   namespace: 'default',
@@ -213,7 +215,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
-  const tasks = new Tasks({ store: { ...memoryTaskStore(), load: async () => [TASK] } });
+  const tasks = new Tasks({
+    store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
+  });
   await tasks.load();
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
@@ -230,7 +234,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     toolCalls,
     stateEvents,
     tasks,
-    cancelTask: (task) => tasks.cancel(task),
+    cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
     openStreams,
     sessions: memorySessionStore().sessions,
     diagnostics: {
