@@ -8,6 +8,7 @@ import { client as clientOf, eras, lastCall, relayTests } from '../../../testing
 import { startTestService, type TestService } from '../../../testing/service.ts';
 import { taskClient } from '../../../testing/task-client.ts';
 import { eventsAt } from '../../../testing/tool-call-events.ts';
+import { startWorkingService } from '../../upstreams/grpc/fixtures/working-service.ts';
 
 const tests = relayTests();
 let service: TestService;
@@ -250,4 +251,26 @@ describe('a call of a legacy upstream that becomes a task', () => {
     expect((await client.until(taskId, 'completed')).result.result).toMatchObject(text('done'));
     expect(upstream.calls.all).toHaveLength(1);
   });
+});
+
+it('a call of a capability service becomes a task too', async () => {
+  const worker = await startWorkingService({ tool: () => undefined });
+  tests.onEnd(async () => worker.close());
+  const entry = { name: 'worker', serviceType: 'tool-invoker', address: worker.address };
+  expect((await service.manage('POST', '/services', entry)).status).toBe(201);
+  await service.register('tools', {
+    name: 'weigh',
+    description: 'd',
+    uri: 'x:1',
+    toolType: 'worker',
+    input_schema: { type: 'object' },
+    labels: { 'service.task': 'auto' },
+  });
+  const client = taskClient(service.url());
+  const [taskId, other] = [await client.create('weigh'), await client.create('weigh')];
+  worker.tools[0]?.reply(['7 kg']);
+  expect((await client.until(taskId, 'completed')).result.result).toMatchObject(text('7 kg'));
+  await client.request('tasks/cancel', { taskId: other });
+  await expect.poll(() => worker.tools[1]?.canceled).toBe(true);
+  expect(worker.tools).toHaveLength(2);
 });

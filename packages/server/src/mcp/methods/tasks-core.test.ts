@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
 import { type CoreTaskClient, coreTaskClient } from '../../../testing/core-task-client.ts';
+import { startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
+import { sessionClient } from '../../../testing/session-client.ts';
 
 const tests = relayTests();
 
@@ -178,6 +180,38 @@ it('requests are related to tasks of the client itself only', async () => {
   const none = { x: 1, [RELATED]: { taskId: '' } };
   for (const id of [taskId, '7', 'x']) expect(await related(ben, id)).toEqual(none);
   expect(await related(ann, '7')).toEqual(none);
+});
+
+it('tasks of the client itself, such as of a sampling request, are relayed unchanged', async () => {
+  const upstream = await startLiveUpstream({ capabilities: '{"tools":{}}' });
+  tests.onEnd(upstream.close);
+  const own = '{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}}}}';
+  const client = await sessionClient(await tests.register(upstream.url), {
+    capabilities: `{"sampling":{},"tasks":${own}}`,
+  });
+  const response = client.call('1');
+  const call = await upstream.calls.next();
+  call.begin();
+  expect(upstream.of('initialize').at(-1)?.params.capabilities).toMatchObject({ tasks: JSON.parse(own) });
+  const task = { taskId: 'of the client', status: 'completed', createdAt: '', lastUpdatedAt: '', ttl: 1000 };
+  const { taskId } = task;
+  const exchanges = [
+    ['sampling/createMessage', { messages: [], maxTokens: 1, task: { ttl: 1000 } }, { task }],
+    ['tasks/get', { taskId }, task],
+    ['tasks/result', { taskId }, { role: 'assistant', content: [], _meta: { [RELATED]: { taskId } } }],
+    ['tasks/cancel', { taskId }, task],
+    ['tasks/list', {}, { tasks: [task] }],
+  ] as const;
+  for (const [at, [method, params, result]] of exchanges.entries()) {
+    call.request(`${at}`, method, JSON.stringify(params));
+    const received = JSON.parse(await response.message(at));
+    expect(received).toMatchObject({ method, params });
+    await client.post(JSON.stringify({ jsonrpc: '2.0', id: received.id, result }));
+    await expect.poll(() => upstream.answers().length).toBe(at + 1);
+    expect(JSON.parse(upstream.answers()[at] ?? '')).toEqual({ jsonrpc: '2.0', id: at, result });
+  }
+  call.end('done');
+  expect(await response.message(exchanges.length)).toContain('done');
 });
 
 it('core tasks of others are not found, and plain calls are plain', async () => {
