@@ -1,4 +1,4 @@
-import { Server, Socket, type SocketConstructorOpts } from 'node:net';
+import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import type { ServerRequest } from './request.ts';
@@ -122,17 +122,14 @@ class ReadingServer extends Server {
 
   /** Returns a socket for the same connection: Node.js has the option `onread` only for sockets that a program creates. */
   #reading(accepted: Socket): Socket {
-    const handle: unknown = Reflect.get(accepted, '_handle');
-    Reflect.set(accepted, '_handle', null);
-    const onread: SocketConstructorOpts['onread'] = {
-      buffer: this.#buffer,
-      callback: (bytes) => {
-        socket.reader?.receive(this.#buffer, bytes);
-        return true;
-      },
+    const buffer = this.#buffer;
+    const callback = (bytes: number): boolean => {
+      socket.reader?.receive(buffer, bytes);
+      return true;
     };
-    const options = { handle, allowHalfOpen: true, onread };
-    const socket = new ReadingSocket(options);
+    const handle = Reflect.get(accepted, '_handle');
+    Reflect.set(accepted, '_handle', null);
+    const socket = new ReadingSocket({ handle, allowHalfOpen: true, onread: { buffer, callback } });
     // The server counts the accepted one.
     socket.once('close', () => accepted.destroy());
     return socket;
