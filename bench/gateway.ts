@@ -12,6 +12,8 @@ export interface GatewayStart {
   readonly outputFile: string;
   /** Additional environment variables. */
   readonly variables?: Readonly<Record<string, string>>;
+  /** Longest time until it is ready; a minute by default. */
+  readonly readyTimeoutMs?: number;
 }
 
 /** Running gateway that is ready. */
@@ -37,7 +39,7 @@ export interface Gateway extends AsyncDisposable {
  * Starts the gateway on free ports with the command that `npm start` becomes, its settings the default ones and its log in a
  * file, and waits until it is ready.
  *
- * @throws Error with its last output if it exits or is not ready within a minute
+ * @throws Error with its last output if it exits or is not ready in time
  */
 export async function startGateway(start: GatewayStart): Promise<Gateway> {
   const managementAddress = `127.0.0.1:${await freePort()}`;
@@ -64,7 +66,9 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
   };
   try {
     const management = (path: string) => new URL(`http://${managementAddress}${path}`);
-    await child.waitFor('/readyz responded with 200', 60_000, () => succeeds(caller, management('/readyz')));
+    await child.waitFor('/readyz responded with 200', start.readyTimeoutMs ?? 60_000, () =>
+      succeeds(caller, management('/readyz')),
+    );
     const readyMs = performance.now() - startedAt;
     const forward = (name: string) =>
       caller.get(management(`/api/v1/forwards/${name}`)).then(({ body }) => at(parseJson(body), 'data'));

@@ -74,7 +74,8 @@ export async function measureMemory(
   };
 }
 
-async function connectProbe({ child }: Gateway): Promise<ProcessProbe> {
+/** Connects to the inspector of a gateway that was started with its flags. */
+export async function connectProbe({ child }: Gateway): Promise<ProcessProbe> {
   const url = await child.waitFor('it printed the address of its inspector', 5_000, () => {
     return /^Debugger listening on (\S+)/m.exec(child.output())?.[1];
   });

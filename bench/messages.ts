@@ -60,6 +60,9 @@ export function promptMessage(era: Era, session?: string): Message {
   return message(era, 'prompts/get', requestedPrompt, { name: requestedPrompt }, session);
 }
 
+/** `prompts/list` of a modern client. */
+export const promptListMessage: Message = message('modern', 'prompts/list', undefined, {});
+
 /** Contents of large requests and responses: 64 kB and 1 MB of JSON with much or little structure, and 60 MB. */
 export const contentNames = ['64k', 'prose', 'escaped', 'dense', '60m'] as const;
 export type ContentName = (typeof contentNames)[number];

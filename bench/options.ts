@@ -17,6 +17,10 @@ import {
 /** Part of the benchmark. */
 export type Part = (typeof parts)[number];
 
+/** Measurements of the part `replicas`. */
+const replicaMeasurements = ['cost', 'processes', 'writes', 'fleet', 'start'] as const;
+export type ReplicaMeasurement = (typeof replicaMeasurements)[number];
+
 /** Options of a run. */
 export interface Options {
   readonly parts: ReadonlySet<Part>;
@@ -37,6 +41,8 @@ export interface Options {
   readonly pairs: number;
   /** RUST_LOG of the gateway; undefined for its default. */
   readonly log: string | undefined;
+  /** Measurements of the part `replicas`. */
+  readonly replicas: ReadonlySet<ReplicaMeasurement>;
   readonly plan: Plan;
 }
 
@@ -84,6 +90,19 @@ export interface Plan {
   readonly evaluatorSeconds: number;
   /** Number of host processes that are started, and killed, to measure the time. */
   readonly evaluatorStarts: number;
+  /** Rounds of requests to replicas, in pairs. */
+  readonly replicaRounds: number;
+  /** Seconds of concurrent writes, and before those that count. */
+  readonly replicaWriteSeconds: number;
+  readonly replicaWarmUpSeconds: number;
+  /** Number of single changes whose arrival at the other replicas is measured. */
+  readonly replicaChanges: number;
+  /** Numbers of simulated replicas, seconds without changes, and number of changes of each kind. */
+  readonly replicaFleets: readonly number[];
+  readonly replicaIdleSeconds: number;
+  readonly replicaFleetChanges: number;
+  /** Namespaces of the registry with which a replica starts. */
+  readonly replicaNamespaces: number;
 }
 
 /** Parts of the short form. */
@@ -98,6 +117,7 @@ const parts = [
   'size',
   'import',
   'evaluators',
+  'replicas',
 ] as const;
 // Pairings within one era are covered by the call cases.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
@@ -110,6 +130,7 @@ export const usage = `usage: npm run bench -- [options]
                         ${quickParts.join(', ')}
   --only <part,...>     Run only these parts: ${quickParts.join(', ')},
                         ${parts.slice(quickParts.length).join(', ')}
+  --replicas <name,...> Run only these measurements of the part replicas: ${replicaMeasurements.join(', ')}
   --write               Write the figures of the parts to bench/README.md
   --profile <case,...>  Profile the gateway in these cases (or all) instead of measuring:
                         ${profiled.join(', ')}
@@ -150,6 +171,14 @@ const fullPlan: Plan = {
   evaluatorRounds: 5,
   evaluatorSeconds: 3,
   evaluatorStarts: 15,
+  replicaRounds: 10,
+  replicaWriteSeconds: 10,
+  replicaWarmUpSeconds: 4,
+  replicaChanges: 250,
+  replicaFleets: [10, 30, 100],
+  replicaIdleSeconds: 10,
+  replicaFleetChanges: 20,
+  replicaNamespaces: 1_000,
 };
 
 const quickPlan: Plan = {
@@ -181,6 +210,14 @@ const quickPlan: Plan = {
   evaluatorRounds: 2,
   evaluatorSeconds: 1,
   evaluatorStarts: 5,
+  replicaRounds: 3,
+  replicaWriteSeconds: 3,
+  replicaWarmUpSeconds: 2,
+  replicaChanges: 40,
+  replicaFleets: [10, 100],
+  replicaIdleSeconds: 3,
+  replicaFleetChanges: 5,
+  replicaNamespaces: 100,
 };
 
 /**
@@ -197,6 +234,7 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
       quick: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
       only: { type: 'string' },
+      replicas: { type: 'string' },
       profile: { type: 'string' },
       log: { type: 'string' },
       'node-flags': { type: 'string' },
@@ -234,6 +272,11 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
     nodeFlags: values['node-flags'] === undefined ? NODE_FLAGS : splitWords(values['node-flags']),
     customNodeFlags: values['node-flags'] !== undefined,
     log: values.log,
+    replicas: new Set(
+      values.replicas === undefined
+        ? replicaMeasurements
+        : parseList('--replicas', values.replicas, replicaMeasurements),
+    ),
     against: values.against,
     pairs,
     plan: values.quick ? quickPlan : fullPlan,

@@ -10,6 +10,8 @@ import type { MemoryFigures } from './memory.ts';
 import type { Options } from './options.ts';
 import type { PairingFigures } from './pairings.ts';
 import type { Profile } from './profile.ts';
+import { replicaTables } from './replica-tables.ts';
+import type { ReplicaFigures } from './replicas.ts';
 import type { RequestFigures } from './requests.ts';
 import type { CaseFigures } from './rounds.ts';
 import type { ImportFigures, SizeFigures } from './scale.ts';
@@ -39,6 +41,7 @@ export interface Results {
   readonly size: SizeFigures | undefined;
   readonly imports: readonly ImportFigures[] | undefined;
   readonly evaluators: EvaluatorFigures | undefined;
+  readonly replicas: ReplicaFigures | undefined;
 }
 
 /** Report of a part. */
@@ -52,8 +55,20 @@ export interface Report {
 
 /** Formats the figures of each part that ran as tables. `loadBefore` is the load average at the start. */
 export function reports(found: Results, options: Options, loadBefore: number): Report[] {
-  const { requests, latency, streams, memory, pairings, bridge, inference, telemetry, size, imports, evaluators } =
-    found;
+  const {
+    requests,
+    latency,
+    streams,
+    memory,
+    pairings,
+    bridge,
+    inference,
+    telemetry,
+    size,
+    imports,
+    evaluators,
+    replicas,
+  } = found;
   const { plan } = options;
   const all: Report[] = [];
   const add = (block: string, measured: string, ...tables: readonly ((missed: string[]) => string)[]) => {
@@ -106,6 +121,10 @@ export function reports(found: Results, options: Options, loadBefore: number): R
     const rounds = `${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s`;
     const evaluations = (missed: string[]) => evaluationTable(evaluators, missed);
     add('evaluators', rounds, evaluations, (missed) => hostTable(evaluators, missed));
+  }
+  if (replicas !== undefined) {
+    const rounds = `${plan.replicaRounds} rounds of ${plan.caseSeconds} s`;
+    add('replicas', rounds, (missed) => replicaTables(replicas, missed));
   }
   return all;
 }

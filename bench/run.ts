@@ -24,6 +24,7 @@ import { type Options, parseOptions, usage } from './options.ts';
 import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
 import { findPrograms, type Programs } from './programs.ts';
+import { measureReplicas } from './replicas.ts';
 import { profileReport, type Results, reports, writeBlock } from './report.ts';
 import { measureCases, type RequestFigures } from './requests.ts';
 import { measureImport, measureSize } from './scale.ts';
@@ -126,6 +127,9 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     size: await attempt(parts.has('size'), () => measureSize(options, folder, wrk, log)),
     imports: await attempt(parts.has('import'), () => measureImport(options, folder, log)),
     evaluators: await attempt(parts.has('evaluators'), () => measureEvaluators(plan, log)),
+    replicas: await attempt(parts.has('replicas') && wrk, () =>
+      measureReplicas(options, gatewayStart, upstreams, folder, log),
+    ),
   };
   const all = reports(found, options, loadBefore);
   for (const { block, text } of all) console.log(`${block}: ${text}\n`);

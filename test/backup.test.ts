@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -76,6 +78,21 @@ afterAll(async () => {
   await service.stop();
   await upstream.close();
   await rm(folder, { recursive: true });
+});
+
+it('survives clients that disconnect before their backup has been made', async () => {
+  const { hostname, port } = new URL(service.management);
+  const unhandled: unknown[] = [];
+  const onUnhandled = (error: unknown) => void unhandled.push(error);
+  process.on('unhandledRejection', onUnhandled);
+  for (let client = 0; client < 10; client++) {
+    const socket = connect(Number(port), hostname);
+    socket.write('GET /api/v1/backup HTTP/1.1\r\nHost: localhost\r\n\r\n', () => socket.resetAndDestroy());
+    await once(socket, 'close');
+  }
+  expect(members(await downloaded()).size).toBe(FILES.length + 1);
+  process.off('unhandledRejection', onUnhandled);
+  expect(unhandled).toEqual([]);
 });
 
 describe('a backup', () => {

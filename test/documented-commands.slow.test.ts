@@ -1,4 +1,4 @@
-import { access, copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { access, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,7 @@ import { PASSWORD, startIdentityProvider } from '../packages/cli/src/testing/ide
 import { type ScriptedTerminal, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { toolchains } from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
 import { startCapabilityService, unaryHandler } from '../packages/server/testing/capability-service.ts';
+import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import type { Outcome } from './fixtures/command-line.ts';
 import { type Example, findCommands, readExamples } from './fixtures/documented-commands.ts';
@@ -70,13 +71,14 @@ const ADDED: readonly (readonly [string, string])[] = [
 ];
 /** Commands after which the entries and credentials are as before. */
 const READS =
-  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
+  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
 const SERVICES = ['weather', 'sample-tools', 'sample-code'];
 const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
 
 let folder: string;
 let files: Readonly<Record<string, string | Uint8Array>>;
 let service: TestService;
+let postgres: TestPostgres;
 let shell: Shell;
 /** What {@link prepare} created and no command has changed since. */
 let prepared: string | undefined;
@@ -99,6 +101,7 @@ beforeAll(async () => {
   const configuration = join(folder, 'connections.yaml');
   await writeFile(configuration, 'llm_connections: [{ name: local, model: m, url: "http://127.0.0.1:9/v1" }]');
   service = await startTestService({}, ['--service-config', configuration]);
+  postgres = await startPostgres();
   const other = await startTestService();
   const upstream = await startRawUpstream({ scripts: SCRIPTS });
   const identities = await startIdentityProvider(600);
@@ -133,6 +136,7 @@ beforeAll(async () => {
   shell = await createShell(folder, { HOME: home }, sluice);
   closing.push(
     () => service.stop(),
+    () => postgres[Symbol.asyncDispose](),
     () => other.stop(),
     () => upstream.close(),
     () => identities.close(),
@@ -228,6 +232,7 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   const isBuild = line.startsWith('action build ');
   if (isBuild && built !== undefined) return skipBuild(cwd, argv);
   if (line.startsWith('action test ') && isTested) return skipTest(cwd, argv);
+  if (argv[0] === 'migrate') return migrate(argv);
   const [, answer] = ANSWERS.find(([command]) => input === '' && command.test(line)) ?? [];
   const terminal = scriptedTerminal({ cwd, input, env, ...(answer !== undefined && { answers: [answer] }) });
   const active = Object(await service.manage('GET', '/evaluators/revisions/active')).data?.id;
@@ -245,6 +250,25 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
     (code === 2 && argv[0] === 'diff') ||
     (code === 130 && ['events', 'tool-calls'].includes(argv[0] ?? ''));
   return { code: isExpected ? 0 : code, out: terminal.out(), err: terminal.err() };
+}
+
+/** A stopped service with entries, evaluators and sessions. */
+const STOPPED = join(ROOT, 'test/fixtures/data-formats/0.1.0/registry');
+
+/** Migrates from a folder into an empty database, or from a database that was written so to an empty folder. */
+async function migrate(argv: readonly string[]): Promise<Outcome> {
+  const parent = await mkdtemp(join(folder, 'migrate-'));
+  const stopped = join(parent, 'stopped');
+  await cp(STOPPED, stopped, { recursive: true });
+  const database = await postgres.createDatabase();
+  const start = async (words: readonly string[]) => {
+    const terminal = scriptedTerminal({ cwd: folder, env: { ...env, SERVICE_POSTGRES_URL: database } });
+    return { code: await run(words, terminal), out: terminal.out(), err: terminal.err() };
+  };
+  const toFolder = argv.includes('--to');
+  if (toFolder) expect(await start(['migrate', '--from', stopped])).toMatchObject({ code: 0 });
+  const data = toFolder ? join(parent, 'empty') : stopped;
+  return start(argv.map((word) => word.replace('/data/registry', data).replace(/^postgres:.*/, database)));
 }
 
 /** The result of the first build. One is enough for a test of the command line, as it takes a second. */

@@ -1,3 +1,5 @@
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rpc } from '../packages/server/testing/listener.ts';
@@ -13,17 +15,23 @@ import { replicaEnvironment } from './fixtures/replicas.ts';
 
 let postgres: TestPostgres;
 let upstream: RawUpstream;
+let database: string;
 let a: EvaluatedService;
 let b: TestService;
+/** Of b, without any action. */
+let folder: string;
 
 beforeAll(async () => {
   postgres = await startPostgres();
   upstream = await startRawUpstream({
     scripts: { 'tools/list': toolList(toolText('known')), 'tools/call': textResultText('done') },
   });
-  const environment = replicaEnvironment(await postgres.createDatabase());
+  database = await postgres.createDatabase();
+  const environment = replicaEnvironment(database);
   a = await startEvaluatedService(environment);
-  b = await startTestService(environment, ['--service-config', join(a.folder, 'service.json')]);
+  folder = await mkdtemp(join(tmpdir(), 'sluice-replica-'));
+  await copyFile(join(a.folder, 'service.json'), join(folder, 'service.json'));
+  b = await startTestService(environment, ['--service-config', join(folder, 'service.json')]);
   await a.service.register('forwards', { name: 'up', address: upstream.url });
 }, 120_000);
 
@@ -32,6 +40,7 @@ afterAll(async () => {
   await a.close();
   await upstream.close();
   await postgres[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
 });
 
 const call = async (service: TestService) =>
@@ -45,6 +54,30 @@ test('new evaluators decide on every replica when their submission is answered',
     await a.apply();
     expect(await call(b)).toHaveProperty('result');
   }
+});
+
+test('an action decides as its revision had it, on replicas without its file or with another one', async () => {
+  await a.apply(evaluator('gate', { llmOutput: 'block:no' }));
+  const file = join(folder, 'ordinary.wasm');
+  await writeFile(file, 'no component');
+  const environment = replicaEnvironment(database);
+  const c = await startTestService(environment, ['--service-config', join(folder, 'service.json')]);
+  expect(await call(c)).toMatchObject({ error: { data: { evaluator: 'gate' } } });
+  expect(c.log.filter((line) => line.includes('differs from the component of the active revision'))).toHaveLength(1);
+  await c.stop(0);
+  await rm(file);
+  // Also for a new revision, and for an earlier one, by a replica without the file.
+  const submitted = await b.manage('PUT', '/evaluators', {
+    evaluators: [evaluator('gate', { llmOutput: 'block:so' })],
+  });
+  expect(submitted.data).toMatchObject([{ name: 'gate' }]);
+  for (const service of [a.service, b])
+    expect(await call(service)).toMatchObject({ error: { data: { evaluator: 'gate' } } });
+  await a.apply();
+  const [, { id } = { id: 0 }] = (await b.manage('GET', '/evaluators/revisions')).data as { id: number }[];
+  expect((await b.manage('POST', `/evaluators/revisions/${id}/activate`)).status).toBe(200);
+  expect(await call(a.service)).toMatchObject({ error: { data: { evaluator: 'gate' } } });
+  await a.apply();
 });
 
 test('an update on an outdated revision is made again, or conflicts with the condition of the client', async () => {

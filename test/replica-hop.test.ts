@@ -1,14 +1,22 @@
-import { connect as connectTcp } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect as connectTcp, createServer as createTcpServer, type Socket } from 'node:net';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { peerKey } from '../packages/server/src/http/peers.ts';
-import { InteractiveClient, inputRequired, resultText } from '../packages/server/testing/interactive-client.ts';
+import { peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  resultText,
+} from '../packages/server/testing/interactive-client.ts';
 import { type LiveUpstream, startLiveUpstream } from '../packages/server/testing/live-upstream.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
-import type { TestService } from '../packages/server/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { clientOf, sessionClient } from '../packages/server/testing/session-client.ts';
 import { taskClient } from '../packages/server/testing/task-client.ts';
-import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+import { listen } from './fixtures/http-server.ts';
+import { type Replicas, replicaEnvironment, startReplicas } from './fixtures/replicas.ts';
 import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
 // What only one replica has, and clients reach through any other (docs/replicas.md).
@@ -65,6 +73,35 @@ test('a cancellation reaches the call on another replica', async () => {
   const before = upstream.of('notifications/cancelled').length;
   await onB.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c1"}}');
   await expect.poll(() => upstream.of('notifications/cancelled').length).toBe(before + 1);
+});
+
+test('responses and cancellations in one batch reach the calls on different replicas', async () => {
+  const onA = await sessionClient(a.url(), { version: '2025-03-26', capabilities: '{"sampling":{}}' });
+  const onB = clientOf(b.url(), onA.headers);
+  const asking = [onA.call('"q1"'), onB.call('"q2"')];
+  const asked: unknown[] = [];
+  const calls = [];
+  for (const response of asking) {
+    const call = await upstream.calls.next();
+    calls.push(call);
+    call.begin();
+    call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    asked.push(JSON.parse(await response.message(0)).id);
+  }
+  onA.call('"c1"');
+  const canceled = await upstream.calls.next();
+  const before = upstream.of('notifications/cancelled').length;
+  const answers = asked.map((id, at) => ({ jsonrpc: '2.0', id, result: { role: `assistant ${at}` } }));
+  const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'c1' } };
+  const ping = { jsonrpc: '2.0', method: 'ping', id: 'p' };
+  const answered = await onB.post(JSON.stringify([...answers, cancellation, ping]));
+  expect(answered.status).toBe(200);
+  expect(answered.text).toContain('"id":"p"');
+  for (const at of [0, 1]) await expect.poll(() => upstream.answers().join()).toContain(`"role":"assistant ${at}"`);
+  await expect.poll(() => upstream.of('notifications/cancelled').length).toBe(before + 1);
+  expect(canceled.isDisconnected).toBe(true);
+  for (const call of calls) call.end('done');
+  for (const response of asking) expect(await response.message(1)).toContain('done');
 });
 
 test('a stream is resumed through another replica, with what was sent meanwhile', async () => {
@@ -186,3 +223,57 @@ test('whoever does not prove the key gets no response from the listener of repli
   expect(await handshake(peerKey(Buffer.from('5d'.repeat(32), 'hex')))).toBe('rejected');
   expect(await handshake(peerKey(Buffer.from('5c'.repeat(32), 'hex')))).toBe('connected');
 });
+
+test('whoever cannot prove the key stops no replica that does, however many connections it opens', async () => {
+  const port = Number(a.addresses.peer?.split(':').at(-1));
+  const idle = Array.from({ length: 300 }, () => connectTcp(port, '127.0.0.1').on('error', () => undefined));
+  const closed = Promise.all(idle.map((socket) => once(socket.resume(), 'close')));
+  for (const socket of idle.slice(150)) socket.write(randomBytes(500));
+  const { onA, onB } = await bothClients('{"sampling":{}}');
+  const response = onA.call('1');
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const asked = JSON.parse(await response.message(0));
+  const answered = await onB.post(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: { role: 'assistant' } }));
+  expect(answered.status).toBe(202);
+  call.end('done');
+  expect(await response.message(1)).toContain('done');
+  await closed;
+});
+
+test.each(['says nothing', 'has another key'])(
+  'a replica whose address leads to a listener that %s gets no request there, and stops no other one',
+  async (kind) => {
+    const received: Buffer[] = [];
+    let connections = 0;
+    const read = (socket: Socket) => void socket.on('data', (bytes: Buffer) => received.push(bytes));
+    const tls = peerServerTls(peerKey(Buffer.from('5d'.repeat(32), 'hex')));
+    const server = kind === 'says nothing' ? createTcpServer(read) : createTlsServer(tls, read);
+    server.on('connection', (socket) => {
+      connections++;
+      socket.on('error', () => undefined);
+    });
+    const liar = await startTestService({
+      ...replicaEnvironment(replicas.database),
+      SERVICE_PEER_LISTEN: '127.0.0.1:0',
+      SERVICE_PEER_ADVERTISE: `127.0.0.1:${await listen(server, 0)}`,
+    });
+    const asking = new InteractiveClient(liar.url()).send();
+    const call = await upstream.calls.next();
+    call.begin();
+    call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    const { state, keys } = await inputRequired(asking);
+    const retried = new InteractiveClient(a.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
+    expect(await failure(retried)).toMatchObject({
+      status: 503,
+      message: expect.stringContaining('cannot be reached'),
+    });
+    expect(connections).toBeGreaterThan(0);
+    expect(Buffer.concat(received).includes('tools/call')).toBe(false);
+    const other = await sessionClient(a.url());
+    expect(await other.request('ping')).toHaveProperty('result');
+    await liar.stop(0);
+    server.close();
+  },
+);

@@ -10,6 +10,7 @@ import { BROWSER_ARGUMENTS, findBrowser } from '../fixtures/browser.ts';
 import { startGateway } from '../fixtures/gateway.ts';
 import type { Campaign } from './campaign.ts';
 import { CALLS_PER_SECOND, type Load, startConsoleLoad } from './console-load.ts';
+import { coldLoad, pageChanges } from './console-speed.ts';
 import { quantile } from './tally.ts';
 
 /** An hour by default; a round is a minute. */
@@ -19,6 +20,9 @@ const LIVE = ['/tool-calls', '/topology', '/'];
 /** Limits of a page. */
 const MAX_HEAP = 300e6;
 const MAX_ANSWER_MS = { median: 100, longest: 1_000 } as const;
+/** Limits without load (docs/console.md). */
+const MAX_COLD_LOAD_MS = 1_000;
+const MAX_PAGE_CHANGE_MS = 100;
 
 /** A page that is left open. */
 interface OpenPage {
@@ -56,6 +60,7 @@ export const consoleCampaign: Campaign = {
     const browser = await chromium.launchPersistentContext(profile, { executablePath, args: [...BROWSER_ARGUMENTS] });
     open.defer(() => browser.close());
 
+    const speed = await measureSpeed(await browser.newPage(), `http://${gateway.management()}/admin/`);
     const pages: OpenPage[] = [];
     for (const route of LIVE) {
       const page = await browser.newPage();
@@ -77,13 +82,34 @@ export const consoleCampaign: Campaign = {
     }
     const load = await upstream.stop();
     const seen = await callsSeen(pages);
-    const failures = [...pages.flatMap(problemsOf), ...load.failures];
+    const failures = [...problemsOfSpeed(speed), ...pages.flatMap(problemsOf), ...load.failures];
     if (seen !== undefined && seen < MIN_SHOWN * load.calls)
       failures.push(`the page showed ${seen} of ${load.calls} calls`);
     for (const line of failures) print(`  ${line}`);
-    return { passed: failures.length === 0, report: report(minutes, load, pages, seen, failures) };
+    return { passed: failures.length === 0, report: report({ minutes, speed, load, pages, seen, failures }) };
   },
 };
+
+/** Times without load, in milliseconds. */
+interface Speed {
+  readonly coldLoad: number;
+  readonly pageChanges: ReadonlyMap<string, number>;
+}
+
+async function measureSpeed(page: Page, url: string): Promise<Speed> {
+  const cold = await coldLoad(page, url);
+  const changes = await pageChanges(page);
+  await page.close();
+  return { coldLoad: cold, pageChanges: changes };
+}
+
+function problemsOfSpeed({ coldLoad: cold, pageChanges: changes }: Speed): string[] {
+  const slow = [...changes].filter(([, ms]) => ms > MAX_PAGE_CHANGE_MS);
+  return [
+    ...(cold > MAX_COLD_LOAD_MS ? [`cold load: ${Math.round(cold)} ms`] : []),
+    ...slow.map(([label, ms]) => `change to ${label}: ${Math.round(ms)} ms`),
+  ];
+}
 
 /** Opens and closes the palette; returns the milliseconds until it was there, measured in the page. */
 async function answerMs(page: Page): Promise<number> {
@@ -135,14 +161,24 @@ function summary({ route, heaps, answers }: OpenPage): string {
   return `#${route} ${megabytes(heaps.at(-1) ?? 0)}, ${Math.round(quantile(answers, 0.5))} ms`;
 }
 
-function report(
-  minutes: number,
-  load: Load,
-  pages: readonly OpenPage[],
-  seen: number | undefined,
-  failures: readonly string[],
-): string {
+interface Results {
+  readonly minutes: number;
+  readonly speed: Speed;
+  readonly load: Load;
+  readonly pages: readonly OpenPage[];
+  /** Calls that the page of tool calls has shown. */
+  readonly seen: number | undefined;
+  readonly failures: readonly string[];
+}
+
+function report({ minutes, speed, load, pages, seen, failures }: Results): string {
+  const changes = [...speed.pageChanges.values()];
   const rows: readonly (readonly [string, string | number])[] = [
+    ['without load: cold load until the dashboard has its numbers', `${Math.round(speed.coldLoad)} ms`],
+    [
+      'without load: change to another page, shortest and longest',
+      `${Math.round(Math.min(...changes))} ms, ${Math.round(Math.max(...changes))} ms`,
+    ],
     ['minutes', minutes],
     ['calls, each with two events', load.calls],
     ['calls that the page of tool calls has shown', seen ?? '–'],
@@ -150,7 +186,7 @@ function report(
       [`\`#${route}\`: heap after a collection, first, last and largest`, heapsOf(heaps)] as const,
       [`\`#${route}\`: key press until the palette is there, median, p95 and longest`, answersOf(answers)] as const,
     ]),
-    ['**heaps over 300 MB, late answers, or calls missing**', `**${failures.length}**`],
+    ['**heaps over 300 MB, late answers and pages, or calls missing**', `**${failures.length}**`],
   ];
   const lines = rows.map(([label, value]) => `| ${label} | ${value} |\n`);
   return `| | |\n|---|---|\n${lines.join('')}${failures.map((line) => `- ${line}\n`).join('')}`;

@@ -122,7 +122,7 @@ export class RegistryClients {
     register.write(text);
     const [method, target]: [string, string] = removes
       ? ['DELETE', path]
-      : exists && kind === 'tools'
+      : exists
         ? ['PUT', path]
         : ['POST', `/${kind}`];
     const reply = await manage(this.#url, method, target, removes ? undefined : body);

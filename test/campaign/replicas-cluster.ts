@@ -4,6 +4,7 @@ import { type Balancer, startBalancer } from '../fixtures/balancer.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { replicaEnvironment } from '../fixtures/replicas.ts';
+import { startHaproxy, startPgbouncer } from './replicas-programs.ts';
 import { type DatabaseRelay, openDatabaseRelay } from './replicas-relay.ts';
 
 const REPLICAS = 3;
@@ -27,6 +28,12 @@ export const FAULTS = {
   crash: 'PostgreSQL crashed and restarted',
 } as const;
 
+/** What is between clients, replicas and PostgreSQL. */
+export interface ClusterOptions {
+  /** HAProxy before the replicas, and pgbouncer before PostgreSQL. */
+  readonly programs?: boolean;
+}
+
 /** Name of a fault. */
 export type Fault = keyof typeof FAULTS;
 
@@ -36,24 +43,28 @@ export class Cluster implements AsyncDisposable {
   readonly mcp: Balancer;
   readonly replicas: readonly ReplicaProcess[];
   readonly #postgres: TestPostgres;
+  readonly #pooler: AsyncDisposable | undefined;
 
   private constructor(
     postgres: TestPostgres,
     replicas: readonly ReplicaProcess[],
     management: Balancer,
     mcp: Balancer,
+    pooler: AsyncDisposable | undefined,
   ) {
     this.#postgres = postgres;
+    this.#pooler = pooler;
     this.replicas = replicas;
     this.management = management;
     this.mcp = mcp;
   }
 
-  static async start(): Promise<Cluster> {
+  static async start({ programs = false }: ClusterOptions = {}): Promise<Cluster> {
     const postgres = await startPostgres({ durable: true });
     const database = await postgres.createDatabase();
+    const pooler = programs ? await startPgbouncer(postgres.port) : undefined;
     const start = async (): Promise<ReplicaProcess> => {
-      const relay = await openDatabaseRelay(postgres.port);
+      const relay = await openDatabaseRelay(pooler?.port ?? postgres.port);
       const mcp = `127.0.0.1:${await freePort()}`;
       const gateway = await startGateway({
         mcp,
@@ -69,9 +80,12 @@ export class Cluster implements AsyncDisposable {
     const replicas: ReplicaProcess[] = [];
     // One after the other: a busy machine could not start them in time.
     while (replicas.length < REPLICAS) replicas.push(await start());
-    const management = await startBalancer([]);
-    const cluster = new Cluster(postgres, replicas, management, await startBalancer([]));
-    cluster.#setBackends();
+    const health = replicas.map(({ gateway }) => gateway.management());
+    const balancer = (addresses: readonly string[]) =>
+      programs ? startHaproxy(addresses, health) : startBalancer(addresses);
+    const management = await balancer(health);
+    const mcp = await balancer(replicas.map((replica) => replica.mcp));
+    const cluster = new Cluster(postgres, replicas, management, mcp, pooler);
     return cluster;
   }
 
@@ -136,6 +150,7 @@ export class Cluster implements AsyncDisposable {
     await Promise.all([this.management[Symbol.asyncDispose](), this.mcp[Symbol.asyncDispose]()]);
     await Promise.all(this.replicas.map(({ gateway }) => gateway.close()));
     for (const { relay } of this.replicas) relay.close();
+    await this.#pooler?.[Symbol.asyncDispose]();
     await this.#postgres[Symbol.asyncDispose]();
   }
 

@@ -3,7 +3,8 @@ import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import type { Campaign } from './campaign.ts';
 import { RegistryClients, ReplicaTally, ToolClients } from './replicas-clients.ts';
-import { Cluster, FAULTS, type Fault } from './replicas-cluster.ts';
+import { Cluster, type ClusterOptions, FAULTS, type Fault } from './replicas-cluster.ts';
+import { hasPrograms } from './replicas-programs.ts';
 
 const REGISTRY_CLIENTS = 8;
 const SWITCHING_CLIENTS = 3;
@@ -11,11 +12,14 @@ const CALLING_CLIENTS = 8;
 const TOOLS = 80;
 /** Longest interval between two faults of one kind. */
 const PAUSE_MS = 2_000;
+/** Time of the run through HAProxy and pgbouncer, as a share of the other one. */
+const PROGRAMS_SHARE = 1 / 6;
 const FAULTS_OF_PROCESSES: readonly Fault[] = ['kill', 'stop'];
 const FAULTS_OF_DATABASE: readonly Fault[] = ['reset', 'reset', 'partition', 'partition', 'commit', 'commit', 'crash'];
 
 /** What happened in a run of {@link replicasUnderFaults}. */
 export interface ReplicaFigures {
+  readonly seconds: number;
   readonly tally: ReplicaTally;
   readonly faults: ReadonlyMap<Fault, number>;
   readonly lostCommits: number;
@@ -28,8 +32,8 @@ export interface ReplicaFigures {
  * write is lost, no read is older than one that ended before it or returns a refused write, no call is carried out twice, and
  * none after its tool was disabled.
  */
-export async function replicasUnderFaults(seconds: number): Promise<ReplicaFigures> {
-  await using cluster = await Cluster.start();
+export async function replicasUnderFaults(seconds: number, options?: ClusterOptions): Promise<ReplicaFigures> {
+  await using cluster = await Cluster.start(options);
   const tally = new ReplicaTally();
   const names = Array.from({ length: TOOLS }, (_, at) => `switched${at}`);
   const registry = new RegistryClients(cluster.management.url, tally);
@@ -81,7 +85,7 @@ export async function replicasUnderFaults(seconds: number): Promise<ReplicaFigur
       await tools.callAll(gateway.url());
     }
     if (tally.calls === before) tally.fail('no call has a result after the faults');
-    return { tally, faults, lostCommits: cluster.lostCommits, recoveredAfter };
+    return { seconds, tally, faults, lostCommits: cluster.lostCommits, recoveredAfter };
   } finally {
     isOver = true;
     await upstream.close();
@@ -93,35 +97,48 @@ export const replicasCampaign: Campaign = {
   title: 'Replicas on PostgreSQL under faults',
   page: 'docs/replicas.md',
   async run(print, rounds = 60) {
-    const { tally, faults, lostCommits, recoveredAfter } = await replicasUnderFaults(60 * rounds);
-    for (const line of tally.failures) print(line);
-    const { acknowledged, refused, unknown } = tally.writes;
-    const rows: [string, number | string][] = [
-      ['minutes; replicas', `${rounds}; 3`],
-      ...[...faults].map(([fault, count]): [string, number] => [FAULTS[fault], count]),
-      ['responses to COMMIT that were lost', lostCommits],
-      ['writes acknowledged; refused; of unknown outcome', `${acknowledged}; ${refused}; ${unknown}`],
-      [
-        'reads that must be linearizable; reads that said that they may be out of date',
-        `${tally.reads}; ${tally.staleReads}`,
-      ],
-      ['requests or responses lost on the way', tally.lost],
-      ['tools enabled or disabled; not confirmed by all replicas', `${tally.switches}; ${tally.unconfirmed}`],
-      [
-        'calls with a result; rejected; those that began while the tool was disabled',
-        `${tally.calls}; ${tally.rejected}; ${tally.whileDisabled}`,
-      ],
-      [
-        'from the last fault until all replicas had the state of the database',
-        `${recoveredAfter ?? 'more than 30,000'} ms`,
-      ],
-      [
-        '**acknowledged writes lost, reads too old or of refused writes, calls carried out twice or after their tool was disabled**',
-        `**${tally.failures.length}**`,
-      ],
-    ];
-    const failures = tally.failures.map((line) => `- ${line}\n`).join('');
-    const report = `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}${failures}`;
-    return { passed: tally.failures.length === 0, report };
+    const own = await replicasUnderFaults(60 * rounds);
+    const withPrograms = (await hasPrograms())
+      ? await replicasUnderFaults(Math.ceil(60 * rounds * PROGRAMS_SHARE), { programs: true })
+      : undefined;
+    const columns = withPrograms ? [own, withPrograms] : [own];
+    for (const { tally } of columns) for (const line of tally.failures) print(line);
+    const header = withPrograms ? '| | | through HAProxy and pgbouncer |\n|---|---|---|' : '| | |\n|---|---|';
+    const rows = columns.map(rowsOf);
+    const lines = (rows[0] ?? []).map(
+      ([label], at) => `| ${[label, ...rows.map((each) => each[at]?.[1])].join(' | ')} |`,
+    );
+    const failures = columns.flatMap(({ tally }) => tally.failures).map((line) => `- ${line}`);
+    return { passed: failures.length === 0, report: [header, ...lines, '', ...failures].join('\n') };
   },
 };
+
+/** The figures of one run, with labels. */
+function rowsOf({ seconds, tally, faults, lostCommits, recoveredAfter }: ReplicaFigures): [string, string | number][] {
+  const { acknowledged, refused, unknown } = tally.writes;
+  const kinds = Object.keys(FAULTS) as Fault[];
+  return [
+    ['minutes; replicas', `${Math.round(seconds / 6) / 10}; 3`],
+    ...kinds.map((fault): [string, number] => [FAULTS[fault], faults.get(fault) ?? 0]),
+    ['responses to COMMIT that were lost', lostCommits],
+    ['writes acknowledged; refused; of unknown outcome', `${acknowledged}; ${refused}; ${unknown}`],
+    [
+      'reads that must be linearizable; reads that said that they may be out of date',
+      `${tally.reads}; ${tally.staleReads}`,
+    ],
+    ['requests or responses lost on the way', tally.lost],
+    ['tools enabled or disabled; not confirmed by all replicas', `${tally.switches}; ${tally.unconfirmed}`],
+    [
+      'calls with a result; rejected; those that began while the tool was disabled',
+      `${tally.calls}; ${tally.rejected}; ${tally.whileDisabled}`,
+    ],
+    [
+      'from the last fault until all replicas had the state of the database',
+      `${recoveredAfter ?? 'more than 30,000'} ms`,
+    ],
+    [
+      '**acknowledged writes lost, reads too old or of refused writes, calls carried out twice or after their tool was disabled**',
+      `**${tally.failures.length}**`,
+    ],
+  ];
+}

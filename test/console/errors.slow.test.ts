@@ -100,6 +100,7 @@ const HASHES = [
   '#/evaluators',
   '#/evaluators?tab=bindings',
   '#/evaluators?tab=revisions',
+  '#/replicas',
   '#/plugins-admin',
 ];
 

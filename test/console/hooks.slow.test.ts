@@ -26,6 +26,7 @@ const MENU = [
   ['Forwards', 'Forwards'],
   ['Services', 'Services'],
   ['Evaluators', 'Evaluators'],
+  ['Replicas', 'Replicas'],
   ['Installed Plugins', 'Installed Plugins'],
 ] as const;
 

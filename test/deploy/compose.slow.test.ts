@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { parseEnvironment } from '../../packages/server/src/app/config/environment.ts';
 import { findGo, installGoProgram } from '../fixtures/programs.ts';
 import { LOGIN_FOLDER, makeSecrets, type Variables } from '../login/deploy-files.ts';
 import { VERSION as KEYCLOAK_VERSION } from '../login/keycloak.ts';
@@ -12,6 +13,7 @@ import { VERSION as PROXY_VERSION } from '../login/oauth2-proxy.ts';
 
 const run = promisify(execFile);
 const COMPOSE_FOLDER = join(import.meta.dirname, '../../deploy/compose');
+const REPLICAS = ['sluice-1', 'sluice-2', 'sluice-3'];
 /** The reference implementation of the specification, with its JSON schema. */
 const REFERENCE = 'github.com/compose-spec/compose-go/v2/cmd@v2.16.2';
 
@@ -74,6 +76,37 @@ describe.runIf(findGo())('the Compose files', () => {
     expect(published(services)).toEqual(['127.0.0.1:8080', '127.0.0.1:8081', '127.0.0.1:8083']);
   });
 
+  it('with replicas is valid, and reachable through its balancer from this machine only', async () => {
+    const { services, networks } = await load('compose.replicas.yaml');
+    expect(published(services)).toEqual(['127.0.0.1:8080', '127.0.0.1:8081', '127.0.0.1:8083']);
+    expect(services.balancer.ports).toHaveLength(3);
+    expect(networks.replicas.internal).toBe(true);
+    expect(Object.keys(services.postgres.networks)).toEqual(['replicas']);
+    const configuration = await readFile(join(COMPOSE_FOLDER, 'haproxy.cfg'), 'utf8');
+    for (const name of REPLICAS) {
+      const { environment } = services[name];
+      expect(environment.SERVICE_PEER_ADVERTISE).toBe(`${name}:8090`);
+      expect(configuration.match(new RegExp(`server ${name} ${name}:(?:8080|8081|8083)$`, 'gm'))).toHaveLength(3);
+      const settings = { ...environment, SERVICE_SESSION_KEY: '5c'.repeat(32) };
+      expect(() => parseEnvironment(settings)).not.toThrow();
+    }
+  });
+
+  it('with replicas gets its secrets from make-replica-secrets.sh, which keeps those of the login', async () => {
+    const file = join(folder, 'replicas.env');
+    await cp(join(folder, '.env'), file);
+    await run(join(COMPOSE_FOLDER, 'make-replica-secrets.sh'), [file]);
+    const made = parse((await readFile(file, 'utf8')).replaceAll('=', ': '));
+    expect(made).toMatchObject(secrets);
+    expect(made.SERVICE_SESSION_KEY).toMatch(/^[0-9a-f]{64}$/);
+    const stored = await load('compose.replicas.yaml');
+    expect(stored.secrets.postgres.environment in made).toBe(true);
+    for (const name of REPLICAS) {
+      expect(stored.services[name].environment.SERVICE_SESSION_KEY).toContain('run ./make-replica-secrets.sh');
+    }
+    await expect(run(join(COMPOSE_FOLDER, 'make-replica-secrets.sh'), [file])).rejects.toThrow(/has them/);
+  });
+
   it('run the image read-only, without privileges, with its registry in a volume', async () => {
     const { version } = JSON.parse(await readFile(join(COMPOSE_FOLDER, '../../package.json'), 'utf8'));
     for (const file of ['compose.yaml', 'compose.no-login.yaml']) {
@@ -87,6 +120,17 @@ describe.runIf(findGo())('the Compose files', () => {
       expect(services.sluice.volumes).toContainEqual(
         expect.objectContaining({ type: 'volume', source: 'registry', target: '/data/registry' }),
       );
+    }
+    const { services } = await load('compose.replicas.yaml');
+    for (const name of REPLICAS) {
+      const { image, read_only, cap_drop, volumes } = services[name];
+      expect({ image, read_only, cap_drop }).toEqual({
+        image: `\${SLUICE_IMAGE:-sluice:${version}}`,
+        read_only: true,
+        cap_drop: ['ALL'],
+      });
+      // Nothing of a replica lasts.
+      expect(volumes).toEqual([expect.objectContaining({ type: 'bind', read_only: true })]);
     }
   });
 });

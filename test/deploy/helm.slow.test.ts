@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
+import { parseEnvironment } from '../../packages/server/src/app/config/environment.ts';
 import { downloadGoModule, findGo, installGoProgram, installPythonPackage } from '../fixtures/programs.ts';
 import { readDeployFile } from '../login/deploy-files.ts';
 
@@ -161,6 +162,12 @@ describe.runIf(findGo())('the Helm chart', () => {
         expect(others).toEqual([]);
         expect(Object(service).spec.ports[0].name).toBe(spec.endpoints[0].port);
       }
+      for (const { spec } of ofKind('NetworkPolicy')) {
+        const ports = spec.ingress.flatMap((rule: Resource) => rule.ports.map(({ port }: { port: string }) => port));
+        const [pod] = selected(spec.podSelector.matchLabels, pods);
+        const opened = Object(pod).spec.containers[0].ports.map((port: { name: string }) => port.name);
+        expect(opened, name).toEqual(expect.arrayContaining(ports));
+      }
       for (const { spec } of [...ofKind('NetworkPolicy'), ...ofKind('PodDisruptionBudget')]) {
         const labels = (spec.podSelector ?? spec.selector).matchLabels;
         expect(selected(labels, pods)).toHaveLength(1);
@@ -208,6 +215,55 @@ describe.runIf(findGo())('the Helm chart', () => {
     });
   });
 
+  it('runs replicas on a database, which reach each other, and evicts them one at a time', async () => {
+    const rendered = await resources('-f', join(CI, 'replicas-values.yaml'));
+    const ofKind = (kind: string) => rendered.filter((resource) => resource.kind === kind);
+    expect(ofKind('StatefulSet')).toEqual([]);
+    const [deployment] = ofKind('Deployment');
+    const { containers, volumes } = deployment?.spec.template.spec ?? {};
+    expect(deployment?.spec.replicas).toBe(3);
+    expect(volumes).toContainEqual({ name: 'database', secret: { secretName: 'database-password' } });
+    expect(volumes).not.toContainEqual(expect.objectContaining({ name: 'registry' }));
+    const [{ env, ports, startupProbe, readinessProbe }] = containers;
+    const given = env.map(({ name, value, valueFrom }: Resource) => [
+      name,
+      value ?? valueFrom.secretKeyRef?.name ?? valueFrom.fieldRef.fieldPath,
+    ]);
+    expect(Object.fromEntries(given)).toEqual({
+      SERVICE_SESSION_KEY: 'session-key',
+      SERVICE_POSTGRES_URL: 'database',
+      SERVICE_POSTGRES_LISTEN_URL: 'database',
+      POD_IP: 'status.podIP',
+      SERVICE_PEER_ADVERTISE: '$(POD_IP):8090',
+    });
+    expect(ports).toContainEqual({ name: 'peer', containerPort: 8090 });
+    // One that waits for its database is not ready, but is not restarted.
+    expect(startupProbe.httpGet.path).toBe('/healthz');
+    expect(readinessProbe.httpGet.path).toBe('/readyz');
+    const settings = ofKind('ConfigMap').find(({ metadata }) => metadata.name === 'example-sluice-settings')?.data;
+    expect(settings).toEqual({
+      SERVICE_PERSIST_BACKEND: 'postgres',
+      SERVICE_PEER_LISTEN: '0.0.0.0:8090',
+      SERVICE_POSTGRES_PASSWORD_FILE: '/etc/service/database/password',
+    });
+    // The service accepts them, as Kubernetes passes them.
+    const url = 'postgres://sluice@postgres/sluice';
+    const passed = { ...settings, SERVICE_SESSION_KEY: '5c'.repeat(32), SERVICE_POSTGRES_URL: url };
+    expect(() => parseEnvironment({ ...passed, SERVICE_PEER_ADVERTISE: '10.1.2.3:8090' })).not.toThrow();
+    expect(ofKind('PodDisruptionBudget')[0]?.spec.maxUnavailable).toBe(1);
+    const { podSelector, ingress, egress } = ofKind('NetworkPolicy')[0]?.spec ?? {};
+    const port = { port: 'peer', protocol: 'TCP' };
+    expect(ingress).toContainEqual({ ports: [port], from: [{ podSelector }] });
+    expect(egress).toContainEqual({ ports: [port], to: [{ podSelector }] });
+  });
+
+  it('names addresses of IPv6 in brackets', async () => {
+    const rendered = await withValues({ ...WITH_DATABASE, database: { existingSecret: 'database', ipv6: true } });
+    const text = JSON.stringify(rendered);
+    expect(text).toContain('"[$(POD_IP)]:8090"');
+    expect(text).toContain('"[::]:8090"');
+  });
+
   it('restarts Sluice when its configuration changes', async () => {
     const checksum = async (values: object) =>
       (await withValues(values)).find(({ kind }) => kind === 'StatefulSet')?.spec.template.metadata.annotations;
@@ -219,6 +275,11 @@ describe.runIf(findGo())('the Helm chart', () => {
 
   it.each<[string, object, RegExp]>([
     ['an unknown value', { replicaCount: 2 }, /replicaCount/],
+    ['several replicas without a database', { replicas: 2 }, /database\.existingSecret/],
+    ['a database without a session key', { database: { existingSecret: 'a' } }, /secrets\.sessionKey/],
+    ['a password of no database', { database: { passwordSecret: 'a' } }, /passwordSecret/],
+    ['a claim beside a database', { ...WITH_DATABASE, persistence: { existingClaim: 'a' } }, /existingClaim/],
+    ['a database in the settings', { settings: { SERVICE_POSTGRES_URL: 'postgres://a/b' } }, /SERVICE_POSTGRES_URL/],
     ['an unknown login', { login: { mode: 'password' } }, /mode/],
     ['exposure without a login', { ...EXPOSED, login: { mode: 'none' } }, /login\.mode: none would expose/],
     ['exposure without names', { ingress: { enabled: true }, login: { mode: 'external' } }, /hosts\.mcp/],
@@ -253,6 +314,9 @@ describe.runIf(findGo())('the Helm chart', () => {
     expect(await notes('defaults-values.yaml')).toContain('port-forward statefulset/example-sluice 8080 8081');
     expect(await notes('ingress-login-values.yaml')).toContain('https://agents.example.com/default/mcp');
     expect(await notes('memory-values.yaml')).toContain('lost with the pod');
+    const shared = await notes('replicas-values.yaml');
+    expect(shared).toContain('port-forward deployment/example-sluice 8080 8081');
+    expect(shared).toContain('sluice replicas');
   });
 });
 
@@ -265,6 +329,7 @@ const WITH_LOGIN = {
   ...EXPOSED,
   login: { mode: 'oauth2-proxy', issuerUrl: 'https://login.example.com/realms/sluice', existingSecret: 'sluice-login' },
 };
+const WITH_DATABASE = { database: { existingSecret: 'database' }, secrets: { sessionKey: 'session-key' } };
 /** In deploy/login these are set because the proxies reach the provider by another name than users do. */
 const DISCOVERED = new Set(
   ['SKIP_OIDC_DISCOVERY', 'LOGIN_URL', 'REDEEM_URL', 'OIDC_JWKS_URL', 'PROFILE_URL', 'VALIDATE_URL'].map(

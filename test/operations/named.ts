@@ -28,6 +28,7 @@ const OTHER_PORTS = new Map([
   [4317, 'OTLP over gRPC'],
   [4318, 'OTLP over HTTP'],
   [5432, 'PostgreSQL'],
+  [8090, 'the listener for other replicas, which has no default'],
   [8443, 'HTTPS without privileges'],
   [9000, 'health checks of Keycloak'],
   [9090, 'Prometheus'],
@@ -103,9 +104,9 @@ function isMetric(name: string, { series, labels }: MetricNames): boolean {
   return series.has(name) || labels.has(name) || labels.has(name.replace(/^_+/, ''));
 }
 
-/** Whether a file of the deployment defines a variable of its own for a shell, a build or a substitution. */
+/** Whether a file of the deployment defines a variable of its own for a shell, a build, a substitution or a secret of Compose. */
 function isLocal(name: string, text: string): boolean {
-  const isUsed = new RegExp(`\\$\\{?${name}\\b`).test(text);
+  const isUsed = new RegExp(`(?:\\$\\{?|^ +environment: )${name}\\b`, 'm').test(text);
   return isUsed && new RegExp(`(?:^|\\bARG |\\bexport )${name}=|\\$\\{${name}:?[-?]`, 'm').test(text);
 }
 

@@ -27,8 +27,8 @@ export interface TestPostgres extends AsyncDisposable {
   start(): Promise<void>;
 }
 
-/** Starts PostgreSQL. `durable`: with fsync, for campaigns that kill it. */
-export async function startPostgres({ durable = false } = {}): Promise<TestPostgres> {
+/** Starts PostgreSQL. `durable`: with fsync, for campaigns that kill it. `connections`: how many it permits. */
+export async function startPostgres({ durable = false, connections = 300 } = {}): Promise<TestPostgres> {
   const native = await installBinaries();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-postgres-'));
   await own(folder);
@@ -45,7 +45,7 @@ export async function startPostgres({ durable = false } = {}): Promise<TestPostg
     '--no-locale',
     '-N',
   ]);
-  const server = new Server(native, data, await freePort(), durable);
+  const server = new Server(native, data, await freePort(), durable, connections);
   await server.start();
   return {
     port: server.port,
@@ -67,14 +67,16 @@ class Server {
   readonly #native: string;
   readonly #data: string;
   readonly #durable: boolean;
+  readonly #connections: number;
   #process: ChildProcess | undefined;
   #databases = 0;
 
-  constructor(native: string, data: string, port: number, durable: boolean) {
+  constructor(native: string, data: string, port: number, durable: boolean, connections: number) {
     this.#native = native;
     this.#data = data;
     this.port = port;
     this.#durable = durable;
+    this.#connections = connections;
   }
 
   get pid(): number {
@@ -85,7 +87,7 @@ class Server {
     const settings = {
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
-      max_connections: '300',
+      max_connections: String(this.#connections),
       ...(!this.#durable && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
     };
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);

@@ -59,6 +59,13 @@ seccompProfile:
 {{/* Settings of the service; those of the values win. */}}
 {{- define "sluice.settings" -}}
 {{- $settings := dict "SERVICE_PERSIST_BACKEND" (.Values.persistence.enabled | ternary "file" "none") -}}
+{{- if .Values.database.existingSecret -}}
+{{- $_ := set $settings "SERVICE_PERSIST_BACKEND" "postgres" -}}
+{{- $_ := set $settings "SERVICE_PEER_LISTEN" (.Values.database.ipv6 | ternary "[::]:8090" "0.0.0.0:8090") -}}
+{{- end -}}
+{{- if .Values.database.passwordSecret -}}
+{{- $_ := set $settings "SERVICE_POSTGRES_PASSWORD_FILE" "/etc/service/database/password" -}}
+{{- end -}}
 {{- if .Values.secrets.files -}}
 {{- $_ := set $settings "SERVICE_SECRETS_PATH" "/etc/service/secrets" -}}
 {{- end -}}
@@ -98,6 +105,18 @@ seccompProfile:
 {{- end -}}
 {{- if and (eq $v.login.mode "oauth2-proxy") (not (and $v.hosts.mcp $v.hosts.management $v.login.issuerUrl $v.login.existingSecret)) -}}
 {{- fail "login.mode: oauth2-proxy needs login.issuerUrl, login.existingSecret, hosts.mcp and hosts.management" -}}
+{{- end -}}
+{{- if and (gt (int $v.replicas) 1) (not $v.database.existingSecret) -}}
+{{- fail "replicas: more than one needs database.existingSecret, because a registry folder has one writer" -}}
+{{- end -}}
+{{- if and $v.database.existingSecret (not $v.secrets.sessionKey) -}}
+{{- fail "secrets.sessionKey: required with a database, the same for all replicas" -}}
+{{- end -}}
+{{- if and $v.database.passwordSecret (not $v.database.existingSecret) -}}
+{{- fail "database.passwordSecret: has no effect without database.existingSecret" -}}
+{{- end -}}
+{{- if and $v.database.existingSecret $v.persistence.existingClaim -}}
+{{- fail "persistence.existingClaim: has no effect with a database" -}}
 {{- end -}}
 {{- if and $v.persistence.existingClaim (not $v.persistence.enabled) -}}
 {{- fail "persistence.existingClaim: has no effect with persistence.enabled=false" -}}

@@ -89,6 +89,13 @@ export const PAGES: readonly ConsolePage[] = [
     Component: lazy(() => import('./evaluators/evaluators.tsx')),
   },
   {
+    route: '/replicas',
+    label: 'Replicas',
+    section: 'Admin',
+    order: 85,
+    Component: lazy(() => import('./replicas/replicas.tsx')),
+  },
+  {
     route: '/plugins-admin',
     label: 'Installed Plugins',
     section: 'Admin',

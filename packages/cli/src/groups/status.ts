@@ -167,6 +167,7 @@ export function replicasCommand(context: Context): Command {
         { title: 'VERSION', value: ({ version }) => version },
         { title: 'STARTED', value: ({ startedAt }) => startedAt },
         { title: 'STATE', value: ({ live, self }) => `${live ? 'live' : 'gone'}${self ? ' (answered)' : ''}` },
+        { title: 'CPU', value: ({ load, live }) => (live ? `${Math.round(load * 100)} %` : '') },
         { title: 'LAG', value: ({ lag }) => String(lag) },
         { title: 'FORWARDS', value: ({ forwards }) => String(forwards) },
       ],

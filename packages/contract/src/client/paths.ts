@@ -601,7 +601,7 @@ export interface paths {
         };
         /**
          * List tool-call events
-         * @description The latest 1000 events are stored in memory.
+         * @description The latest 1000 events are stored in memory, of each replica.
          */
         get: operations["listToolCallEvents"];
         put?: never;
@@ -661,7 +661,7 @@ export interface paths {
         };
         /**
          * List interactions
-         * @description Chat completions recorded by the inference listener. The latest are stored in memory (default 1000). When their bodies exceed 256 MiB in total, the oldest bodies are evicted.
+         * @description Chat completions recorded by the inference listener. The latest are stored in memory (default 1000), of each replica. When their bodies exceed 256 MiB in total, the oldest bodies are evicted.
          */
         get: operations["listInteractions"];
         put?: never;
@@ -2135,6 +2135,8 @@ export interface components {
             live: boolean;
             /** @description Commits that it has not confirmed; it does so at least once a second. */
             lag: number;
+            /** @description Processors that it used on average since it last renewed its lease: 0.5 is half of one. */
+            load: number;
             /** @description Forwards that it discovers and checks for all replicas. */
             forwards: number;
         };
@@ -5098,6 +5100,8 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["ToolCallEvent"][];
                         error: null;
+                        /** @description Ids of live replicas that did not answer in time: what they have in memory is missing. Otherwise missing. */
+                        unanswered?: string[];
                         /**
                          * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
                          * @constant
@@ -5189,6 +5193,8 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Interaction"][];
                         error: null;
+                        /** @description Ids of live replicas that did not answer in time: what they have in memory is missing. Otherwise missing. */
+                        unanswered?: string[];
                         /**
                          * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
                          * @constant
@@ -5223,6 +5229,8 @@ export interface operations {
                             cleared: true;
                         };
                         error: null;
+                        /** @description Ids of live replicas that did not answer in time: what they have in memory is missing. Otherwise missing. */
+                        unanswered?: string[];
                         /**
                          * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
                          * @constant

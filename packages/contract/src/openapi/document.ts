@@ -96,7 +96,7 @@ function operationObject(operation: Operation, schemas: ComponentSchemas): objec
 }
 
 function responseObject(response: SuccessResponse, schemas: ComponentSchemas): object {
-  const { description, location, etag, raw, eventStream, paged, mediaType } = response;
+  const { description, location, etag, raw, eventStream, paged, ofAllReplicas, mediaType } = response;
   if (mediaType !== undefined) return { description, content: { [mediaType]: BINARY } };
   const data = schemas.responseSchema(response.data);
   const warnings = response.warnings && schemas.responseSchema(response.warnings);
@@ -107,7 +107,15 @@ function responseObject(response: SuccessResponse, schemas: ComponentSchemas): o
     ...(Object.keys(headers).length > 0 && { headers }),
     content: eventStream
       ? EVENT_STREAM
-      : json(raw ? data : envelope(data, { ...(warnings && { warnings }), ...(pageSchema && { page: pageSchema }) })),
+      : json(
+          raw
+            ? data
+            : envelope(data, {
+                ...(warnings && { warnings }),
+                ...(pageSchema && { page: pageSchema }),
+                ...(ofAllReplicas && { unanswered: UNANSWERED }),
+              }),
+        ),
   };
 }
 
@@ -150,6 +158,13 @@ const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };
 const STALE = {
   const: true,
   description: 'The database that replicas share cannot be reached: this is the last known state. Otherwise missing.',
+} as const;
+
+const UNANSWERED = {
+  type: 'array',
+  items: { type: 'string' },
+  description:
+    'Ids of live replicas that did not answer in time: what they have in memory is missing. Otherwise missing.',
 } as const;
 
 function envelope(data: Schema, optional: Readonly<Record<string, Schema>>): Schema {

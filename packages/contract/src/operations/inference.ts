@@ -14,14 +14,14 @@ export const inferenceOperations = {
     tag,
     summary: 'List interactions',
     description:
-      'Chat completions recorded by the inference listener. The latest are stored in memory (default 1000). When their bodies exceed 256 MiB in total, the oldest bodies are evicted.',
+      'Chat completions recorded by the inference listener. The latest are stored in memory (default 1000), of each replica. When their bodies exceed 256 MiB in total, the oldest bodies are evicted.',
     query: {
       conversation_id: { description: 'Filter by conversation id.' },
       completion_id: { description: 'Filter by completion id.' },
       limit: { description: 'Maximum number of interactions, the newest: a whole number from 1.' },
       bodies: { description: 'Include request and response bodies (default true).', values: ['false'] },
     },
-    responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction) } },
+    responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction), ofAllReplicas: true } },
     errors: [],
     changes: true,
   }),
@@ -31,7 +31,7 @@ export const inferenceOperations = {
     path,
     tag,
     summary: 'Delete all interactions',
-    responses: { 200: { description: 'Deleted', data: clearResult } },
+    responses: { 200: { description: 'Deleted', data: clearResult, ofAllReplicas: true } },
     errors: [],
   }),
   configure: defineOperation({

@@ -32,6 +32,8 @@ export interface SuccessResponse {
   readonly warnings?: z.ZodType;
   /** The envelope has the member `page` if the request has one of {@link PAGE_QUERY}. */
   readonly paged?: true;
+  /** The payload is of all replicas: the envelope has the member `unanswered` if some have not answered. */
+  readonly ofAllReplicas?: true;
   /** Sends the payload without the envelope. */
   readonly raw?: true;
   /** Media type of a payload that is not JSON; `data` is ignored. */

@@ -18,7 +18,7 @@ export const toolCallOperations = {
     path,
     tag,
     summary: 'List tool-call events',
-    description: `The latest ${TOOL_CALL_EVENT_CAPACITY} events are stored in memory.`,
+    description: `The latest ${TOOL_CALL_EVENT_CAPACITY} events are stored in memory, of each replica.`,
     query: {
       toolName: { description: 'Filter by tool name.' },
       category: {
@@ -29,7 +29,7 @@ export const toolCallOperations = {
         description: `Maximum number of events (default 100): a whole number from 1; more than ${TOOL_CALL_EVENT_CAPACITY} is ${TOOL_CALL_EVENT_CAPACITY}.`,
       },
     },
-    responses: { 200: { description: 'Events, newest first', data: z.array(toolCallEvent) } },
+    responses: { 200: { description: 'Events, newest first', data: z.array(toolCallEvent), ofAllReplicas: true } },
     errors: [],
   }),
   notifications: defineOperation({

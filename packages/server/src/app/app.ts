@@ -1,20 +1,24 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { Peers, peerKey } from '../http/peers.ts';
+import { OtherReplicas } from '../http/replica-views.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
+import { interactionView } from '../management/interactions.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
 import { RegistryChanges } from '../management/registry-changes.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
+import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
@@ -27,12 +31,15 @@ import { NamespaceBindings } from '../policy/bindings.ts';
 import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
+import { ConversationCache, ConversationReader } from '../policy/llm/history.ts';
+import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
+import { UnavailableStoreError } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -113,16 +120,31 @@ const LAST_EXPORT_MS = 5_000;
 /** Identity of the service, sent to clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
+/** Time before the service is started again after its database failed. */
+const RESTART_MS = 250;
+
 /**
- * Creates the parts of the service in dependency order and starts it (decisions 1.1: registry, bootstrap, listeners,
- * ready, discovery). Throws the error that prevented the start; nothing is left running then. `droppedLines` returns the
- * number of lost log lines; `compiler` compiles actions, and tests share one between services; `files` is the file system of the
- * registry folder.
+ * Starts the service, and again if its database fails meanwhile. Throws the error that prevented the start; nothing is left
+ * running then. `droppedLines` returns the number of lost log lines; `compiler` compiles actions, and tests share one between
+ * services; `files` is the file system of the registry folder.
  */
-export async function startService(
+export async function startService(config: Config, logger: Logger, parts: ServiceParts = {}): Promise<Service> {
+  for (;;) {
+    try {
+      return await start(config, logger, parts);
+    } catch (error) {
+      if (!(error instanceof UnavailableStoreError)) throw error;
+      logger.target('service').error('the database failed during the start, which is repeated', { error });
+    }
+    await delay(RESTART_MS);
+  }
+}
+
+/** Creates the parts of the service in dependency order (decisions 1.1: registry, bootstrap, listeners, ready, discovery). */
+async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts = {},
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts,
 ): Promise<Service> {
   const startedAt = Date.now();
   const log = logger.target('service');
@@ -326,6 +348,11 @@ export async function startService(
     namespace_bindings: bindings.size,
   });
   metrics.hosts = () => actions.counts;
+  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
+  const peers = replicaKey && new Peers(replicaKey);
+  open.defer(() => peers?.close());
+  const otherReplicas = shared && new OtherReplicas({ peers, others: () => shared.members.others, log });
+  const otherConversations = otherReplicas && new OtherConversations({ replicas: otherReplicas, interactions });
   const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
@@ -335,6 +362,7 @@ export async function startService(
     actions,
     registry,
     interactions,
+    otherConversations,
     calls,
     maxMembers: config.messageLimits.members,
     toolCalls,
@@ -383,9 +411,6 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
-  const peers = replicaKey && new Peers(replicaKey);
-  open.defer(() => peers?.close());
   const chains = pipeline.listeners.map((listener) => {
     const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
     const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
@@ -443,7 +468,14 @@ export async function startService(
     forwards,
     serviceHealth,
     evaluators,
-    dryRuns: new DryRuns({ evaluators, llm, registry, interactions, limits: config.messageLimits }),
+    dryRuns: new DryRuns({
+      evaluators,
+      llm,
+      registry,
+      interactions,
+      otherConversations,
+      limits: config.messageLimits,
+    }),
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
     sessions: sessionStore.sessions,
@@ -468,6 +500,7 @@ export async function startService(
     log: managementLog,
     ready: () => ready,
     hasDatabase: () => shared?.isCurrent ?? true,
+    otherReplicas,
     replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
@@ -485,7 +518,16 @@ export async function startService(
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config, management.server, servers);
   if (replicaKey && config.peerListen) {
-    const server = peerListener(chains, replicaKey, listening);
+    const cache = new ConversationCache(interactions);
+    const views = {
+      ...toolCallView(toolCalls),
+      ...interactionView(interactions),
+      ...conversationView(interactions, {
+        latest: (id) => cache.latestHere(id),
+        whole: (id) => new ConversationReader(interactions).read(id),
+      }),
+    };
+    const server = peerListener(chains, replicaKey, views, listening);
     const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
     bound.push({ name: 'peer', listener: peer });
   }

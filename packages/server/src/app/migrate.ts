@@ -121,7 +121,7 @@ function countsOf({ registry: { current }, revisions, sessions }: Content): Migr
     resources: count('resource'),
     prompts: count('prompt'),
     services: current.services.all.length,
-    unusable: current.unusable.values().reduce((sum, { length }) => sum + length, 0),
+    unusable: current.unusable.values().reduce((sum, { size }) => sum + size, 0),
     evaluator_revisions: revisions.list.length,
     sessions: sessions.entries().length,
   };

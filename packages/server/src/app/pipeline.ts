@@ -4,7 +4,8 @@ import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
-import { PEER_CLIENT, PEER_LISTENER, peerServerTls } from '../http/peers.ts';
+import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, peerServerTls } from '../http/peers.ts';
+import { serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
@@ -177,10 +178,14 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   );
 }
 
-/** The server for requests that other replicas pass on: each runs through the chain of the listener that it came to. */
+/**
+ * The server for other replicas: requests that they pass on, each of which runs through the chain of the listener that it came to,
+ * and their own about this replica.
+ */
 export function peerListener(
   chains: readonly ListenerChain[],
   key: Buffer,
+  views: Views,
   options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
 ): HttpServer {
   const handlers = new Map(
@@ -199,7 +204,9 @@ export function peerListener(
       observe: (request) => observe({ ...request, client: stringOf(request.headers[PEER_CLIENT]) ?? request.client }),
     },
     (request, response, observation, rejection) => {
-      const handler = handlers.get(stringOf(request.headers[PEER_LISTENER]) ?? '');
+      const listener = stringOf(request.headers[PEER_LISTENER]);
+      if (listener === PEER_VIEWS) return serveView(views, request, response);
+      const handler = handlers.get(listener ?? '');
       if (handler) return handler(request, response, observation, rejection);
       drainRequestBody(request, response);
       response.writeHead(404, []);

@@ -80,18 +80,15 @@ const UNREACHABLE = {
  */
 export function passOn(filter: McpFilter, { peers, members, listener, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, context: McpRequest) => {
-    const address = (await members.peers()).get(owner);
+    const address = await members.addressOf(owner);
     return address === undefined ? undefined : peers.exchange(address, peerRequest(context, listener), UNREACHABLE);
   };
   const find = (context: McpRequest, outcome: McpOutcome | undefined) => {
-    // It is a batch, or was answered.
-    if (outcome || context.viaPeer || context.inBatch) return outcome;
+    if (outcome || context.viaPeer) return outcome;
     const { message, session } = context;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
-      void members.peers().then((others) => {
-        const body = context.body.concat();
-        for (const address of others.values()) peers.notify(address, peerRequest(context, listener), body);
-      });
+      const body = context.body.concat();
+      for (const address of members.addresses) peers.notify(address, peerRequest(context, listener), body);
       return undefined;
     }
     const owner = ownerOf(context, ids);

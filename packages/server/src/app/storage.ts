@@ -81,22 +81,24 @@ export async function announce(
     log.warn(
       'without SERVICE_PEER_LISTEN, clients cannot resume streams or answer questions of calls through another replica',
     );
-    return;
+  } else {
+    const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
+    members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
   }
-  const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
-  members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
-  await members.renew();
+  // A failure delays it to the next renewal.
+  await members.renew().catch(() => undefined);
 }
 
 /** The replicas for the management API. */
 export async function listReplicas({ members }: SharedLog, sharing: SharedDiscovery): Promise<Replica[]> {
-  return (await members.list()).map(({ id, version, startedAt, isLive, lag }) => ({
+  return (await members.list()).map(({ id, version, startedAt, isLive, lag, load }) => ({
     id,
     self: id === members.id,
     version,
     startedAt: startedAt.toISOString(),
     live: isLive,
     lag,
+    load: Math.round(load * 1_000) / 1_000,
     forwards: sharing.forwardsOf(id),
   }));
 }

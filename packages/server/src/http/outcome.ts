@@ -1,7 +1,7 @@
 import type { RequestLike, ResponseLike } from './context.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
-export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome;
+export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome | PassedOutcome;
 
 /** A JSON-RPC result. */
 export interface ResultOutcome {
@@ -39,6 +39,13 @@ export interface ExchangeOutcome {
   readonly kind: 'exchange';
   /** `body` is the request body if it has been read; otherwise `request` still has it. */
   start(request: RequestLike, response: ResponseLike, body: Buffer | undefined): void;
+}
+
+/** The message is answered by another replica. */
+export interface PassedOutcome {
+  readonly kind: 'passed';
+  /** `body`: the message, or nothing. */
+  start(response: ResponseLike, body: Buffer): void;
 }
 
 /** The error object of a JSON-RPC response. `data` is JSON text. */

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import type { ResponseLike } from './context.ts';
-import type { ExchangeOutcome } from './outcome.ts';
+import type { PassedOutcome } from './outcome.ts';
 import { clientResponseHeaders } from './proxy.ts';
 
 /** Sent in handshakes; what is proven is the key. */
@@ -19,6 +19,8 @@ const HANDSHAKE_MS = 2_000;
 /** Headers that replicas add to requests: the pipeline listener, and the address of the client. */
 export const PEER_LISTENER = 'sluice-peer-listener';
 export const PEER_CLIENT = 'sluice-peer-client';
+/** Value of {@link PEER_LISTENER} for what a replica asks another one itself. */
+export const PEER_VIEWS = '(views)';
 
 /** The key with which replicas prove to each other that they belong together, derived from that of sessions. */
 export function peerKey(sessionKey: Buffer): Buffer {
@@ -60,12 +62,12 @@ export class Peers {
     });
   }
 
-  /** The outcome of a request that the replica at `address` (`host:port`) answers. `unreachable`: the response if it cannot. */
-  exchange(address: string, request: PeerRequest, unreachable: { status: number; body: string }): ExchangeOutcome {
+  /** The outcome of a message that the replica at `address` (`host:port`) answers. `unreachable`: the response if it cannot. */
+  exchange(address: string, request: PeerRequest, unreachable: { status: number; body: string }): PassedOutcome {
     return {
-      kind: 'exchange',
-      start: (incoming, response, body) => {
-        const sent = this.#send(address, request, (status, raw, message) => {
+      kind: 'passed',
+      start: (response, body) => {
+        const sent = this.#send(address, request, body, (status, raw, message) => {
           response.writeHead(status, clientResponseHeaders(status, raw));
           message.on('data', (chunk: Buffer) => {
             if (!response.write(chunk)) message.pause();
@@ -76,18 +78,33 @@ export class Peers {
         });
         sent.on('error', () => fail(response, unreachable));
         response.on('close', () => sent.destroy());
-        // The bodies of MCP requests have been read; others have none.
-        incoming.resume();
-        sent.end(body);
       },
     };
   }
 
   /** Sends a request with a body and discards the response. */
   notify(address: string, request: PeerRequest, body: Buffer): void {
-    this.#send(address, request, (_status, _raw, message) => void message.resume())
-      .on('error', () => undefined)
-      .end(body);
+    this.#send(address, request, body, (_status, _raw, message) => void message.resume()).on('error', () => undefined);
+  }
+
+  /** Asks the replica at `address` about itself. Rejects if it does not respond with 200 before the signal. */
+  ask(
+    address: string,
+    { method, target, signal }: { readonly method: string; readonly target: string; readonly signal: AbortSignal },
+  ): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const request = { method, target, headers: {}, listener: PEER_VIEWS, client: undefined };
+      const sent = this.#send(address, request, Buffer.alloc(0), (status, _raw, message) => {
+        if (status === 200) return resolve(message);
+        message.resume();
+        reject(new Error(`status ${status}`));
+      });
+      sent.on('error', reject);
+      // Also ends the response.
+      const onAbort = () => sent.destroy(new Error('no answer in time'));
+      signal.addEventListener('abort', onAbort, { once: true });
+      sent.on('close', () => signal.removeEventListener('abort', onAbort));
+    });
   }
 
   close(): void {
@@ -97,24 +114,40 @@ export class Peers {
   #send(
     address: string,
     { method, target, headers, listener, client }: PeerRequest,
+    body: Buffer,
     onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
   ) {
-    const { connection: _connection, 'keep-alive': _keepAlive, ...others } = headers;
+    // The body may be one message of a batch, and was read whole.
+    const { connection: _c, 'keep-alive': _k, 'transfer-encoding': _t, expect: _e, ...others } = headers;
+    const length = body.length > 0 && { 'content-length': String(body.length) };
     this.sent++;
     const { hostname: host, port } = new URL(`https://${address}`);
-    return sendRequest(
+    const sent = sendRequest(
       {
         agent: this.#agent,
         host: host.replace(/^\[|\]$/g, ''),
         port,
         method,
         path: target,
-        headers: { ...others, [PEER_LISTENER]: listener, ...(client !== undefined && { [PEER_CLIENT]: client }) },
+        headers: {
+          ...others,
+          ...length,
+          [PEER_LISTENER]: listener,
+          ...(client !== undefined && { [PEER_CLIENT]: client }),
+        },
       },
       (message) => {
         onResponse(message.statusCode ?? 502, message.rawHeaders, message);
       },
     );
+    sent.once('socket', (socket) => {
+      if (sent.reusedSocket) return;
+      // What listens there may not be a replica.
+      const timer = setTimeout(() => sent.destroy(new Error('no handshake')), HANDSHAKE_MS);
+      socket.once('secureConnect', () => clearTimeout(timer)).once('close', () => clearTimeout(timer));
+    });
+    sent.end(body);
+    return sent;
   }
 }
 

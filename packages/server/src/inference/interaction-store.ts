@@ -132,6 +132,11 @@ export class InteractionStore {
     return conversation === undefined ? [completion] : sortByArrival(conversation.newest(count));
   }
 
+  /** Returns the conversation whose interactions {@link history} returns; undefined if there is none. */
+  conversationOf(id: string): string | undefined {
+    return this.#conversations.has(id) ? id : this.#completions.get(id)?.conversationId;
+  }
+
   /** Returns the interaction with this completion id; of several, the one recorded last. */
   completion(id: string): Interaction | undefined {
     return this.#completions.get(id);

@@ -1,4 +1,5 @@
 import type { DiagnosticCheck, Replica } from '@sluice/contract';
+import type { OtherReplicas } from '../http/replica-views.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -78,6 +79,8 @@ export interface ManagementContext {
   readonly ready: () => boolean;
   /** The replicas that share the database; none without one. */
   readonly replicas: () => Promise<readonly Replica[]>;
+  /** The other replicas, which have tool-call events and interactions of their own; undefined for a single one. */
+  readonly otherReplicas?: Pick<OtherReplicas, 'ask' | 'open'> | undefined;
   /** False while the database that replicas share cannot be reached. */
   readonly hasDatabase: () => boolean;
 }

@@ -1,12 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
 import { z } from 'zod';
+import type { Views } from '../http/replica-views.ts';
 import { quote } from '../http/settings.ts';
-import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
+import type { Interaction, InteractionFilter, InteractionStore, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, streamResponse } from './responses.ts';
+import { interactionFrames, mergedInteractions } from './merged-interactions.ts';
+import { dataResponse, streamResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /** Consecutive pieces of JSON text. */
@@ -47,26 +49,65 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
 const SLICE = 128 * 1024;
 
 /** `/api/v1/interactions`: recorded completions (specification, "Endpoints"; decisions 4.4). */
-export function interactionRoutes(router: Router, { interactions }: ManagementContext): void {
+export function interactionRoutes(router: Router, { interactions, otherReplicas }: ManagementContext): void {
   const { interactions: list, clearInteractions: clear } = operations.inference;
 
-  router.add(list, ({ query }) => {
-    const found = interactions.list({
-      conversationId: query('conversation_id'),
-      completionId: query('completion_id'),
-      limit: parseLimit(query('limit')),
-    });
-    const slices = slicesOf(listJson(found, query('bodies') !== 'false'));
+  router.add(list, async ({ query }) => {
+    const found = interactions.list(filterOf(query));
+    const withBodies = query('bodies') !== 'false';
+    if (otherReplicas) {
+      const given = FILTERS.flatMap((name): [string, string][] => {
+        const value = query(name);
+        return value === undefined ? [] : [[name, value]];
+      });
+      const answers = await otherReplicas.open(`${VIEW}?${new URLSearchParams(given)}`, ANSWER_MS);
+      const serialize = (interaction: Interaction) => interactionJson(interaction, withBodies);
+      const merged = mergedInteractions(found, answers, serialize, parseLimit(query('limit')));
+      return streamResponse(merged, { 'content-type': 'application/json' });
+    }
+    const slices = slicesOf(listJson(found, withBodies));
     const first = slices.next().value ?? Buffer.alloc(0);
     if (first.length < SLICE) return dataResponse(first.toString());
     // All interactions may have hundreds of MiB: they are serialized as fast as the client reads.
     return streamResponse(inEnvelope(first, slices), { 'content-type': 'application/json' });
   });
 
-  router.add(clear, () => {
+  router.add(clear, async () => {
     interactions.clear();
-    return dataResponse('{"cleared":true}');
+    const cleared = dataResponse('{"cleared":true}');
+    if (!otherReplicas) return cleared;
+    const question = { method: 'DELETE', target: VIEW, timeoutMs: ANSWER_MS, maxBytes: 1024 } as const;
+    return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
   });
+}
+
+const VIEW = '/interactions';
+/** Time until another replica begins its answer, and between two pieces of it. */
+const ANSWER_MS = 2_000;
+
+const FILTERS = ['conversation_id', 'completion_id', 'limit', 'bodies'] as const;
+
+function filterOf(query: (name: (typeof FILTERS)[number]) => string | undefined): InteractionFilter {
+  return {
+    conversationId: query('conversation_id'),
+    completionId: query('completion_id'),
+    limit: parseLimit(query('limit')),
+  };
+}
+
+/** What this replica answers when another one lists or deletes interactions. */
+export function interactionView(interactions: Pick<InteractionStore, 'list' | 'clear'>): Views {
+  return {
+    [`GET ${VIEW}`]: (query) => {
+      const found = interactions.list(filterOf((name) => query.get(name) ?? undefined));
+      const withBodies = query.get('bodies') !== 'false';
+      return interactionFrames(found, (interaction) => interactionJson(interaction, withBodies));
+    },
+    [`DELETE ${VIEW}`]: () => {
+      interactions.clear();
+      return '';
+    },
+  };
 }
 
 function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPieces {

@@ -48,6 +48,11 @@ export function markStale(response: ApiResponse): ApiResponse {
   return withMember(response, 'stale', 'true');
 }
 
+/** Names the replicas that did not answer, if there are any: what they have in memory is missing. */
+export function withUnanswered(response: ApiResponse, replicas: readonly string[]): ApiResponse {
+  return replicas.length === 0 ? response : withMember(response, 'unanswered', JSON.stringify(replicas));
+}
+
 /** Adds a member to an enveloped response; `json` is its value. */
 export function withMember(response: ApiResponse, name: string, json: string): ApiResponse {
   const { body, headers } = response;

@@ -309,8 +309,10 @@ export class Management {
   #send(response: ServerResponse, { status, headers, body }: ApiResponse, observation: RequestObservation): void {
     observation.rejected = status >= 400;
     const isStream = body instanceof Readable;
+    // The client disconnected while the response was made.
+    if (response.destroyed) return void (isStream && body.destroy());
     const length = isStream || status === 204 ? undefined : { 'content-length': Buffer.byteLength(body) };
-    if (!response.destroyed) response.writeHead(status, { ...this.#cors, ...headers, ...length });
+    response.writeHead(status, { ...this.#cors, ...headers, ...length });
     if (!isStream) return void response.end(body);
     if (response.req.method === 'HEAD') {
       body.destroy();

@@ -1,8 +1,17 @@
-import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY, type ToolCallEvent } from '@sluice/contract';
+import {
+  MAX_TOOL_CALL_STREAMS,
+  operations,
+  TOOL_CALL_EVENT_CAPACITY,
+  type ToolCallEvent,
+  toolCallEvent,
+} from '@sluice/contract';
+import { z } from 'zod';
+import type { Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
+import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { EventStreams } from './event-stream.ts';
-import { listResponse } from './responses.ts';
+import { listResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
@@ -33,20 +42,53 @@ export function toolCallText(event: ToolCallEvent): Buffer {
 
 const DEFAULT_LIMIT = 100;
 
+const VIEW = '/tool-calls';
+/** Time for the answers of other replicas, and bytes of each. */
+const ANSWER_MS = 2_000;
+const ANSWER_BYTES = 32 * 1024 * 1024;
+
+/** The events that the query parameters select. Without those that do not apply, so that they can be passed on. */
+function filterOf(query: (name: 'toolName' | 'category' | 'limit') => string | undefined): EventFilter {
+  const toolName = query('toolName');
+  const category = operations.toolCalls.list.query.category.values.find((known) => known === query('category'));
+  const limit = parseLimit(query('limit')) ?? DEFAULT_LIMIT;
+  return { ...(toolName !== undefined && { toolName }), ...(category && { category }), limit };
+}
+
+/** What this replica answers when another one lists tool calls. */
+export function toolCallView(toolCalls: Pick<ToolCallEvents, 'recent'>): Views {
+  return {
+    [`GET ${VIEW}`]: (query) =>
+      JSON.stringify(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined)).map(eventOf)),
+  };
+}
+
 /** `/api/v1/tool-calls`: recent tool-call events and their stream (decisions 6). */
-export function toolCallRoutes(router: Router, { toolCalls, openStreams, log }: ManagementContext): void {
+export function toolCallRoutes(
+  router: Router,
+  { toolCalls, otherReplicas, openStreams, log }: ManagementContext,
+): void {
   const { list, notifications } = operations.toolCalls;
   const texts = new EventTexts(toolCallText);
   const streams = new EventStreams(openStreams, MAX_TOOL_CALL_STREAMS);
 
-  router.add(list, ({ query }) => {
-    const category = list.query.category.values.find((known) => known === query('category'));
-    const found = toolCalls.recent({
-      toolName: query('toolName'),
-      category,
-      limit: parseLimit(query('limit')) ?? DEFAULT_LIMIT,
+  router.add(list, async ({ query }) => {
+    const filter = filterOf(query);
+    const found = toolCalls.recent(filter);
+    if (!otherReplicas) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
+    const { answers, unanswered } = await otherReplicas.ask({
+      target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
+      timeoutMs: ANSWER_MS,
+      maxBytes: ANSWER_BYTES,
     });
-    return listResponse(found, (record) => JSON.stringify(eventOf(record)));
+    const others = answers.flatMap((text) => z.array(toolCallEvent).parse(JSON.parse(text)));
+    const events = [...found.map(eventOf), ...others]
+      .sort((a, b) => Date.parse(b.timestamp) - Date.parse(a.timestamp))
+      .slice(0, Math.min(filter.limit, TOOL_CALL_EVENT_CAPACITY));
+    return withUnanswered(
+      listResponse(events, (event) => JSON.stringify(event)),
+      unanswered,
+    );
   });
 
   router.add(notifications, ({ http }) =>

@@ -234,6 +234,7 @@ function respond(
     if (!received) return respond(options, context, response, unhandledOutcome(options, context));
     return outcome.start(received.request, response, received.body?.concat());
   }
+  if (outcome.kind === 'passed') return outcome.start(response, context.body.concat());
   // Drains the unused body, so that the next request can be read.
   if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;

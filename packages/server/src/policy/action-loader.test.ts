@@ -44,7 +44,7 @@ class BlockedFiles extends ActionFiles {
 
 async function load(files: Readonly<Record<string, string>>, known: readonly Action[] = []) {
   for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
-  return loader.load(Object.keys(files), known);
+  return loader.load(Object.keys(files), { known });
 }
 
 it('compiles each content once, regardless of its name and however often it is loaded', async () => {
@@ -61,7 +61,7 @@ it('reads four files concurrently, and each file once', async () => {
   const paths = ['a', 'b', 'c', 'd', 'e'];
   for (const path of paths) await writeFile(join(folder, path), '1');
   const files = new BlockedFiles({ baseFolder: folder, actionsPath: undefined });
-  const loading = new ActionLoader(files, { compile }).load([...paths, 'a', 'e'], []);
+  const loading = new ActionLoader(files, { compile }).load([...paths, 'a', 'e'], { known: [] });
   expect(files.requested).toEqual(['a', 'b', 'c', 'd']);
   files.proceed();
   await expect.poll(() => files.requested).toEqual(paths);

@@ -19,46 +19,106 @@ const MAX_CACHED_BYTES = 64 * 1024 * 1024;
 /** Action of a path, or the problem of its file. */
 export type ActionResult = { readonly action: Action } | { readonly problem: string };
 
+/** The components of actions that replicas share, by checksum. */
+export interface SharedComponents {
+  /** Undefined if there is none with this checksum. */
+  read(checksum: string): Promise<Buffer | undefined>;
+  store(checksum: string, component: Buffer): Promise<void>;
+}
+
+/** What is known of the actions that are loaded. */
+export interface LoadOptions {
+  /** Actions that are loaded already. */
+  readonly known: Iterable<Action>;
+  /** Checksums of the components of a revision, by path, for files that do not exist. */
+  readonly recorded?: ReadonlyMap<string, string> | undefined;
+  /** Whether exactly these components are loaded, whatever the files have become. */
+  readonly isExact?: boolean;
+  /** Called with a path whose file has another component than the one that is loaded. */
+  readonly onIgnored?: (path: string) => void;
+}
+
+/** A component: its bytes are undefined if its action is known. */
+interface Component {
+  readonly checksum: string;
+  readonly bytes: Buffer | undefined;
+}
+
 /** Reads and compiles actions. */
 export class ActionLoader {
   readonly #files: ActionFiles;
   readonly #compiler: Pick<ComponentCompiler, 'compile'>;
+  readonly #shared: SharedComponents | undefined;
   /** Recently loaded actions by checksum, so that a rollback to an earlier revision does not compile again. */
   readonly #recent = new Map<string, Action>();
 
-  constructor(files: ActionFiles, compiler: Pick<ComponentCompiler, 'compile'>) {
+  constructor(files: ActionFiles, compiler: Pick<ComponentCompiler, 'compile'>, shared?: SharedComponents) {
     this.#files = files;
     this.#compiler = compiler;
+    this.#shared = shared;
   }
 
   /**
-   * Returns the actions of files by path. Each file is read once; each content is compiled once, and not at all if `known`
-   * or the cache has its action. Throws if the compiler does not work.
+   * Returns the actions of files by path, and shares their components with other replicas. Each file is read once; each content
+   * is compiled once, and not at all if `known` or the cache has its action. Throws if the compiler or the database does not
+   * work.
    */
-  async load(paths: Iterable<string>, known: Iterable<Action>): Promise<ReadonlyMap<string, ActionResult>> {
+  async load(paths: Iterable<string>, options: LoadOptions): Promise<ReadonlyMap<string, ActionResult>> {
     const compiled = new Map<string, Promise<Action>>();
-    for (const action of [...this.#recent.values(), ...known]) compiled.set(action.checksum, Promise.resolve(action));
+    for (const action of [...this.#recent.values(), ...options.known])
+      compiled.set(action.checksum, Promise.resolve(action));
     const results = new Map<string, ActionResult>();
     const pending = new Set(paths).values();
     const loadPending = async (): Promise<void> => {
-      for (const path of pending) results.set(path, await this.#loadOne(path, compiled));
+      for (const path of pending) results.set(path, await this.#loadOne(path, compiled, options));
     };
     await Promise.all(Array.from({ length: CONCURRENCY }, loadPending));
     for (const result of results.values()) if ('action' in result) this.#cache(result.action);
     return results;
   }
 
-  async #loadOne(path: string, compiled: Map<string, Promise<Action>>): Promise<ActionResult> {
+  async #loadOne(path: string, compiled: Map<string, Promise<Action>>, options: LoadOptions): Promise<ActionResult> {
     try {
-      const bytes = await this.#files.read(path);
-      const checksum = await componentChecksum(bytes);
-      return {
-        action: await compiled.getOrInsertComputed(checksum, () => this.#compiler.compile(bytes, checksum)),
-      };
+      const { checksum, bytes } = await this.#read(path, compiled, options);
+      const action = await (bytes
+        ? compiled.getOrInsertComputed(checksum, () => this.#compiler.compile(bytes, checksum))
+        : compiled.get(checksum));
+      if (!action) throw new ActionFileError('no such file');
+      if (bytes) await this.#shared?.store(checksum, bytes);
+      return { action };
     } catch (error) {
       if (error instanceof ActionFileError || error instanceof ActionCompileError) return { problem: error.message };
       throw error;
     }
+  }
+
+  async #read(
+    path: string,
+    compiled: ReadonlyMap<string, unknown>,
+    { recorded, isExact = false, onIgnored }: LoadOptions,
+  ): Promise<Component> {
+    const checksum = recorded?.get(path);
+    const file = await this.#readFile(path).catch((error: unknown) => {
+      if (checksum === undefined || !(error instanceof ActionFileError)) throw error;
+      return error;
+    });
+    if (checksum === undefined || (!isExact && !(file instanceof ActionFileError))) return rejected(file);
+    if ('checksum' in file && file.checksum === checksum) return file;
+    const stored = compiled.has(checksum) ? { checksum, bytes: undefined } : await this.#readShared(checksum);
+    // What is missing was removed by hand: the file is the best guess.
+    if (!stored) return rejected(file);
+    if ('checksum' in file) onIgnored?.(path);
+    return stored;
+  }
+
+  async #readFile(path: string): Promise<Component> {
+    const bytes = await this.#files.read(path);
+    return { checksum: await componentChecksum(bytes), bytes };
+  }
+
+  async #readShared(checksum: string): Promise<Component | undefined> {
+    const bytes = await this.#shared?.read(checksum);
+    return bytes && (await componentChecksum(bytes)) === checksum ? { checksum, bytes } : undefined;
   }
 
   #cache(action: Action): void {
@@ -76,6 +136,11 @@ export class ActionLoader {
 /** A file that is not readable as an action; the message may be returned to clients and contains no path. */
 export class ActionFileError extends Error {
   override readonly name = 'ActionFileError';
+}
+
+function rejected(file: Component | ActionFileError): Component {
+  if (file instanceof ActionFileError) throw file;
+  return file;
 }
 
 /** Options of {@link ActionFiles}. */

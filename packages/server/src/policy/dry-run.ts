@@ -10,6 +10,7 @@ import { EXEMPT_METHODS, type LoadedEvaluator } from './evaluator-set.ts';
 import { type LlmClient, LlmError } from './llm/client.ts';
 import { completeWithSchema, type LlmObserver } from './llm/completion.ts';
 import { ConversationCache, historyReader } from './llm/history.ts';
+import type { OtherConversations } from './llm/other-conversations.ts';
 import { buildUserPrompt, PromptToolCache } from './llm/prompt.ts';
 import { RegistryView, ToolListCache } from './registry-view.ts';
 import { ActionFailure, type ActionLogLevel, type ActionRun, type HostFunctions } from './sandbox/action.ts';
@@ -31,6 +32,8 @@ export interface DryRunOptions {
   readonly llm: LlmClient;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
+  /** Conversations at other replicas; undefined without any. */
+  readonly otherConversations?: OtherConversations | undefined;
   readonly limits: MessageLimits;
 }
 
@@ -172,11 +175,13 @@ class Run {
 
   /** The answer of the request, or of the model. */
   async #answer(request: EvaluatedRequest): Promise<string> {
-    const { llm, registry, interactions } = this.#options;
+    const { llm, registry, interactions, otherConversations } = this.#options;
     const { connection, schema, definition } = this.#evaluator;
     const { conversationId, method, namespace } = request;
     const conversation =
-      conversationId === undefined ? [] : await new ConversationCache(interactions).latest(conversationId);
+      conversationId === undefined
+        ? []
+        : await new ConversationCache(interactions, otherConversations).latest(conversationId);
     const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
     const tools = index && (await new PromptToolCache().lines(index, registry.turns));
     this.#prompt = buildUserPrompt({ request, conversation, tools });
@@ -265,9 +270,13 @@ class DryRunHost extends RegistryView implements HostFunctions {
   readonly history: HostFunctions['history'];
   readonly #schema: LoadedEvaluator['schema'];
 
-  constructor({ registry, interactions }: DryRunOptions, { schema }: LoadedEvaluator, namespace: string) {
+  constructor(
+    { registry, interactions, otherConversations }: DryRunOptions,
+    { schema }: LoadedEvaluator,
+    namespace: string,
+  ) {
     super({ registry, toolLists: new ToolListCache(), namespace });
-    this.history = historyReader(interactions);
+    this.history = historyReader(interactions, otherConversations);
     this.#schema = schema;
   }
 

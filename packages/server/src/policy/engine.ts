@@ -43,7 +43,7 @@ export class EvaluatorEngine {
       ...options,
       toolLists: new ToolListCache(),
       promptTools: new PromptToolCache(),
-      conversations: new ConversationCache(options.interactions),
+      conversations: new ConversationCache(options.interactions, options.otherConversations),
     };
   }
 

@@ -12,6 +12,7 @@ import { BusyError, Turn } from './fair-queue.ts';
 import { type LlmClient, LlmError } from './llm/client.ts';
 import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
 import { type ConversationCache, historyReader } from './llm/history.ts';
+import type { OtherConversations } from './llm/other-conversations.ts';
 import { buildUserPrompt, type PromptToolCache } from './llm/prompt.ts';
 import type { CompiledSchema } from './llm/result-schema.ts';
 import { RegistryView, type ToolListCache } from './registry-view.ts';
@@ -32,6 +33,8 @@ export interface EvaluationOptions {
   readonly actions: ActionRunner;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
+  /** Conversations at other replicas; undefined without any. */
+  readonly otherConversations?: OtherConversations | undefined;
   readonly metrics: ServiceMetrics;
   /** Logger of the target `service::evaluator`. */
   readonly log: TargetLogger;
@@ -221,13 +224,13 @@ class EvaluationHost extends RegistryView implements HostFunctions {
   busy: BusyError | undefined = undefined;
 
   constructor(
-    { registry, toolLists, interactions }: EvaluationOptions,
+    { registry, toolLists, interactions, otherConversations }: EvaluationOptions,
     { schema }: LoadedEvaluator,
     turn: Turn,
     log: TargetLogger,
   ) {
     super({ registry, toolLists, log, namespace: turn.namespace });
-    this.history = historyReader(interactions);
+    this.history = historyReader(interactions, otherConversations);
     this.#schema = schema;
     this.#turn = turn;
     this.#log = log;

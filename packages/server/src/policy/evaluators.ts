@@ -3,7 +3,7 @@ import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { isDiskFull } from '../registry/store/files.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { type ActionFiles, ActionLoader } from './action-loader.ts';
+import { type ActionFiles, ActionLoader, type LoadOptions } from './action-loader.ts';
 import {
   EvaluatorSet,
   type LoadedEvaluator,
@@ -69,6 +69,8 @@ interface EvaluatorUpdate {
   readonly evaluators: readonly Evaluator[];
   readonly content: RevisionContent;
   readonly options: UpdateOptions;
+  /** Components of an earlier revision, for files that do not exist; by default those of the active one. */
+  readonly recorded?: ReadonlyMap<string, string> | undefined;
   /** Issues of actions outside SERVICE_ACTIONS_PATH by evaluator. */
   readonly outside?: readonly (readonly ValidationIssue[])[];
   /** See {@link maySkip}. */
@@ -102,7 +104,7 @@ export class Evaluators {
   constructor(options: EvaluatorsOptions) {
     this.#options = options;
     this.#connections = new Map(options.connections.map((connection) => [connection.name, connection]));
-    this.#loader = new ActionLoader(options.files, options.compiler);
+    this.#loader = new ActionLoader(options.files, options.compiler, options.store.actions);
     this.#now = options.now ?? Date.now;
   }
 
@@ -155,7 +157,8 @@ export class Evaluators {
     if (!evaluators) return;
 
     const validated = await this.#validate(evaluators);
-    const { loaded, warnings } = await this.#load(validated.filter(isValid));
+    const recorded = isNew || active === undefined ? undefined : this.#componentsOf(active.id);
+    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
     const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
     const [first] = problems;
     if (this.#options.strict && (first || unreadable.length > 0)) {
@@ -167,7 +170,9 @@ export class Evaluators {
     const skipped = withoutLoaded(isNew ? [...unreadable, ...names] : names, loaded);
     if (isNew) {
       const input = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
-      await this.#saveAtStart(addActive(this.#revisions, input, skipped));
+      await this.#saveAtStart(addActive(this.#revisions, input, skipped), loaded);
+    } else if (this.#options.store.actions && !recorded && loaded.length > 0) {
+      await this.#save(this.#revisions, loaded);
     }
     this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     const { revision } = this.current;
@@ -209,6 +214,7 @@ export class Evaluators {
         evaluators,
         content: revision,
         options,
+        recorded: this.#componentsOf(id),
         outside: await this.#actionsOutside(evaluators),
         skippable: revision.status === 'rejected' ? undefined : new Set(revision.skipped),
         errorPrefix: `revision ${id} cannot be activated`,
@@ -234,7 +240,7 @@ export class Evaluators {
         issues.map(({ path, message }) => ({ path: `evaluator.${path}`, message })),
       );
     }
-    const { loaded, warnings } = await this.#load([validated]);
+    const { loaded, warnings } = await this.#load([validated], { recorded: this.#componentsOf() });
     const [usable] = loaded;
     if (usable) return usable;
     const message = warnings[0]?.message ?? 'cannot be loaded';
@@ -253,7 +259,8 @@ export class Evaluators {
     const active = this.activeRevision;
     if (!active || active.id === this.current.revision) return;
     const validated = await this.#validate(parseEvaluators(active));
-    const { loaded, warnings } = await this.#load(validated.filter(isValid));
+    const recorded = this.#componentsOf(active.id);
+    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
     const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
     this.#logSkipped(problems);
     const skipped = withoutLoaded(
@@ -291,6 +298,7 @@ export class Evaluators {
     evaluators,
     content,
     options: { actor, strict = this.#options.strict ?? false },
+    recorded = this.#componentsOf(),
     outside = [],
     skippable,
     errorPrefix,
@@ -302,7 +310,7 @@ export class Evaluators {
     const issues = invalid.flatMap((each, index) => (isSkipped[index] ? [] : each));
     if (issues.length > 0) return this.#reject(input, errorPrefix, issues);
     const usable = validated.filter((_, index) => invalid[index]?.length === 0);
-    const { loaded, warnings } = await this.#load(usable.filter(isValid));
+    const { loaded, warnings } = await this.#load(usable.filter(isValid), { recorded });
     if (strict && warnings.length > 0) {
       const failed = warnings.map(({ evaluator, message }) => {
         const index = evaluators.findIndex(({ name }) => name === evaluator);
@@ -319,7 +327,7 @@ export class Evaluators {
       skips.map(({ evaluator }) => evaluator),
       loaded,
     );
-    await this.#save(addActive(this.#revisions, input, skipped));
+    await this.#save(addActive(this.#revisions, input, skipped), loaded);
     this.#logSkipped(skips.map(toProblem));
     const unreachable = this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     const { revision } = this.current;
@@ -366,12 +374,26 @@ export class Evaluators {
     return issues;
   }
 
+  /** Checksums of the actions of a revision, by default of the active one, that replicas share. */
+  #componentsOf(revision = this.#revisions.activeId): ReadonlyMap<string, string> | undefined {
+    return revision === undefined ? undefined : this.#options.store.actions?.of(revision);
+  }
+
   async #load(
     evaluators: readonly ValidEvaluator[],
+    options: Omit<LoadOptions, 'known'>,
   ): Promise<{ loaded: LoadedEvaluator[]; warnings: EvaluatorWarning[] }> {
     const actions = await this.#loader.load(
       evaluators.map(({ definition }) => definition.processor.path),
-      this.current.list.map(({ action }) => action),
+      {
+        ...options,
+        known: this.current.list.map(({ action }) => action),
+        onIgnored: (path) =>
+          this.#options.log.warn(
+            'the file of an action differs from the component of the active revision, which is used: submit the evaluators again to use the file',
+            { path },
+          ),
+      },
     );
     const loaded: LoadedEvaluator[] = [];
     const warnings: EvaluatorWarning[] = [];
@@ -386,9 +408,9 @@ export class Evaluators {
   }
 
   /** On a full disk, the evaluators of the bootstrap file are active without being stored, until the next update. */
-  async #saveAtStart(revisions: Revisions): Promise<void> {
+  async #saveAtStart(revisions: Revisions, loaded: readonly LoadedEvaluator[]): Promise<void> {
     try {
-      await this.#save(revisions);
+      await this.#save(revisions, loaded);
     } catch (error) {
       if (!isDiskFull(error)) throw error;
       this.#options.log.error('disk full: the evaluators of the bootstrap file are active, but not stored', { error });
@@ -396,9 +418,11 @@ export class Evaluators {
     }
   }
 
-  async #save(revisions: Revisions): Promise<void> {
+  /** `loaded`: the evaluators of the active revision, if they are new. */
+  async #save(revisions: Revisions, loaded?: readonly LoadedEvaluator[]): Promise<void> {
     if (this.#isClosed) throw new Error('service is shutting down');
-    const saving = this.#options.store.save(revisions);
+    const components = loaded?.map(({ definition, action }) => [definition.processor.path, action.checksum] as const);
+    const saving = this.#options.store.save(revisions, components && new Map(components));
     this.#saving = saving.catch(() => {});
     await saving;
     this.#revisions = revisions;

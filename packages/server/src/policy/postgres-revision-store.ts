@@ -1,24 +1,38 @@
+import { z } from 'zod';
+import { readComponent, removeComponents, storeComponent } from '../registry/store/postgres/components.ts';
 import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { RecordedChange, RecordedPut } from '../registry/store/store.ts';
-import { OutdatedRevisionsError, parseRevisions, type RevisionStore } from './revision-store.ts';
+import { OutdatedRevisionsError, parseRevisions, type RevisionStore, type SharedActions } from './revision-store.ts';
 import { NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
 const SECTION = 'evaluator_revisions';
 /** Record with the members that no revision has. */
 const STATE = 'state';
+/** Checksums of the actions of revisions, by the id of the revision. */
+const ACTIONS = 'evaluator_actions';
+
+const checksums = z.record(z.string(), z.string());
 
 /** Revisions of evaluators that replicas share (docs/replicas.md): one record each, and one with the active one. */
 export class PostgresRevisionStore implements RevisionStore, Follower {
-  readonly sections = [SECTION];
+  // In this order, the actions of a revision are known when it is loaded.
+  readonly sections = [ACTIONS, SECTION] as const;
+  readonly actions: SharedActions;
   onNewer: ((revisions: Revisions) => Promise<void>) | undefined = undefined;
   #settled: Promise<void> | undefined;
   readonly #log: SharedLog;
-  #records = new Map<string, string>();
+  #records: Records = emptyRecords();
   #saved: Revisions = NO_REVISIONS;
 
   constructor(log: SharedLog) {
     this.#log = log;
+    const { database } = log;
+    this.actions = {
+      of: (revision) => this.#actionsOf(String(revision)),
+      read: (checksum) => readComponent(database, checksum),
+      store: (checksum, component) => storeComponent(database, checksum, component),
+    };
   }
 
   async load(): Promise<Revisions> {
@@ -26,33 +40,50 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
     return this.#saved;
   }
 
-  async save(revisions: Revisions): Promise<void> {
+  async save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void> {
     const base = this.#saved;
-    const records = recordsOf(revisions);
+    const before = this.#records;
+    const records = { [SECTION]: recordsOf(revisions), [ACTIONS]: new Map(before[ACTIONS]) };
+    const { activeId } = revisions;
+    if (components && activeId !== undefined) {
+      records[ACTIONS].set(String(activeId), JSON.stringify(Object.fromEntries(components)));
+    }
+    for (const id of before[ACTIONS].keys()) if (!records[SECTION].has(id)) records[ACTIONS].delete(id);
+    const changes = this.sections.flatMap((section) => differences(section, before[section], records[section]));
     const publish = () => {
       this.#records = records;
       this.#saved = revisions;
     };
     await this.#log.commit(
-      { changes: differences(this.#records, records), publish },
+      { changes, publish },
       {
         isOutdated: () => this.#saved !== base,
         remake: () => Promise.reject(new OutdatedRevisionsError(this.#saved)),
       },
     );
+    void removeComponents(this.#log.database, this.#checksums()).catch(() => undefined);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { id, json } of changes) {
-      if (json === null) this.#records.delete(id);
-      else this.#records.set(id, json);
+    for (const section of this.sections) {
+      const records = new Map(this.#records[section]);
+      for (const { section: changed, id, json } of changes) {
+        if (changed !== section) continue;
+        if (json === null) records.delete(id);
+        else records.set(id, json);
+      }
+      this.#records = { ...this.#records, [section]: records };
     }
     this.#read();
     this.#settled = this.onNewer?.(this.#saved);
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    this.#records = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
+  async reload(stored: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+    const records = emptyRecords();
+    for (const section of this.sections) {
+      for (const { id, json } of stored.get(section) ?? []) records[section].set(id, json);
+    }
+    this.#records = records;
     this.#read();
     this.#settled = this.onNewer?.(this.#saved);
   }
@@ -62,20 +93,40 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
   }
 
   #read(): void {
-    const { [STATE]: state, ...revisions } = Object.fromEntries(this.#records);
+    const { [STATE]: state, ...revisions } = Object.fromEntries(this.#records[SECTION]);
     if (state === undefined) return;
     const list = Object.values(revisions).join(',');
     this.#saved = parseRevisions(SECTION, Buffer.from(`{"revisions":[${list}],${state.slice(1)}`));
   }
+
+  #actionsOf(revision: string): ReadonlyMap<string, string> | undefined {
+    const json = this.#records[ACTIONS].get(revision);
+    return json === undefined ? undefined : new Map(Object.entries(checksums.parse(JSON.parse(json))));
+  }
+
+  /** All checksums that a revision has. */
+  #checksums(): string[] {
+    return [...this.#records[ACTIONS].keys()].flatMap((revision) => [...(this.#actionsOf(revision)?.values() ?? [])]);
+  }
+}
+
+/** JSON texts by section and id. */
+interface Records {
+  readonly [SECTION]: Map<string, string>;
+  readonly [ACTIONS]: Map<string, string>;
+}
+
+function emptyRecords(): Records {
+  return { [SECTION]: new Map(), [ACTIONS]: new Map() };
 }
 
 /** The records of revisions, for a database that has none. */
 export function revisionRecords(revisions: Revisions): RecordedPut[] {
-  return Array.from(recordsOf(revisions), ([id, json]) => putOf(id, json));
+  return Array.from(recordsOf(revisions), ([id, json]) => putOf(SECTION, id, json));
 }
 
-function putOf(id: string, json: string): RecordedPut {
-  return { op: 'put', section: SECTION, id, json, isShadowed: false };
+function putOf(section: string, id: string, json: string): RecordedPut {
+  return { op: 'put', section, id, json, isShadowed: false };
 }
 
 /** The records of revisions, the oldest first: numeric keys of an object are in ascending order. */
@@ -84,13 +135,17 @@ function recordsOf({ list, activeId, nextId }: Revisions): Map<string, string> {
   return records.set(STATE, JSON.stringify({ active_id: activeId ?? null, next_id: nextId }));
 }
 
-function differences(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): RecordedChange[] {
+function differences(
+  section: string,
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): RecordedChange[] {
   const changes: RecordedChange[] = [];
   for (const id of before.keys()) {
-    if (!after.has(id)) changes.push({ op: 'remove', section: SECTION, id, promoted: undefined });
+    if (!after.has(id)) changes.push({ op: 'remove', section, id, promoted: undefined });
   }
   for (const [id, json] of after) {
-    if (before.get(id) !== json) changes.push(putOf(id, json));
+    if (before.get(id) !== json) changes.push(putOf(section, id, json));
   }
   return changes;
 }

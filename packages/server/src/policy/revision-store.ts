@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { errorReason, type Files, ifExists, replaceFile } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import type { SharedComponents } from './action-loader.ts';
 import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
 const id = z.number().int().positive();
@@ -102,11 +103,19 @@ export interface RevisionStore {
   load(): Promise<Revisions>;
   /**
    * Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored, and
-   * {@link OutdatedRevisionsError}.
+   * {@link OutdatedRevisionsError}. `components`: checksums of the actions of the active revision by path, for other replicas.
    */
-  save(revisions: Revisions): Promise<void>;
+  save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void>;
+  /** What replicas share of actions; undefined for a single one. */
+  readonly actions?: SharedActions;
   /** Called with the revisions when another replica has changed them; resolves when they are in effect. Never rejects. */
   onNewer?: ((revisions: Revisions) => Promise<void>) | undefined;
+}
+
+/** Actions of revisions that replicas share. */
+export interface SharedActions extends SharedComponents {
+  /** Checksums of the components of a revision, by path; undefined if it was never loaded. */
+  of(revision: number): ReadonlyMap<string, string> | undefined;
 }
 
 /** Another replica has stored revisions since these were read: make the change again on its ones. */

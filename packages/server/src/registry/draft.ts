@@ -25,7 +25,14 @@ import {
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
-import { type RecordedChange, type RecordedPut, SECTIONS, type Section } from './store/store.ts';
+import {
+  type Change,
+  type RecordedChange,
+  type RecordedPut,
+  SECTIONS,
+  type Section,
+  type SharedRecord,
+} from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** A list that a commit may have changed. */
@@ -57,9 +64,9 @@ const SERVICE_FORM: RecordForm<ServiceEntry> = {
 export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
-  readonly #unusable: Map<Section, readonly string[]>;
+  readonly #unusable: Map<Section, ReadonlyMap<string, string>>;
   /** Those of `#unusable` that belong to this draft. */
-  readonly #ownUnusable = new Map<Section, string[]>();
+  readonly #ownUnusable = new Map<Section, Map<string, string>>();
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
@@ -199,8 +206,7 @@ export class Draft {
 
   /** The service with the id of a removal in the journal. */
   serviceById(id: string): ServiceEntry | undefined {
-    const parts: unknown = JSON.parse(id);
-    const [name] = Array.isArray(parts) ? parts : [];
+    const [name] = partsOf(id);
     return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceKey(entry) === id) : undefined;
   }
 
@@ -223,12 +229,16 @@ export class Draft {
     for (const entry of removed) this.#recordRemoval('services', serviceKey(entry));
   }
 
-  /** Retains a stored record that this version cannot use. */
-  putUnusable(section: Section, json: string): void {
-    // There may be a million in a damaged file.
-    const own = this.#ownUnusable.getOrInsertComputed(section, () => [...(this.#unusable.get(section) ?? [])]);
-    own.push(json);
-    this.#unusable.set(section, own);
+  /** Retains a stored record that this version cannot use. `id`: undefined for one of a file. */
+  putUnusable(section: Section, json: string, id?: string): void {
+    const own = this.#unusableIn(section);
+    // No record has an id that begins with a line feed.
+    own.set(id ?? `\n${own.size}`, json);
+  }
+
+  /** Removes such a record: it was replaced by one that can be used, or removed by a replica that can use it. */
+  removeUnusable(section: Section, id: string): void {
+    if (this.#unusable.get(section)?.has(id)) this.#unusableIn(section).delete(id);
   }
 
   /** The entry that holds a key, disabled or not. */
@@ -243,8 +253,7 @@ export class Draft {
 
   /** The entry with the id of a removal in the journal. */
   byId(kind: Kind, id: string): Entry | undefined {
-    const parts: unknown = JSON.parse(id);
-    const [name, key] = Array.isArray(parts) ? parts : [];
+    const [name, key] = partsOf(id);
     const namespace = typeof name === 'string' ? parseNamespace(name) : undefined;
     if (!namespace || typeof key !== 'string') return undefined;
     return this.#read(namespace, kind)
@@ -310,6 +319,13 @@ export class Draft {
       ? new Services(runSteps(this.#draftServices.publishInSteps()))
       : this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
+  }
+
+  #unusableIn(section: Section): Map<string, string> {
+    // Once: there may be a million in a damaged file.
+    const own = this.#ownUnusable.getOrInsertComputed(section, () => new Map(this.#unusable.get(section)));
+    this.#unusable.set(section, own);
+    return own;
   }
 
   #record<Stored>(stored: Stored, form: RecordForm<Stored>): void {
@@ -387,10 +403,44 @@ export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
     ...KINDS.flatMap(entries),
     ...services.all.map((service) => new PutChange(service, SERVICE_FORM)),
     ...SECTIONS.flatMap((section) =>
-      // A name has no line feed.
-      (unusable.get(section) ?? []).map(
-        (json, at) => ({ op: 'put', section, json, id: `\n${at}`, isShadowed: false }) as const,
+      Array.from(
+        unusable.get(section) ?? [],
+        ([id, json]) => ({ op: 'put', section, id, json, isShadowed: false }) as const,
       ),
     ),
   ];
+}
+
+/** The parts of the id of an entry or service; none for that of another release. */
+function partsOf(id: string): unknown[] {
+  try {
+    const parts: unknown = JSON.parse(id);
+    return Array.isArray(parts) ? parts : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The changes that make a state the one of these records. What is equal stays as it is, such as the identity of namespaces. */
+export function* changesTo(records: ReadonlyMap<string, readonly SharedRecord[]>, snapshot: Snapshot): Steps<Change[]> {
+  const missing = new Map(SECTIONS.map((section) => [section, byId(records.get(section) ?? [])]));
+  const changes: Change[] = [];
+  for (const { section, id, json, isShadowed } of recordsOf(snapshot)) {
+    const record = missing.get(section)?.get(id);
+    if (record?.json === json && record.isShadowed === isShadowed) missing.get(section)?.delete(id);
+    // An entry is added again, since another one of its key may be served.
+    else if (!record || KINDS.some((kind) => SECTION[kind] === section)) changes.push({ op: 'remove', section, id });
+    yield;
+  }
+  for (const [section, added] of missing) {
+    const [served, shadowed] = [false, true].map((is) =>
+      [...added.values()].filter(({ isShadowed }) => isShadowed === is),
+    );
+    for (const { id, json } of [...(served ?? []), ...(shadowed ?? [])]) changes.push({ op: 'put', section, id, json });
+  }
+  return changes;
+}
+
+function byId(records: readonly SharedRecord[]): Map<string, SharedRecord> {
+  return new Map(records.map((record) => [record.id, record]));
 }

@@ -1,6 +1,6 @@
 import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
-import { type ChangedLists, Draft } from './draft.ts';
+import { type ChangedLists, changesTo, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
@@ -64,10 +64,11 @@ class StateRestorer {
    * written back unchanged, except entries whose forward no longer exists.
    */
   *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; problems: string[] }> {
-    const { entries, journal } = this.#loaded;
+    const { entries, ids, journal } = this.#loaded;
     for (const section of SECTIONS) {
+      let at = 0;
       for (const json of entries[section]) {
-        this.#put(section, json);
+        this.#put(section, json, ids?.[section][at++]);
         // A single one may be large.
         yield;
       }
@@ -75,7 +76,7 @@ class StateRestorer {
     yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
     for (const commit of journal) {
       for (const change of commit) {
-        if (change.op === 'put') this.#put(change.section, change.json);
+        if (change.op === 'put') this.#put(change.section, change.json, change.id);
         else this.#remove(change);
         yield;
       }
@@ -87,38 +88,45 @@ class StateRestorer {
     return { ...finished, problems: this.#problems };
   }
 
-  #put(section: Section, json: string): void {
+  #put(section: Section, json: string, id: string | undefined): void {
+    let problem: string | undefined;
     try {
-      if (section === 'namespaces') this.#putNamespace(json);
-      else if (section === 'forwards') this.#putForward(json);
-      else if (section === 'services') this.#putService(json);
-      else this.#putEntry(section, kindOf(section), json);
+      if (section === 'namespaces') problem = this.#putNamespace(json);
+      else if (section === 'forwards') problem = this.#putForward(json);
+      else if (section === 'services') problem = this.#putService(json);
+      else problem = this.#putEntry(section, kindOf(section), json);
     } catch (error) {
-      this.#preserve(section, json, error instanceof Error ? error.message : String(error));
+      problem = error instanceof Error ? error.message : String(error);
     }
+    if (problem !== undefined) this.#preserve(section, json, id, problem);
+    else if (id !== undefined) this.#draft.removeUnusable(section, id);
   }
 
-  #putNamespace(json: string): void {
+  /** Returns why the record cannot be used; so do the next ones. */
+  #putNamespace(json: string): string | undefined {
     const namespace = readNamespace(json);
-    if (typeof namespace === 'string') this.#preserve('namespaces', json, namespace);
-    else this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
+    if (typeof namespace === 'string') return namespace;
+    this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
+    return undefined;
   }
 
-  #putForward(json: string): void {
+  #putForward(json: string): string | undefined {
     const forward = readForward(json, () => this.#nextId());
-    if (typeof forward === 'string') return this.#preserve('forwards', json, forward);
+    if (typeof forward === 'string') return forward;
     this.#draft.reserveRegistrationId(forward.registrationId);
     this.#draft.putForward(forward);
+    return undefined;
   }
 
-  #putService(json: string): void {
+  #putService(json: string): string | undefined {
     const service = readService(json, () => this.#nextId());
-    if (typeof service === 'string') return this.#preserve('services', json, service);
+    if (typeof service === 'string') return service;
     this.#draft.reserveRegistrationId(service.registrationId);
     this.#draft.putService(service);
+    return undefined;
   }
 
-  #putEntry(section: Section, kind: Kind, json: string): void {
+  #putEntry(section: Section, kind: Kind, json: string): string | undefined {
     let orphaned = false;
     const findForward = (name: string): ForwardOfEntry | undefined => {
       const forward = this.#draft.forwards.get(name);
@@ -126,18 +134,19 @@ class StateRestorer {
       return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
     };
     const read = readEntry(kind, json, findForward, () => this.#nextId());
-    if (typeof read !== 'string') {
-      this.#draft.reserveRegistrationId(read.entry.registrationId);
-      if (read.shadowed) this.#shadowed.push(read.entry);
-      else this.#draft.put(read.entry);
-    } else if (orphaned) {
+    if (typeof read === 'string') {
+      if (!orphaned) return read;
       this.#report(`an entry of ${section} in registry.json was dropped: ${read}`);
-    } else {
-      this.#preserve(section, json, read);
+      return undefined;
     }
+    this.#draft.reserveRegistrationId(read.entry.registrationId);
+    if (read.shadowed) this.#shadowed.push(read.entry);
+    else this.#draft.put(read.entry);
+    return undefined;
   }
 
-  #remove({ section, id }: Extract<Change, { op: 'remove' }>): void {
+  #remove({ section, id }: Pick<Change & { op: 'remove' }, 'section' | 'id'>): void {
+    this.#draft.removeUnusable(section, id);
     if (section === 'namespaces') {
       const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
       if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
@@ -153,8 +162,10 @@ class StateRestorer {
     if (entry) this.#draft.remove(entry);
   }
 
-  #preserve(section: Section, json: string, problem: string): void {
-    this.#draft.putUnusable(section, json);
+  #preserve(section: Section, json: string, id: string | undefined, problem: string): void {
+    // What it replaces is out of date.
+    if (id !== undefined && section !== 'namespaces' && section !== 'forwards') this.#remove({ section, id });
+    this.#draft.putUnusable(section, json, id);
     this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
 
@@ -395,14 +406,12 @@ export class Registry {
 
   /** Makes commits of other replicas visible. */
   async #apply(newer: Newer): Promise<void> {
-    const isState = newer.kind === 'state';
-    const loaded = isState ? newer.loaded : { entries: noEntries(), journal: [newer.changes] };
     const before = this.current;
-    const { snapshot, changed } = await this.turns.run(
-      new StateRestorer(loaded, isState ? Snapshot.empty() : before).run(),
-    );
+    const changes = newer.kind === 'state' ? await this.turns.run(changesTo(newer.records, before)) : newer.changes;
+    const loaded = { entries: noEntries(), journal: [changes] };
+    const { snapshot, changed } = await this.turns.run(new StateRestorer(loaded, before).run());
     this.current = snapshot;
-    this.#notify(isState ? [...allLists(before), ...allLists(snapshot)] : changed, true);
+    this.#notify(changed, true);
   }
 
   #notify(changed: readonly ChangedLists[], isForeign: boolean): void {
@@ -416,10 +425,6 @@ export class Registry {
       }
     }
   }
-}
-
-function allLists({ namespaces }: Snapshot): ChangedLists[] {
-  return [...namespaces.keys()].flatMap((namespace) => KINDS.map((kind) => ({ namespace, kind })));
 }
 
 /** The texts of `registry.json`, each created when it is read. */
@@ -437,7 +442,7 @@ export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<st
     for (const value of values) yield text(value, true);
     yield* unusable(section);
   }
-  const unusable = (section: Section) => snapshot.unusable.get(section) ?? [];
+  const unusable = (section: Section) => snapshot.unusable.get(section)?.values() ?? [];
   return {
     namespaces: texts('namespaces', snapshot.namespaces.values(), storedNamespace),
     forwards: texts('forwards', snapshot.forwards.values(), storedForward),

@@ -85,10 +85,10 @@ export class Snapshot {
   /** The next registration id. */
   readonly next: number;
   /**
-   * Records of `registry.json` that could not be read, by section, as exact text. They are written back unchanged, so that
+   * Records of `registry.json` that could not be read, by section and id, as exact text. They are written back unchanged, so that
    * neither a typing error nor an older release loses them.
    */
-  readonly unusable: ReadonlyMap<Section, readonly string[]>;
+  readonly unusable: ReadonlyMap<Section, ReadonlyMap<string, string>>;
   #shadowed: Map<string, Entry[]> | undefined;
   readonly #exposures = new Map<string, Exposure>();
   readonly #resourceAccess = new Map<string, ResourceAccess>();
@@ -97,7 +97,7 @@ export class Snapshot {
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
     forwards: ReadonlyMap<string, Forward>,
     next: number,
-    unusable: ReadonlyMap<Section, readonly string[]> = new Map(),
+    unusable: ReadonlyMap<Section, ReadonlyMap<string, string>> = new Map(),
     services = new Services(),
   ) {
     this.namespaces = namespaces;

@@ -51,6 +51,18 @@ export class EndedSessions {
     return forgotten;
   }
 
+  /** Counts an ended session that another replica has stored; that replica also forgets those that are too many. */
+  restore(id: string, holder: Holder, expires: number): void {
+    if (this.#ended.has(id)) return;
+    this.#ended.set(id, { holder, expires });
+    this.#shares.set(id, holder, 1);
+  }
+
+  /** Adds what another replica has forgotten. */
+  addForgotten({ namespace, user, expires }: ForgottenSessions): void {
+    this.#forget(namespace, user, expires);
+  }
+
   delete(id: string): void {
     this.#ended.delete(id);
     this.#shares.delete(id);

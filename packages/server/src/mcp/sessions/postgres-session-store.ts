@@ -1,7 +1,7 @@
 import type { Holder } from '../../http/shares.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange, RecordedPut } from '../../registry/store/store.ts';
+import type { Commit, RecordedChange, RecordedPut, RecordedRemoval } from '../../registry/store/store.ts';
 import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
 import {
@@ -15,7 +15,7 @@ import {
 import { SessionTable } from './session-table.ts';
 
 const SECTION = 'sessions';
-/** What a folder had forgotten before its sessions were migrated. */
+/** Ends of sessions that are forgotten, by holder. */
 const FORGOTTEN = 'forgotten_sessions';
 
 /** Options of {@link PostgresSessionStore}. */
@@ -29,9 +29,16 @@ export class PostgresSessionStore implements SessionStore, Follower {
   onDisplaced: DisplacedListener | undefined = undefined;
   /** Called with the id of a session that another replica has ended. */
   onEnded: ((id: string) => void) | undefined = undefined;
-  sessions: SessionTable;
+  readonly sessions: SessionTable;
   readonly #log: SharedLog;
-  readonly #limits: SessionStoreLimits;
+  /** The records of {@link FORGOTTEN} by id. */
+  readonly #forgotten = new Map<string, string>();
+  /** Number of times that other replicas have changed them. */
+  #forgottenVersion = 0;
+  /** Sessions that were forgotten here, and are still stored. */
+  readonly #excess = new Set<string>();
+  /** Changes until expired sessions are removed again: the scan then costs no more than the changes before it. */
+  #changesUntilScan = 0;
   #queue: PendingChange[] = [];
   #writing: Promise<void> | undefined;
 
@@ -44,8 +51,10 @@ export class PostgresSessionStore implements SessionStore, Follower {
 
   private constructor({ log, ...limits }: PostgresSessionStoreOptions) {
     this.#log = log;
-    this.#limits = limits;
-    this.sessions = new SessionTable();
+    const { subscriptions, maxEnded } = limits;
+    this.sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded), maxLevels: maxEnded });
+    this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
+    this.sessions.onForgotten = (id) => this.#excess.add(id);
   }
 
   end(id: string, expires: number, holder?: Holder): Promise<void> {
@@ -58,26 +67,18 @@ export class PostgresSessionStore implements SessionStore, Follower {
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { section, id, json } of changes) {
-      if (section !== SECTION) continue;
-      const stored = json === null ? undefined : parseStoredSession(json);
-      const hadEnded = this.sessions.hasEnded(id);
-      this.sessions.set(id, stored);
-      if (stored?.kind === 'ended' && !hadEnded) this.onEnded?.(id);
+      if (section === FORGOTTEN) this.#followForgotten(id, json);
+      else this.#follow(id, json === null ? undefined : parseStoredSession(json));
     }
+    this.#removeExpired(changes.length);
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    const stored = records.get(SECTION) ?? [];
-    const forgotten = (records.get(FORGOTTEN) ?? []).map(({ json }) => forgottenSchema.parse(JSON.parse(json)));
-    const { subscriptions, maxEnded } = this.#limits;
-    this.sessions = new SessionTable({
-      sessions: new Map(stored.map(({ id, json }) => [id, parseStoredSession(json)])),
-      subscriptions,
-      ended: new EndedSessions(maxEnded, forgotten),
-      maxLevels: maxEnded,
-    });
-    this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
-    this.sessions.removeExpired(Date.now());
+    for (const { id, json } of records.get(FORGOTTEN) ?? []) this.#followForgotten(id, json);
+    const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
+    for (const [id] of this.sessions.entries()) if (!stored.has(id)) this.#follow(id, undefined);
+    for (const [id, json] of stored) this.#follow(id, parseStoredSession(json));
+    this.#removeExpired(this.#changesUntilScan);
   }
 
   async close(): Promise<void> {
@@ -94,7 +95,12 @@ export class PostgresSessionStore implements SessionStore, Follower {
   async #write(): Promise<void> {
     // All changes of this turn of the event loop share the first commit.
     await Promise.resolve();
-    while (this.#queue.length > 0) await this.#commit(this.#queue.splice(0));
+    while (this.#queue.length > 0) {
+      const pending = this.#queue.splice(0);
+      await this.#commit(pending);
+      this.#removeExpired(pending.length);
+      if (this.#excess.size > 0) await this.#removeExcess();
+    }
     this.#writing = undefined;
   }
 
@@ -119,12 +125,66 @@ export class PostgresSessionStore implements SessionStore, Follower {
       batch.fail(error);
     }
   }
+
+  /** Stores what was forgotten. If that fails, it is still known in the database, and forgotten again after the next start. */
+  async #removeExcess(): Promise<void> {
+    const ids = [...this.#excess];
+    this.#excess.clear();
+    let version = this.#forgottenVersion;
+    const commit = (): Commit => {
+      version = this.#forgottenVersion;
+      const forgotten = new Map(forgottenRecords(this.sessions.forgotten()).map((record) => [record.id, record]));
+      const covered = [...this.#forgotten.keys()].filter((id) => !forgotten.has(id));
+      const changed = [...forgotten.values()].filter(({ id, json }) => this.#forgotten.get(id) !== json);
+      const changes = [
+        ...changed,
+        ...covered.map((id) => removalOf(FORGOTTEN, id)),
+        ...ids.map((id) => changeOf(id, this.sessions.get(id))),
+      ];
+      const publish = () => {
+        for (const id of covered) this.#forgotten.delete(id);
+        for (const { id, json } of changed) this.#forgotten.set(id, json);
+      };
+      return { changes, publish };
+    };
+    const isOutdated = () => this.#forgottenVersion !== version;
+    await this.#log.commit(commit(), { isOutdated, remake: async () => commit() }).catch(() => undefined);
+  }
+
+  #follow(id: string, stored: StoredSession | undefined): void {
+    const hadEnded = this.sessions.hasEnded(id);
+    this.sessions.follow(id, stored);
+    if (stored?.kind === 'ended' && !hadEnded) this.onEnded?.(id);
+  }
+
+  #followForgotten(id: string, json: string | null): void {
+    this.#forgottenVersion++;
+    if (json === null) {
+      this.#forgotten.delete(id);
+      return;
+    }
+    this.#forgotten.set(id, json);
+    this.sessions.addForgotten(forgottenSchema.parse(JSON.parse(json)));
+  }
+
+  #removeExpired(changes: number): void {
+    this.#changesUntilScan -= changes;
+    if (this.#changesUntilScan > 0) return;
+    this.sessions.removeExpired(Date.now());
+    this.#changesUntilScan = this.sessions.size;
+  }
 }
 
 function changesOf({ changed }: ChangeBatch): RecordedChange[] {
-  return [...changed].map(([id, { after }]) =>
-    after ? putOf(id, after) : { op: 'remove', section: SECTION, id, promoted: undefined },
-  );
+  return [...changed].map(([id, { after }]) => changeOf(id, after));
+}
+
+function changeOf(id: string, stored: StoredSession | undefined): RecordedChange {
+  return stored ? putOf(id, stored) : removalOf(SECTION, id);
+}
+
+function removalOf(section: string, id: string): RecordedRemoval {
+  return { op: 'remove', section, id, promoted: undefined };
 }
 
 function putOf(id: string, stored: StoredSession): RecordedPut {
@@ -132,14 +192,18 @@ function putOf(id: string, stored: StoredSession): RecordedPut {
   return { op: 'put', section: SECTION, id, json: JSON.stringify(stored), isShadowed: false, expires };
 }
 
+function forgottenRecords(forgotten: readonly ForgottenSessions[]): RecordedPut[] {
+  return forgotten.map((each) => {
+    const { namespace, user, expires } = each;
+    const id = JSON.stringify(user === undefined ? [namespace] : [namespace, user]);
+    return { op: 'put', section: FORGOTTEN, id, json: JSON.stringify(each), isShadowed: false, expires };
+  });
+}
+
 /** The records of sessions, for a database that has none. */
 export function sessionRecords(
   sessions: Iterable<readonly [string, StoredSession]>,
   forgotten: readonly ForgottenSessions[],
 ): RecordedPut[] {
-  const ends = forgotten.map((each, at): RecordedPut => {
-    const { expires } = each;
-    return { op: 'put', section: FORGOTTEN, id: String(at), json: JSON.stringify(each), isShadowed: false, expires };
-  });
-  return [...Array.from(sessions, ([id, stored]) => putOf(id, stored)), ...ends];
+  return [...Array.from(sessions, ([id, stored]) => putOf(id, stored)), ...forgottenRecords(forgotten)];
 }

@@ -16,6 +16,8 @@ export interface SessionTableOptions {
 export class SessionTable {
   /** Called when a subscription of a session has to end; it is not counted any more. */
   onDisplaced: (id: string, uri: string) => void = () => {};
+  /** Called with a session of which the end or the log level is forgotten, since there are too many. */
+  onForgotten: (id: string) => void = () => {};
   readonly #sessions: Map<string, StoredSession>;
   readonly #shares: SubscriptionShares;
   readonly #ended: EndedSessions;
@@ -89,6 +91,23 @@ export class SessionTable {
     this.#countLevel(id, stored);
   }
 
+  /** As {@link set}, for what another replica has stored: it also decides what is forgotten for it. */
+  follow(id: string, stored: StoredSession | undefined): void {
+    if (stored) this.#sessions.set(id, stored);
+    else this.#sessions.delete(id);
+    this.#count(id, stored);
+    if (stored?.kind === 'ended' && stored.holder) this.#ended.restore(id, stored.holder, stored.expires);
+    else this.#ended.delete(id);
+    if (stateOf(stored).logLevel === undefined) this.#levels.delete(id);
+    else if (!this.#levels.has(id)) this.#levels.set(id, stored?.holder ?? NO_HOLDER, 1);
+  }
+
+  /** Adds what another replica has forgotten. */
+  addForgotten(forgotten: ForgottenSessions): void {
+    this.#ended.addForgotten(forgotten);
+    this.#hasForgotten = true;
+  }
+
   /** Removes expired sessions. `now` in epoch milliseconds. */
   removeExpired(now: number): void {
     for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
@@ -110,7 +129,10 @@ export class SessionTable {
     // Stored before holders were: it expires within a week, and nobody could be held to its end if it were forgotten.
     if (!stored.holder) return;
     const forgotten = this.#ended.add(id, stored.holder, stored.expires);
-    for (const each of forgotten) this.#sessions.delete(each);
+    for (const each of forgotten) {
+      this.#sessions.delete(each);
+      this.onForgotten(each);
+    }
     this.#hasForgotten ||= forgotten.length > 0;
   }
 
@@ -137,6 +159,7 @@ export class SessionTable {
     const rest = toStored(stored.expires, { subscriptions }, stored.holder);
     if (rest) this.#sessions.set(id, rest);
     else this.#sessions.delete(id);
+    this.onForgotten(id);
   }
 
   #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {

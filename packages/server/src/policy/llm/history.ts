@@ -3,6 +3,7 @@ import { isJsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/jso
 
 import type { InteractionStore, StoredBody } from '../../inference/interaction-store.ts';
 import { ActionFailure, type HistoryMessage, type HostFunctions } from '../sandbox/action.ts';
+import type { OtherConversations, RecordedMessages } from './other-conversations.ts';
 
 /**
  * Parses the messages of a completion request (decisions 4.9). Returns none if the body is missing, truncated or dropped,
@@ -67,12 +68,15 @@ const MAX_CACHED = 32;
  */
 export class ConversationCache {
   readonly #interactions: Pick<InteractionStore, 'history'>;
+  readonly #others: OtherConversations | undefined;
   readonly #messages = new WeakMap<StoredBody, readonly HistoryMessage[]>();
   /** Bodies with cached messages, least recently used first. */
   #used: readonly WeakRef<StoredBody>[] = [];
 
-  constructor(interactions: Pick<InteractionStore, 'history'>) {
+  /** `others`: what other replicas have recorded. */
+  constructor(interactions: Pick<InteractionStore, 'history'>, others?: OtherConversations) {
     this.#interactions = interactions;
+    this.#others = others;
   }
 
   /**
@@ -81,14 +85,21 @@ export class ConversationCache {
    * characters. Parses one large body per turn of the event loop.
    */
   async latest(conversationId: string): Promise<readonly (readonly HistoryMessage[])[]> {
-    const conversation: (readonly HistoryMessage[])[] = [];
+    const own = (id: string) => this.latestHere(id);
+    const found = this.#others ? await this.#others.latest(conversationId, own) : await own(conversationId);
+    return found.slice(-MAX_INTERACTIONS).map(({ messages }) => messages);
+  }
+
+  /** The same interactions of those that this process has recorded. */
+  async latestHere(conversationId: string): Promise<readonly RecordedMessages<HistoryMessage>[]> {
+    const conversation: RecordedMessages<HistoryMessage>[] = [];
     const throttle = new ReadThrottle();
     for (const interaction of this.#interactions.history(conversationId, MAX_INTERACTIONS)) {
       const known = interaction.request.body;
       if (known && !this.#messages.has(known)) await throttle.beforeRead(known.bytes.length);
       // The store may have dropped it in the meantime.
       const { body } = interaction.request;
-      conversation.push(body ? this.#messagesOf(body) : []);
+      conversation.push({ epochMs: interaction.epochMs, messages: body ? this.#messagesOf(body) : [] });
     }
     return conversation;
   }
@@ -125,30 +136,55 @@ const MAX_READ_BYTES = 256 * 1024 * 1024;
  * Creates the host function `get-history` for one run (decisions 2.11). It returns all messages of a conversation, oldest
  * first, as JSON of `HistoryMessage[]`; `[]` for an unknown conversation. Parses one large body per turn of the event
  * loop. Throws the reason of the signal if it aborts, and `ActionFailure` for more than 32 MiB of messages or for more
- * than 256 MiB of bodies in one run.
+ * than 256 MiB of bodies in one run. `others`: what other replicas have recorded.
  */
-export function historyReader(interactions: Pick<InteractionStore, 'history'>): HostFunctions['history'] {
-  let readBytes = 0;
+export function historyReader(
+  interactions: Pick<InteractionStore, 'history'>,
+  others?: OtherConversations,
+): HostFunctions['history'] {
+  const reader = new ConversationReader(interactions);
   return async (conversationId, signal) => {
-    const pieces: string[] = [];
-    let length = 0;
-    const throttle = new ReadThrottle();
-    for (const interaction of interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
-      await throttle.beforeRead(interaction.request.body?.bytes.length ?? 0);
-      signal.throwIfAborted();
-      // The store may have dropped it in the meantime.
-      const { body } = interaction.request;
-      readBytes += body?.bytes.length ?? 0;
-      if (readBytes > MAX_READ_BYTES)
-        throw new ActionFailure('limit', `more than ${MAX_READ_BYTES / 1024 ** 2} MiB of conversations in one run`);
-      for (const message of parseMessages(body)) {
-        const piece = JSON.stringify(message);
-        length += piece.length;
-        pieces.push(piece);
-      }
-      if (length > MAX_HISTORY_CHARACTERS)
-        throw new ActionFailure('memory', `the conversation exceeds ${MAX_HISTORY_CHARACTERS / 1024 ** 2} MiB`);
-    }
+    const own = (id: string) => reader.read(id, signal);
+    const found = others ? await others.whole(conversationId, own) : await own(conversationId);
+    const pieces = found.flatMap(({ messages }) => messages);
+    requireRoom(pieces.reduce((length, piece) => length + piece.length, 0));
     return `[${pieces.join(',')}]`;
   };
+}
+
+/** Reads whole conversations of those that this process has recorded, within the limits of one run. */
+export class ConversationReader {
+  readonly #interactions: Pick<InteractionStore, 'history'>;
+  #readBytes = 0;
+
+  constructor(interactions: Pick<InteractionStore, 'history'>) {
+    this.#interactions = interactions;
+  }
+
+  /** The messages of each interaction, as JSON. Throws as {@link historyReader}. */
+  async read(conversationId: string, signal?: AbortSignal): Promise<readonly RecordedMessages<string>[]> {
+    const conversation: RecordedMessages<string>[] = [];
+    let length = 0;
+    const throttle = new ReadThrottle();
+    for (const interaction of this.#interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
+      await throttle.beforeRead(interaction.request.body?.bytes.length ?? 0);
+      signal?.throwIfAborted();
+      // The store may have dropped it in the meantime.
+      const { body } = interaction.request;
+      this.#readBytes += body?.bytes.length ?? 0;
+      if (this.#readBytes > MAX_READ_BYTES)
+        throw new ActionFailure('limit', `more than ${MAX_READ_BYTES / 1024 ** 2} MiB of conversations in one run`);
+      const messages = parseMessages(body).map((message) => JSON.stringify(message));
+      for (const message of messages) length += message.length;
+      conversation.push({ epochMs: interaction.epochMs, messages });
+      requireRoom(length);
+    }
+    return conversation;
+  }
+}
+
+/** Throws if a conversation of this many characters exceeds the memory of an action. */
+function requireRoom(length: number): void {
+  if (length <= MAX_HISTORY_CHARACTERS) return;
+  throw new ActionFailure('memory', `the conversation exceeds ${MAX_HISTORY_CHARACTERS / 1024 ** 2} MiB`);
 }

@@ -13,9 +13,11 @@ export function noEntries(): Record<Section, string[]> {
 
 /**
  * One change of the registry. `json`: the exact text of an entry, which the store never parses and rewrites, so that large
- * numbers and formatting survive. `id`: identifies a removed entry; opaque to the store.
+ * numbers and formatting survive. `id`: identifies an entry, and is opaque to the store; puts of a file have none.
  */
-export type Change = { op: 'put'; section: Section; json: string } | { op: 'remove'; section: Section; id: string };
+export type Change =
+  | { op: 'put'; section: Section; json: string; id?: string }
+  | { op: 'remove'; section: Section; id: string };
 
 /** A put, as it is passed to a store. */
 export interface RecordedPut<In extends string = string> {
@@ -61,6 +63,8 @@ export interface Conflict<In extends string = string> {
 export interface Loaded {
   /** The exact text of each entry, in file order. Every text is known to be valid JSON of an object. */
   readonly entries: Readonly<Record<Section, Iterable<string>>>;
+  /** The ids of the entries, in the same order, where the store has them. */
+  readonly ids?: Readonly<Record<Section, readonly string[]>>;
   /** Commits that the snapshot lacks, to be applied in order. */
   readonly journal: Iterable<Iterable<Change>>;
 }
@@ -110,10 +114,18 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Commits of other replicas that the registry lacks: their changes in order, or the whole state if they are too many. */
+/** A record of a {@link SharedStore}. */
+export interface SharedRecord {
+  readonly id: string;
+  readonly json: string;
+  /** See {@link RecordedPut.isShadowed}. */
+  readonly isShadowed: boolean;
+}
+
+/** Commits of other replicas that the registry lacks: their changes in order, or all records by section if they are too many. */
 export type Newer =
   | { readonly kind: 'changes'; readonly changes: readonly Change[] }
-  | { readonly kind: 'state'; readonly loaded: Loaded };
+  | { readonly kind: 'state'; readonly records: ReadonlyMap<string, readonly SharedRecord[]> };
 
 /** A store that several replicas share (docs/replicas.md). */
 export interface SharedStore extends Store {

@@ -30,6 +30,9 @@ export interface ForwardStatus {
   readonly serverInfo?: ServerInfo;
 }
 
+/** The change is stored, but not who discovers it: whichever replica takes over what nobody has. */
+const FOLLOW = (): void => undefined;
+
 export interface ForwardsOptions {
   readonly registry: Registry;
   readonly log: TargetLogger;
@@ -144,7 +147,7 @@ export class Forwards {
     const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
     // The next start of the service discovers it.
     if (this.#closing) return stored;
-    await this.#options.sharing?.take(stored.name);
+    await this.#options.sharing?.take(stored.name).catch(FOLLOW);
     const discovery = this.#startController(stored).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
@@ -169,7 +172,7 @@ export class Forwards {
     });
     // The next start of the service discovers it.
     if (this.#closing || (isReached && hasSameRules)) return after;
-    await this.#options.sharing?.take(name);
+    await this.#options.sharing?.take(name).catch(FOLLOW);
     const controller = isReached ? this.#controllers.get(name) : undefined;
     const discovery = controller ? controller.discover(true) : this.#startController(after).discover();
     await withTimeout(

@@ -66,7 +66,7 @@ export class SharedDiscovery implements Follower {
   async start(): Promise<void> {
     await this.#claim();
     this.#options.shared.onReplicaLeft = () => void this.#claim();
-    this.#timer = setInterval(() => void this.#claim(), CLAIM_MS).unref();
+    this.#timer = setInterval(() => void this.#claim(true), CLAIM_MS).unref();
     for (const key of this.#records[CAPABILITIES].keys()) this.#declared(key);
   }
 
@@ -149,9 +149,9 @@ export class SharedDiscovery implements Follower {
     this.#put(section, [[id, json]]).catch(() => undefined);
   }
 
-  /** One at a time. */
-  #claim(): Promise<void> {
-    this.#claiming ??= this.#claimNow()
+  /** One at a time. `balances`: whether to take over forwards from replicas that have more than their share. */
+  #claim(balances = false): Promise<void> {
+    this.#claiming ??= this.#claimNow(balances)
       .catch(() => undefined)
       .finally(() => {
         this.#claiming = undefined;
@@ -161,15 +161,15 @@ export class SharedDiscovery implements Follower {
     return this.#claiming;
   }
 
-  async #claimNow(): Promise<void> {
+  async #claimNow(balances: boolean): Promise<void> {
     const { shared, forwards, log } = this.#options;
     const { members } = shared;
-    const live = new Set((await members.list()).filter(({ isLive }) => isLive).map(({ id }) => id));
-    if (!live.has(members.id)) return;
-    const free = () => [...forwards()].filter((name) => !live.has(this.#records[LEASES].get(name) ?? ''));
-    if (free().length === 0) return;
-    await this.#commit(() => free().map((name) => [LEASES, name, members.id] as const));
-    log.debug('this replica discovers forwards that no other one does', { forwards: this.forwardsOf(members.id) });
+    const live = (await members.list()).filter(({ isLive }) => isLive).map(({ id }) => id);
+    if (!live.includes(members.id)) return;
+    const due = () => leasesToTake(members.id, live, [...forwards()], this.#records[LEASES], balances);
+    if (due().length === 0) return;
+    await this.#commit(() => due().map((name) => [LEASES, name, members.id] as const));
+    log.debug('this replica discovers forwards that others did', { forwards: this.forwardsOf(members.id) });
   }
 
   async #put(section: keyof Records, values: readonly (readonly [id: string, value: string])[]): Promise<void> {
@@ -201,6 +201,37 @@ export class SharedDiscovery implements Follower {
       remake: async () => commit(),
     });
   }
+}
+
+/**
+ * The forwards that a replica takes over: its share of those that no live replica has and, with `balances`, as many of others as
+ * it lacks. It never has more of them than the replica that it takes one from.
+ */
+export function leasesToTake(
+  self: string,
+  live: readonly string[],
+  forwards: readonly string[],
+  leases: ReadonlyMap<string, string>,
+  balances: boolean,
+): string[] {
+  const held = new Map<string, string[]>(live.map((id) => [id, []]));
+  const free = forwards.filter((name) => {
+    const of = held.get(leases.get(name) ?? '');
+    of?.push(name);
+    return of === undefined;
+  });
+  const own = held.get(self)?.length ?? 0;
+  const taken = free.slice(0, Math.max(0, Math.ceil(forwards.length / live.length) - own));
+  if (!balances || taken.length < free.length) return taken;
+  const share = Math.floor(forwards.length / live.length);
+  const others = [...held].filter(([id]) => id !== self).map(([, names]) => names);
+  while (own + taken.length < share) {
+    others.sort((a, b) => b.length - a.length);
+    const name = others[0]?.pop();
+    if (name === undefined) break;
+    taken.push(name);
+  }
+  return taken;
 }
 
 interface Records {

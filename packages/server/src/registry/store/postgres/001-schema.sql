@@ -51,5 +51,7 @@ CREATE TABLE sluice.replicas (
   started_at timestamptz NOT NULL DEFAULT now(),
   expires timestamptz NOT NULL,
   -- Revision of its state, or a later one.
-  applied bigint NOT NULL
+  applied bigint NOT NULL,
+  -- Processors that it has used on average before it last renewed its lease.
+  load real NOT NULL DEFAULT 0
 );

@@ -57,25 +57,24 @@ export class Database {
   #pollTimer: NodeJS.Timeout | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
   #isListening = false;
+  /** Connections that have been used before: they may have been broken since. */
+  readonly #used = new WeakSet<pg.PoolClient>();
   readonly #delay = new ReconnectDelay({ firstMs: 250, maxMs: 2_000 });
 
   constructor(options: DatabaseOptions) {
     this.#options = options;
   }
 
-  /** Runs a statement in a transaction of its own. */
+  /** Runs a statement that may be repeated, in a transaction of its own. */
   async query<Row extends pg.QueryResultRow>(
     sql: string,
     parameters: readonly unknown[] = [],
     timeoutMs = RESPONSE_MS,
   ): Promise<Row[]> {
-    const pool = await this.#open();
-    try {
-      const query = { text: sql, values: [...parameters], query_timeout: timeoutMs };
-      return (await pool.query<Row>(query)).rows;
-    } catch (error) {
-      throw failure(error);
-    }
+    const query = { text: sql, values: [...parameters], query_timeout: timeoutMs };
+    const { client, result } = await this.#connected((each) => each.query<Row>(query));
+    client.release();
+    return result.rows;
   }
 
   /**
@@ -87,7 +86,16 @@ export class Database {
     run: (transaction: Transaction) => Promise<T>,
     commit: (client: Transaction) => Promise<unknown> = (client) => client.query('COMMIT'),
   ): Promise<T> {
-    const { client, transaction } = await this.#begin(mode);
+    const { client } = await this.#connected((each) => each.query(`BEGIN ${mode}; ${TRANSACTION_LIMITS}`));
+    const transaction: Transaction = {
+      query: async (sql, parameters) => {
+        try {
+          return (await client.query(sql, parameters && [...parameters])).rows;
+        } catch (error) {
+          throw failure(error);
+        }
+      },
+    };
     try {
       const result = await run(transaction);
       await commit(transaction);
@@ -100,29 +108,21 @@ export class Database {
     }
   }
 
-  async #begin(
-    mode: string,
-    isSecond = false,
-  ): Promise<{ readonly client: pg.PoolClient; readonly transaction: Transaction }> {
+  /** Takes a connection and runs a first statement on it, which is repeated if the connection was broken since it was used last. */
+  async #connected<T>(
+    run: (client: pg.PoolClient) => Promise<T>,
+  ): Promise<{ readonly client: pg.PoolClient; readonly result: T }> {
     const pool = await this.#open();
-    const client = await pool.connect().catch((error: unknown) => Promise.reject(failure(error)));
-    const transaction: Transaction = {
-      query: async (sql, parameters) => {
-        try {
-          return (await client.query(sql, parameters && [...parameters])).rows;
-        } catch (error) {
-          throw failure(error);
-        }
-      },
-    };
-    try {
-      await transaction.query(`BEGIN ${mode}; ${TRANSACTION_LIMITS}`);
-      return { client, transaction };
-    } catch (error) {
-      client.release(true);
-      // The connection may have been broken since it was used last.
-      if (isSecond || !(error instanceof UnavailableStoreError)) throw error;
-      return await this.#begin(mode, true);
+    for (;;) {
+      const client = await pool.connect().catch((error: unknown) => Promise.reject(failure(error)));
+      const mayBeBroken = this.#used.has(client);
+      this.#used.add(client);
+      try {
+        return { client, result: await run(client) };
+      } catch (error) {
+        client.release(true);
+        if (!mayBeBroken || !isBroken(error)) throw failure(error);
+      }
     }
   }
 
@@ -198,6 +198,12 @@ export class Database {
 
 /** SQLSTATE classes and codes after which the same statement may succeed: connections, resources, shutdown, conflicts. */
 const TEMPORARY = /^(?:08|53|57|58|40|55P03|25P03|25P04)/;
+
+/** Whether the connection has ended: neither the statement nor the time it took is the reason. */
+function isBroken(error: unknown): boolean {
+  if (error instanceof pg.DatabaseError) return /^(?:08|57P)/.test(error.code ?? '');
+  return error instanceof Error && error.message !== 'Query read timeout';
+}
 
 /** The error of a statement, without connection settings and values. */
 function failure(error: unknown): StoreError {

@@ -9,8 +9,8 @@ const RENEW_MS = 1_000;
 const OWN_LEASE_MS = 3_000;
 /** Time after which a replica that has disappeared is no longer listed. */
 const LISTED = '10 minutes';
-/** Time for which addresses of others are used without asking again. */
-const PEERS_MS = 1_000;
+/** Time in which PostgreSQL must answer a renewal. */
+const RENEWAL_MS = 2_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
 /** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
@@ -26,6 +26,8 @@ export interface ReplicaRow {
   readonly isLive: boolean;
   /** Commits that it has not confirmed. */
   readonly lag: number;
+  /** Processors that it used on average before it last renewed its lease. */
+  readonly load: number;
 }
 
 /** Options of {@link Membership}. */
@@ -34,6 +36,8 @@ export interface MembershipOptions {
   readonly version: string;
   /** Revision of this replica's state. */
   readonly applied: () => number;
+  /** Resolves once this replica has the state that the database has after the call, in effect. */
+  readonly catchUp: () => Promise<unknown>;
 }
 
 /** This process as one of the replicas, which it tells regularly that it is live. */
@@ -43,11 +47,11 @@ export class Membership {
   address: string | undefined = undefined;
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
-  /** Ids of the others that were live at the last renewal. */
-  #others: readonly string[] = [];
+  /** The others that were live at the last renewal, and their addresses. */
+  #others: ReadonlyMap<string, string | null> = new Map();
+  readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
-  #peers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
-  #peersReadAt = Number.NEGATIVE_INFINITY;
+  #renewing: Promise<void> | undefined;
   /** Callers that wait for the others. */
   readonly #waiting = new Set<() => void>();
 
@@ -70,21 +74,39 @@ export class Membership {
     this.#timer = setInterval(() => void this.renew().catch(onFailure), RENEW_MS).unref();
   }
 
-  /** Joins the replicas, or renews the lease. Returns the latest revision in the database. */
-  async renew(on: Pick<Transaction, 'query'> = this.#options.database, timeoutMs?: number): Promise<number> {
-    const { version, applied } = this.#options;
+  /**
+   * Renews the lease. If it had expired, others have not waited for this replica meanwhile: it is live again once it has caught up.
+   */
+  renew(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async #renew(): Promise<void> {
     const sentAt = performance.now();
-    const [row] = await on.query<{ revision: string; others: string[] | null }>(
-      `INSERT INTO sluice.replicas (id, version, address, expires, applied)
-       VALUES ($1, $2, $5, now() + $3 * interval '1 millisecond', $4)
-       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
-       RETURNING (SELECT revision FROM sluice.state),
-                 (SELECT array_agg(id) FROM sluice.replicas WHERE id <> $1 AND expires > now()) AS others`,
-      [this.id, version, LEASE_MS, applied(), this.address ?? null],
-      timeoutMs,
-    );
+    await this.register(this.#options.database);
+    if (!this.isLive) await this.#options.catchUp();
     this.#liveUntil = sentAt + OWN_LEASE_MS;
-    this.#others = row?.others ?? [];
+  }
+
+  /** Writes the lease to the database, for other replicas. Returns the latest revision. */
+  async register(on: Pick<Transaction, 'query'>): Promise<number> {
+    const { version, applied } = this.#options;
+    // In a transaction, now() is the time of its start, and it may have waited for a lock since.
+    const [row] = await on.query<{ revision: string; others: Record<string, string | null> | null }>(
+      `INSERT INTO sluice.replicas (id, version, address, expires, applied, load)
+       VALUES ($1, $2, $5, clock_timestamp() + $3 * interval '1 millisecond', $4, $6)
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address,
+                                      load = excluded.load
+       RETURNING (SELECT revision FROM sluice.state),
+                 (SELECT json_object_agg(id, address) FROM sluice.replicas
+                  WHERE id <> $1 AND expires > clock_timestamp()) AS others`,
+      [this.id, version, LEASE_MS, applied(), this.address ?? null, this.#processors.read()],
+      RENEWAL_MS,
+    );
+    this.#others = new Map(Object.entries(row?.others ?? {}));
     return Number(row?.revision ?? 0);
   }
 
@@ -100,7 +122,7 @@ export class Membership {
         return await this.#confirmed(revision);
       } catch (error) {
         if (!(error instanceof UnavailableStoreError)) throw error;
-        if (performance.now() > deadline) return this.#others;
+        if (performance.now() > deadline) return [...this.#others.keys()];
         await this.#nextMessage();
       }
     }
@@ -141,28 +163,30 @@ export class Membership {
     for (const wake of this.#waiting) wake();
   }
 
-  /** Addresses of the other live replicas by id, as of at most a second ago. Empty while PostgreSQL cannot be reached. */
-  peers(): Promise<ReadonlyMap<string, string>> {
-    if (performance.now() - this.#peersReadAt > PEERS_MS) {
-      this.#peersReadAt = performance.now();
-      this.#peers = this.#readPeers().catch(() => new Map());
+  /** Where another replica is reached; undefined if it is not live. While PostgreSQL cannot be reached, as last known. */
+  async addressOf(replica: string): Promise<string | undefined> {
+    // It may have announced its address since the last renewal, and since the one in progress was sent.
+    for (let attempt = 0; attempt < 2 && !this.#others.get(replica); attempt++) {
+      await this.renew().catch(() => undefined);
     }
-    return this.#peers;
+    return this.#others.get(replica) ?? undefined;
   }
 
-  async #readPeers(): Promise<Map<string, string>> {
-    const rows = await this.#options.database.query<{ id: string; address: string }>(
-      'SELECT id, address FROM sluice.replicas WHERE id <> $1 AND expires > now() AND address IS NOT NULL',
-      [this.id],
-    );
-    return new Map(rows.map(({ id, address }) => [id, address]));
+  /** Addresses of the other live replicas, as of at most a second ago. */
+  get addresses(): readonly string[] {
+    return [...this.#others.values()].filter((address) => address !== null);
+  }
+
+  /** The other live replicas as of at most a second ago, and their addresses: null for those that cannot be reached. */
+  get others(): ReadonlyMap<string, string | null> {
+    return this.#others;
   }
 
   /** All replicas, also those that are no longer live, for a while. */
   async list(): Promise<ReplicaRow[]> {
     const rows = await this.#options.database.query<Omit<ReplicaRow, 'lag'> & { lag: string }>(
       `SELECT id, version, started_at AS "startedAt", expires > now() AS "isLive",
-              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag
+              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag, load
        FROM sluice.replicas WHERE expires > now() - interval '${LISTED}' ORDER BY started_at, id`,
     );
     return rows.map((row) => ({ ...row, lag: Number(row.lag) }));
@@ -177,6 +201,7 @@ export class Membership {
       `WITH removed AS (DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}')
        SELECT pg_notify('sluice', 'left')`,
       [this.id],
+      RENEWAL_MS,
     );
   }
 
@@ -190,5 +215,20 @@ export class Membership {
       const timer = setTimeout(wake, CONFIRM_POLL_MS);
       this.#waiting.add(wake);
     });
+  }
+}
+
+/** Use of the processors by this process. */
+class ProcessorUse {
+  #before = process.cpuUsage();
+  #at = performance.now();
+
+  /** Processors that were used on average since the last call. */
+  read(): number {
+    const { user, system } = process.cpuUsage(this.#before);
+    const elapsedMs = Math.max(1, performance.now() - this.#at);
+    this.#before = process.cpuUsage();
+    this.#at += elapsedMs;
+    return (user + system) / 1_000 / elapsedMs;
   }
 }

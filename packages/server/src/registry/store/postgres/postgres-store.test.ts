@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectingTo, openFaultyProxy } from '../../../../testing/faulty-proxy.ts';
 import { startPostgres, type TestPostgres } from '../../../../testing/postgres.ts';
 import { createEntry, removeEntry } from '../../operations.ts';
-import { createNamespace } from '../../operations-topology.ts';
+import { createNamespace, removeNamespace } from '../../operations-topology.ts';
 import { Registry, snapshotEntries } from '../../registry.ts';
 import { Database } from './database.ts';
+import { Membership } from './membership.ts';
 import { PostgresStore } from './postgres-store.ts';
 import type { SharedLog as Log } from './shared-log.ts';
 import { SharedLog } from './shared-log.ts';
@@ -19,15 +21,18 @@ const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} }
 interface Replica extends AsyncDisposable {
   readonly registry: Registry;
   readonly log: Log;
+  readonly database: Database;
 }
 
-async function startReplica(url: string): Promise<Replica> {
+/** `unusable`: number of records that it cannot use. */
+async function startReplica(url: string, unusable = 0): Promise<Replica> {
   const messages = { warn: () => undefined, error: () => undefined };
-  const log = new SharedLog({ database: new Database({ url, log: messages }), log: messages, version: '1' });
+  const database = new Database({ url, log: messages });
+  const log = new SharedLog({ database, log: messages, version: '1' });
   await log.open();
   const registry = new Registry(new PostgresStore(log));
-  expect(await registry.load()).toEqual([]);
-  return { registry, log, [Symbol.asyncDispose]: () => log.close() };
+  expect(await registry.load()).toHaveLength(unusable);
+  return { registry, log, database, [Symbol.asyncDispose]: () => log.close() };
 }
 
 const add = (registry: Registry, name: string, extra = {}) =>
@@ -78,4 +83,105 @@ test('notifications tell replicas of commits', async () => {
   await add(a.registry, 'a1');
   expect(await changed.promise).toBe(true);
   expect(names(b.registry)).toEqual(['a1']);
+});
+
+/** Makes the other replicas load the whole state. */
+const forget = ({ database }: Replica) => database.query('UPDATE sluice.state SET pruned = revision');
+
+test('a replica that loads the whole state again changes only what differs', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  await a.registry.commit((draft) => {
+    for (const name of ['kept', 'left']) createNamespace(draft, name, {});
+  });
+  for (const name of ['t1', 't2', 't3']) await add(a.registry, name, { namespace: 'kept' });
+  await b.registry.refresh();
+  const before = b.registry.current;
+  const changes: unknown[] = [];
+  b.registry.onChange((lists) => changes.push(...lists));
+
+  await a.registry.commit((draft) => removeEntry(draft, 'tool', { name: 't1', namespace: 'kept' }));
+  await add(a.registry, 't1', { namespace: 'kept', description: 'again' });
+  await a.registry.commit((draft) => removeNamespace(draft, 'left', false));
+  await add(a.registry, 'd');
+  await forget(a);
+  await b.registry.refresh();
+  expect(state(b.registry)).toEqual(state(a.registry));
+  const [kept, keptBefore] = [b.registry.current, before].map((snapshot) => snapshot.namespace('kept'));
+  expect(kept?.identity).toBe(keptBefore?.identity);
+  expect(kept?.indexes.prompt).toBe(keptBefore?.indexes.prompt);
+  expect(kept?.indexes.tool.get('t2')).toBe(keptBefore?.indexes.tool.get('t2'));
+  expect(changes).toEqual(['kept', 'default'].map((namespace) => ({ namespace, kind: 'tool' })));
+});
+
+test('records of a later release are kept under their ids, and no longer once that replaces or removes them', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await add(a.registry, 't');
+  const write = (id: string, json: string | null) =>
+    a.log.commit({
+      changes: [
+        json === null
+          ? { op: 'remove', section: 'tools', id, promoted: undefined }
+          : { op: 'put', section: 'tools', id, json, isShadowed: false },
+      ],
+      publish: () => undefined,
+    });
+  await using b = await startReplica(url);
+  const unusable = () => [...(b.registry.current.unusable.get('tools') ?? [])];
+  const [stored] = await a.database.query<{ id: string; json: string }>(
+    `SELECT id, json FROM sluice.records WHERE section = 'tools'`,
+  );
+  await write('new', '{"form":1}');
+  await write('new', '{"form":2}');
+  await write(stored?.id ?? '', '{"form":3}');
+  await b.registry.refresh();
+  expect(unusable()).toEqual([
+    ['new', '{"form":2}'],
+    [stored?.id, '{"form":3}'],
+  ]);
+  expect(names(b.registry)).toEqual([]);
+  await using c = await startReplica(url, 2);
+  expect(c.registry.current.unusable).toEqual(b.registry.current.unusable);
+  await write(stored?.id ?? '', stored?.json ?? '');
+  await write('new', null);
+  for (const { registry } of [b, c]) {
+    await registry.refresh();
+    expect(names(registry)).toEqual(['t']);
+    expect([...(registry.current.unusable.get('tools') ?? [])]).toEqual([]);
+  }
+});
+
+test('a replica whose lease had expired is live again once it has caught up', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  const catchingUp = Promise.withResolvers<void>();
+  let calls = 0;
+  const catchUp = () => (++calls === 1 ? catchingUp.promise : Promise.resolve());
+  const members = new Membership({ database: a.database, version: '1', applied: () => 0, catchUp });
+  const renewed = members.renew();
+  await expect.poll(() => calls).toBe(1);
+  expect(members.isLive).toBe(false);
+  expect((await members.list()).find(({ id }) => id === members.id)?.isLive).toBe(true);
+  catchingUp.resolve();
+  await renewed;
+  expect(members.isLive).toBe(true);
+  await members.renew();
+  expect(calls).toBe(1);
+});
+
+test('statements are sent again on a new connection if all that are open have been broken', async () => {
+  const proxy = await openFaultyProxy(connectingTo(postgres.port));
+  const url = (await postgres.createDatabase()).replace(`:${postgres.port}/`, `:${proxy.port}/`);
+  const log = { warn: () => undefined, error: () => undefined };
+  const database = new Database({ url, log });
+  for (let round = 0; round < 5; round++) {
+    await Promise.all(Array.from({ length: 4 }, () => database.query('SELECT pg_sleep(0.01)')));
+    proxy.cut();
+    const [row] = await database.transaction('', (transaction) => transaction.query('SELECT 1 AS one'));
+    expect(row).toEqual({ one: 1 });
+  }
+  await database.close();
+  proxy.close();
 });

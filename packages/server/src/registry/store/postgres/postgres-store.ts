@@ -56,19 +56,21 @@ export class PostgresStore implements SharedStore, Follower {
     const changes: Change[] = [];
     for (const { section, id, json } of stored) {
       if (!isSection(section)) continue;
-      changes.push(json === null ? { op: 'remove', section, id } : { op: 'put', section, json });
+      changes.push(json === null ? { op: 'remove', section, id } : { op: 'put', section, id, json });
     }
     await this.#onNewer({ kind: 'changes', changes });
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    const loaded: Loaded = { entries: noEntries(), journal: [] };
+    if (!this.#restore) return this.#onNewer({ kind: 'state', records });
+    const [entries, ids] = [noEntries(), noEntries()];
     for (const section of SECTIONS) {
-      const texts = records.get(section)?.map(({ json, isShadowed }) => (isShadowed ? markShadowed(json) : json));
-      Object.assign(loaded.entries, { [section]: texts ?? [] });
+      for (const { id, json, isShadowed } of records.get(section) ?? []) {
+        entries[section].push(isShadowed ? markShadowed(json) : json);
+        ids[section].push(id);
+      }
     }
-    if (this.#restore) await new Turns().run(this.#restore(loaded));
-    else await this.#onNewer({ kind: 'state', loaded });
+    await new Turns().run(this.#restore({ entries, ids, journal: [] }));
   }
 
   /** The log is closed by its owner. */

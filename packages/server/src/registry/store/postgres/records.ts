@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RecordedChange } from '../store.ts';
+import type { RecordedChange, SharedRecord } from '../store.ts';
 import type { Transaction } from './database.ts';
 
 /** Rows read at once. */
@@ -8,12 +8,7 @@ const PAGE = 2_000;
 const BATCH = { changes: 1_000, characters: 512 * 1024 };
 
 /** A record of the current state. */
-export interface StoredRecord {
-  readonly id: string;
-  readonly json: string;
-  /** See {@link RecordedPut.isShadowed}. */
-  readonly isShadowed: boolean;
-}
+export type StoredRecord = SharedRecord;
 
 /** A change by another replica; `json` is null for a removal. */
 export interface StoredChange {
@@ -37,7 +32,7 @@ export async function lockRevision(
   replica: string,
 ): Promise<{ readonly revision: number; readonly isLive: boolean }> {
   const [state] = await transaction.query<{ revision: string; isLive: boolean }>(
-    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > now()) AS "isLive"
+    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
      FROM sluice.state FOR UPDATE OF state`,
     [replica],
   );

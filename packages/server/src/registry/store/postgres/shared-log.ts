@@ -18,7 +18,7 @@ import {
 } from './records.ts';
 
 /** Steps of the schema, in order. A released step is never changed. */
-const MIGRATIONS = ['001-schema.sql'];
+const MIGRATIONS = ['001-schema.sql', '002-actions.sql'];
 /** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
 const MIGRATION_LOCK = 7_521_944_301;
 
@@ -29,6 +29,8 @@ const KEEP_CHANGES = '1 hour';
 /** Commits between two removals of old changes. */
 const PRUNE_EVERY = 1_000;
 const UNREACHABLE = 'PostgreSQL cannot be reached';
+/** Attempts to be live again before a request is answered. */
+const REJOIN_ATTEMPTS = 5;
 /** Time in which PostgreSQL must return the revision. */
 const CHECK_MS = 2_000;
 /** Time to find out the outcome of a commit whose response was lost, and interval of the attempts. */
@@ -68,7 +70,7 @@ export class SharedLog {
   readonly counts = { commits: 0, conflicts: 0 };
   /** Called when another replica has left. */
   onReplicaLeft: (() => void) | undefined = undefined;
-  readonly #database: Database;
+  readonly database: Database;
   readonly #log: StoreLog;
   readonly #followers: Follower[] = [];
   /** Revision of the followers' state, and the latest one that is in effect. */
@@ -84,9 +86,17 @@ export class SharedLog {
   #nextCheck: Promise<void> | undefined;
 
   constructor({ database, log, version }: SharedLogOptions) {
-    this.#database = database;
+    this.database = database;
     this.#log = log;
-    this.members = new Membership({ database, version, applied: () => this.#effective });
+    this.members = new Membership({
+      database,
+      version,
+      applied: () => this.#effective,
+      catchUp: async () => {
+        await this.#check();
+        await this.#settled();
+      },
+    });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
@@ -96,27 +106,29 @@ export class SharedLog {
 
   /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
   async open(): Promise<void> {
-    await migrate(this.#database);
-    this.#revision = await this.members.renew();
+    await migrate(this.database);
+    this.#revision = await this.members.register(this.database);
     this.#effective = this.#revision;
     this.#isOpen = true;
   }
 
   /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
   async add(follower: Follower): Promise<void> {
-    await this.#inTurn(() =>
-      this.#readOnly(async (transaction) => {
+    await this.#inTurn(async () => {
+      const records = await this.#readOnly(async (transaction) => {
         await this.#catchUp(transaction, await readRevision(transaction));
-        await follower.reload(await readSections(transaction, follower.sections));
-        this.#followers.push(follower);
-      }),
-    );
+        return await readSections(transaction, follower.sections);
+      });
+      // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+      await follower.reload(records);
+      this.#followers.push(follower);
+    });
   }
 
   /** Begins to follow other replicas. */
   start(): void {
     this.members.start(() => void this.#check().catch(() => undefined));
-    this.#database.listen((message) => {
+    this.database.listen((message) => {
       if (message === 'applied') return this.members.onApplied();
       if (message === 'left') return this.onReplicaLeft?.();
       const checked = this.#check();
@@ -142,9 +154,12 @@ export class SharedLog {
 
   /** Resolves once this replica is live again and has the latest state. Rejects with {@link UnavailableStoreError}. */
   async rejoin(): Promise<void> {
-    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
-    await this.members.renew(this.#database, CHECK_MS);
-    await this.#check();
+    // Again if catching up took longer than the lease.
+    for (let attempt = 0; attempt < REJOIN_ATTEMPTS && !this.members.isLive; attempt++) {
+      if (this.#isUnreachable) break;
+      await this.members.renew();
+    }
+    if (!this.members.isLive) throw new UnavailableStoreError(UNREACHABLE);
   }
 
   /**
@@ -164,12 +179,12 @@ export class SharedLog {
       this.#advance(revision);
     };
     try {
-      await this.#database.transaction(
+      await this.database.transaction(
         '',
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
           await this.#inTurn(() => this.#catchUp(transaction, current.revision));
-          if (!current.isLive) await this.members.renew(transaction);
+          if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
           if (conflict && (!current.isLive || conflict.isOutdated())) {
             this.counts.conflicts++;
@@ -208,7 +223,7 @@ export class SharedLog {
     this.#isOpen = false;
     await this.#turn;
     if (!this.#isUnreachable) await this.members.leave().catch(() => undefined);
-    await this.#database.close();
+    await this.database.close();
   }
 
   /** One query at a time serves all callers; those that come while it runs need a later one. */
@@ -230,7 +245,7 @@ export class SharedLog {
 
   async #checkNow(): Promise<void> {
     try {
-      const read = () => readRevision(this.#database, CHECK_MS);
+      const read = () => readRevision(this.database, CHECK_MS);
       // A connection may have been broken since it was used last.
       const revision = await (this.#isUnreachable ? read() : read().catch(read));
       if (revision !== this.#revision) {
@@ -262,7 +277,7 @@ export class SharedLog {
   }
 
   #readOnly<T>(read: (transaction: Transaction) => Promise<T>): Promise<T> {
-    return this.#database.transaction('ISOLATION LEVEL REPEATABLE READ READ ONLY', read);
+    return this.database.transaction('ISOLATION LEVEL REPEATABLE READ READ ONLY', read);
   }
 
   /** Waits for the previous change of the followers' state. */
@@ -325,7 +340,7 @@ export class SharedLog {
 
   /** Whether a commit is stored; then the followers have it. */
   #findCommit(id: string, revision: number, publish: () => void): Promise<boolean> {
-    return this.#database.transaction('', async (transaction) => {
+    return this.database.transaction('', async (transaction) => {
       // Waits for the end of the lost transaction, which may still be in progress.
       const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
@@ -337,7 +352,7 @@ export class SharedLog {
 
   /** A failure delays it to the next time. */
   #prune(): void {
-    this.#database
+    this.database
       .transaction('', async (transaction) => {
         await pruneChanges(transaction, KEEP_CHANGES);
         await removeExpired(transaction);

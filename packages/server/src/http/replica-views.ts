@@ -1,0 +1,157 @@
+import type { IncomingMessage } from 'node:http';
+import type { RequestLike, ResponseLike } from './context.ts';
+import type { Peers } from './peers.ts';
+import { drainRequestBody } from './request-body.ts';
+
+/** What a replica answers about itself when another one asks: a text, or pieces of one. */
+export type View = (query: URLSearchParams) => string | Promise<string> | Iterable<Buffer>;
+
+/** Views by method and path: `GET /tool-calls`. */
+export type Views = Readonly<Record<string, View>>;
+
+/** Answers another replica. */
+export function serveView(views: Views, request: RequestLike, response: ResponseLike): void {
+  drainRequestBody(request, response);
+  const { method = '', url = '' } = request;
+  const { pathname, searchParams } = new URL(url, 'http://replica');
+  const view = views[`${method} ${pathname}`];
+  void Promise.try(async () => {
+    const found = await view?.(searchParams);
+    // One of another version may ask for what this one does not have.
+    response.writeHead(found === undefined ? 404 : 200, []);
+    if (found === undefined || typeof found === 'string') return response.end(found);
+    return await send(found, response);
+  }).catch(() => response.destroy());
+}
+
+/** Writes the pieces as fast as the other replica reads them. */
+async function send(pieces: Iterable<Buffer>, response: ResponseLike): Promise<void> {
+  for (const piece of pieces) {
+    if (response.destroyed) return;
+    if (response.write(piece)) continue;
+    await new Promise<void>((resolve) => {
+      response.once('drain', resolve);
+      response.once('close', resolve);
+    });
+  }
+  response.end();
+}
+
+/** What the other replicas have answered, and the ids of those that have not: what they have is missing. */
+export interface Answers<T> {
+  readonly answers: readonly T[];
+  readonly unanswered: readonly string[];
+}
+
+/** An answer of another replica that is read while it arrives. */
+export interface StreamedAnswer {
+  readonly replica: string;
+  readonly body: AsyncIterable<Buffer>;
+  /** Reads no more of it. */
+  close(): void;
+}
+
+/** A question to the other replicas. */
+export interface Question {
+  readonly method?: 'GET' | 'DELETE';
+  /** Path and query of the view. */
+  readonly target: string;
+  /** Time for the whole answer. */
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+}
+
+/** Options of {@link OtherReplicas}. */
+export interface OtherReplicasOptions {
+  /** Undefined without a listener for replicas: then none can be asked. */
+  readonly peers: Pick<Peers, 'ask'> | undefined;
+  /** Addresses of the other live replicas by id; null for those that cannot be reached. */
+  readonly others: () => ReadonlyMap<string, string | null>;
+  readonly log: { warn(message: string, fields?: Record<string, unknown>): void };
+}
+
+/** The other replicas, which are asked for what each of them has in memory (docs/replicas.md). */
+export class OtherReplicas {
+  readonly #options: OtherReplicasOptions;
+  /** Ids of those that did not answer the last time. */
+  #silent = '';
+
+  constructor(options: OtherReplicasOptions) {
+    this.#options = options;
+  }
+
+  /** Asks all of them, in bounded time. */
+  async ask({ method = 'GET', target, timeoutMs, maxBytes }: Question): Promise<Answers<string>> {
+    const deadline = AbortSignal.timeout(timeoutMs);
+    return await this.#all(async (_, address) =>
+      readText(await this.#send(address, method, target, deadline), maxBytes),
+    );
+  }
+
+  /** Asks all of them for answers that are read while they arrive. Those that have not begun in time count as unanswered. */
+  open(target: string, timeoutMs: number): Promise<Answers<StreamedAnswer>> {
+    return this.#all(async (replica, address) => {
+      const begun = new AbortController();
+      const timer = setTimeout(() => begun.abort(), timeoutMs);
+      try {
+        const body = await this.#send(address, 'GET', target, begun.signal);
+        return { replica, body: chunksOf(body, timeoutMs), close: () => void body.destroy() };
+      } finally {
+        clearTimeout(timer);
+      }
+    });
+  }
+
+  async #all<T>(ask: (replica: string, address: string) => Promise<T>): Promise<Answers<T>> {
+    const answers: T[] = [];
+    const unanswered: string[] = [];
+    const asked = Array.from(this.#options.others(), async ([replica, address]) => {
+      try {
+        if (address === null) throw new Error('it has no address');
+        answers.push(await ask(replica, address));
+      } catch {
+        unanswered.push(replica);
+      }
+    });
+    await Promise.all(asked);
+    this.#report(unanswered.sort());
+    return { answers, unanswered };
+  }
+
+  #send(address: string, method: 'GET' | 'DELETE', target: string, signal: AbortSignal): Promise<IncomingMessage> {
+    const { peers } = this.#options;
+    if (!peers) return Promise.reject(new Error('there is no listener for replicas'));
+    return peers.ask(address, { method, target, signal });
+  }
+
+  #report(unanswered: readonly string[]): void {
+    const silent = unanswered.join(', ');
+    if (silent !== this.#silent && silent !== '') {
+      this.#options.log.warn('replicas did not answer what they have in memory', { replicas: silent });
+    }
+    this.#silent = silent;
+  }
+}
+
+/** The chunks of an answer, which ends with an error if the next one does not arrive in time. */
+async function* chunksOf(message: IncomingMessage, timeoutMs: number): AsyncGenerator<Buffer> {
+  const wait = () => setTimeout(() => message.destroy(new Error('the answer has stopped')), timeoutMs);
+  let timer = wait();
+  for await (const chunk of message) {
+    clearTimeout(timer);
+    yield chunk;
+    timer = wait();
+  }
+  clearTimeout(timer);
+}
+
+async function readText(message: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of message) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > maxBytes) throw new Error('the answer is too large');
+  }
+  return Buffer.concat(chunks).toString();
+}

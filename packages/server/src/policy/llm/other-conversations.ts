@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import type { OtherReplicas, View } from '../../http/replica-views.ts';
+import type { InteractionStore } from '../../inference/interaction-store.ts';
+import type { HistoryMessage } from '../sandbox/action.ts';
+
+/** Messages of a recorded completion. */
+export interface RecordedMessages<Message> {
+  /** Arrival time of the request. */
+  readonly epochMs: number;
+  readonly messages: readonly Message[];
+}
+
+/** How messages are passed: the beginnings of the latest ones, or all of them as JSON. */
+const MESSAGES = {
+  latest: z.object({ role: z.string(), content: z.string() }),
+  whole: z.string(),
+} as const;
+type Kind = keyof typeof MESSAGES;
+
+/** Time for the answers of other replicas, and bytes of each. An evaluation waits for them. */
+const ANSWER_MS = 1_000;
+const ANSWER_BYTES = 64 * 1024 * 1024;
+
+const TARGET = '/conversation';
+
+/** What one replica has of a conversation. */
+interface Part<Message> {
+  /** The conversation that the id names there; undefined for a completion of none, and if it is not known. */
+  readonly conversation: string | undefined;
+  readonly found: readonly RecordedMessages<Message>[];
+}
+
+/** Reads what this replica has of a conversation. */
+type Read<Message> = (id: string) => Promise<readonly RecordedMessages<Message>[]>;
+
+/** Options of {@link OtherConversations}. */
+export interface OtherConversationsOptions {
+  readonly replicas: Pick<OtherReplicas, 'ask'>;
+  readonly interactions: Pick<InteractionStore, 'conversationOf'>;
+}
+
+/**
+ * Conversations whose completions other replicas have recorded as well: an evaluation decides the same on all of them
+ * (docs/replicas.md). Of replicas that do not answer in time, the completions are missing.
+ */
+export class OtherConversations {
+  readonly #options: OtherConversationsOptions;
+
+  constructor(options: OtherConversationsOptions) {
+    this.#options = options;
+  }
+
+  /** Adds what others have to what `own` reads; oldest first. */
+  latest(id: string, own: Read<HistoryMessage>): Promise<readonly RecordedMessages<HistoryMessage>[]> {
+    return this.#merge(id, own, (name) => this.#ask(name, 'latest', MESSAGES.latest));
+  }
+
+  /** As {@link latest}, of all messages as JSON. */
+  whole(id: string, own: Read<string>): Promise<readonly RecordedMessages<string>[]> {
+    return this.#merge(id, own, (name) => this.#ask(name, 'whole', MESSAGES.whole));
+  }
+
+  async #merge<Message>(
+    id: string,
+    own: Read<Message>,
+    ask: (id: string) => Promise<readonly Part<Message>[]>,
+  ): Promise<readonly RecordedMessages<Message>[]> {
+    const parts = await this.#parts(id, own, ask);
+    // An id is first that of a conversation, and else that of a completion, which one replica alone may know.
+    const isConversation = parts.some(({ conversation }) => conversation === id);
+    const other = parts.find(({ conversation }) => conversation !== undefined)?.conversation;
+    if (isConversation) return inOrder(parts.filter(({ conversation }) => conversation === id));
+    return inOrder(other === undefined ? parts : await this.#parts(other, own, ask));
+  }
+
+  async #parts<Message>(
+    id: string,
+    own: Read<Message>,
+    ask: (id: string) => Promise<readonly Part<Message>[]>,
+  ): Promise<readonly Part<Message>[]> {
+    const [found, others] = await Promise.all([own(id), ask(id)]);
+    return [{ conversation: this.#options.interactions.conversationOf(id), found }, ...others];
+  }
+
+  async #ask<Message>(id: string, kind: Kind, message: z.ZodType<Message>): Promise<readonly Part<Message>[]> {
+    const { answers } = await this.#options.replicas.ask({
+      target: `${TARGET}?${new URLSearchParams({ id, messages: kind })}`,
+      timeoutMs: ANSWER_MS,
+      maxBytes: ANSWER_BYTES,
+    });
+    const part = z.object({
+      conversation: z.string().optional(),
+      found: z.array(z.object({ epochMs: z.number(), messages: z.array(message) })),
+    });
+    return answers.map((text) => {
+      const { conversation, found } = part.parse(JSON.parse(text));
+      return { conversation, found };
+    });
+  }
+}
+
+function inOrder<Message>(parts: readonly Part<Message>[]): readonly RecordedMessages<Message>[] {
+  return parts.flatMap(({ found }) => found).sort((a, b) => a.epochMs - b.epochMs);
+}
+
+/** What this replica answers to {@link OtherConversations} of others. */
+export function conversationView(
+  interactions: Pick<InteractionStore, 'conversationOf'>,
+  read: { readonly latest: Read<HistoryMessage>; readonly whole: Read<string> },
+): Readonly<Record<string, View>> {
+  return {
+    [`GET ${TARGET}`]: async (query) => {
+      const id = query.get('id') ?? '';
+      const found = await (query.get('messages') === 'whole' ? read.whole(id) : read.latest(id));
+      return JSON.stringify({ conversation: interactions.conversationOf(id), found });
+    },
+  };
+}
