@@ -229,7 +229,7 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 }
 
-/** Not a view: a large body is freed as soon as it has been forwarded (`freeBuffer`). */
+/** Not a view: a large body is freed as soon as it has been forwarded (`ChunkBuffer.free`). */
 function copyOf(buffer: Buffer, start: number, end: number): Buffer {
   const copy = Buffer.allocUnsafe(end - start);
   buffer.copy(copy, 0, start, end);
