@@ -1,6 +1,6 @@
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
+import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';
 import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
@@ -181,7 +181,7 @@ export class ResponseWriter implements ClientResponse {
 
   sendEvent(data: string): boolean {
     if (this.#stream) return this.#stream.send(data);
-    return this.#response.write(encodeEvent({ event: 'message', data }));
+    return this.#response.write(encodeMessage(data));
   }
 
   /** Sends the last message on the stream. */

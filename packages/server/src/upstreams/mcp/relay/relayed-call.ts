@@ -473,7 +473,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #withClientToken(data: string): string {
     const { message, progressToken } = this.#plan;
     if (!progressToken) return data;
-    return withParam(data, 'progressToken', message.text.slice(progressToken.start, progressToken.end));
+    const own = message.text.slice(progressToken.start, progressToken.end);
+    // Without escapes and in one place, it can only be the value of the parameter, which was compared.
+    const sent = `"${this.#id}"`;
+    const at = data.indexOf(sent);
+    if (at === -1 || at !== data.lastIndexOf(sent) || data.includes('\\')) return withParam(data, 'progressToken', own);
+    return data.slice(0, at) + own + data.slice(at + sent.length);
   }
 
   #wantsLog({ params }: JsonObject): boolean {
