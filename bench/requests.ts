@@ -230,8 +230,8 @@ async function checkMixed(caller: Caller, url: URL, messages: readonly Message[]
 }
 
 /**
- * Generates load until the engine has compiled the code of the case: until the CPU time per response falls by less than 3 % from
- * one second to the next. The first 60,000 calls cost about twice as much; on a busy machine these take long.
+ * Generates load until the engine has compiled the code of the case: until the CPU time per response has not fallen by
+ * 3 % for two seconds. The first 60,000 calls cost about twice as much; on a busy machine these take long.
  *
  * @returns number of requests
  */
@@ -241,11 +241,12 @@ export async function warmUp(
 ): Promise<number> {
   let requests = 0;
   let best = 0;
-  for (let second = 0; second < warmUpSeconds && requests < warmUpRequests; second++) {
+  let steadySeconds = 0;
+  for (let second = 0; second < warmUpSeconds && requests < warmUpRequests && steadySeconds < 2; second++) {
     const load = await loaded(1);
     requests += load.requests;
-    if (!(load.perCpuSecond > 1.03 * best)) break;
-    best = load.perCpuSecond;
+    steadySeconds = load.perCpuSecond > 1.03 * best ? 0 : steadySeconds + 1;
+    best = Math.max(best, load.perCpuSecond);
   }
   return requests;
 }
