@@ -1,5 +1,5 @@
-import pg from 'pg';
 import { NODE_FLAGS } from '../packages/server/src/app/node-flags.ts';
+import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
 import { INSPECTOR_ARGS } from '../test/campaign/process-probe.ts';
 import { at, makeCaller, parseJson } from './caller.ts';
 import { peakMiB, residentMiB } from './child.ts';
@@ -15,6 +15,9 @@ export const bytesPerToolLimit = 2.5 * 1024;
 
 /** Tools in each namespace, from a forward of its own. */
 export const toolsPerNamespace = 1_000;
+
+/** Time to write the records of all namespaces. */
+const COPY_MS = 600_000;
 
 /** Figures of the start of a replica with a large registry. */
 export interface StartFigures {
@@ -61,11 +64,10 @@ export async function measureStart(bench: ReplicaBench): Promise<StartFigures> {
 }
 
 /** Adds copies of the records of the namespace `ns0` and its forward, as if they had been discovered too. */
-async function copyNamespace(database: string, copies: number): Promise<void> {
-  const client = new pg.Client(database);
-  await client.connect();
+async function copyNamespace(url: string, copies: number): Promise<void> {
+  const database = new Database({ url, log: { warn: console.error, error: console.error } });
   try {
-    await client.query(
+    await database.query(
       `INSERT INTO sluice.records (section, id_hash, id, json, is_shadowed, added, position)
        SELECT section, sha256(convert_to(id, 'UTF8')), id, json, is_shadowed, added + copy, position
        FROM (SELECT section, replace(id, 'ns0', 'ns' || copy) AS id, is_shadowed, added, position, copy,
@@ -73,10 +75,11 @@ async function copyNamespace(database: string, copies: number): Promise<void> {
              FROM sluice.records, generate_series(1, $1::integer) AS copy
              WHERE section IN ('namespaces', 'forwards', 'tools', 'resources', 'prompts') AND id LIKE '%ns0%') AS copied`,
       [copies],
+      COPY_MS,
     );
-    await client.query('UPDATE sluice.state SET revision = revision + $1', [copies]);
-    await client.query('ANALYZE');
+    await database.query('UPDATE sluice.state SET revision = revision + $1', [copies]);
+    await database.query('ANALYZE', [], COPY_MS);
   } finally {
-    await client.end();
+    await database.close();
   }
 }

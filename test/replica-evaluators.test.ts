@@ -43,13 +43,16 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** An evaluator that rejects calls, also if a busy machine exceeds the time limit of its action. */
+const gate = (llmOutput = 'block:no') => evaluator('gate', { llmOutput, on_error: 'block' });
+
 const call = async (service: TestService) =>
   JSON.parse((await post(service.url(), rpc('tools/call', { name: 'known', arguments: {} }))).text);
 
 test('new evaluators decide on every replica when their submission is answered', async () => {
   expect(await call(b)).toHaveProperty('result');
   for (let round = 0; round < 3; round++) {
-    await a.apply(evaluator('gate', { llmOutput: 'block:no' }));
+    await a.apply(gate());
     expect(await call(b)).toMatchObject({ error: { data: { evaluator: 'gate' } } });
     await a.apply();
     expect(await call(b)).toHaveProperty('result');
@@ -57,7 +60,7 @@ test('new evaluators decide on every replica when their submission is answered',
 });
 
 test('an action decides as its revision had it, on replicas without its file or with another one', async () => {
-  await a.apply(evaluator('gate', { llmOutput: 'block:no' }));
+  await a.apply(gate());
   const file = join(folder, 'ordinary.wasm');
   await writeFile(file, 'no component');
   const environment = replicaEnvironment(database);
@@ -67,9 +70,7 @@ test('an action decides as its revision had it, on replicas without its file or 
   await c.stop(0);
   await rm(file);
   // Also for a new revision, and for an earlier one, by a replica without the file.
-  const submitted = await b.manage('PUT', '/evaluators', {
-    evaluators: [evaluator('gate', { llmOutput: 'block:so' })],
-  });
+  const submitted = await b.manage('PUT', '/evaluators', { evaluators: [gate('block:so')] });
   expect(submitted.data).toMatchObject([{ name: 'gate' }]);
   for (const service of [a.service, b])
     expect(await call(service)).toMatchObject({ error: { data: { evaluator: 'gate' } } });

@@ -207,7 +207,7 @@ test('a change names the other replicas if the database cannot be asked whether 
     const far = connect(postgres.port, '127.0.0.1');
     far.on('error', () => undefined);
     near.on('data', (bytes) => {
-      if (!bytes.includes("'confirm'")) return far.write(bytes);
+      if (!bytes.includes("'confirm '")) return far.write(bytes);
       proxy.setHandler(refuse);
       return proxy.cut();
     });

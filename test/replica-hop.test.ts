@@ -4,6 +4,7 @@ import { connect as connectTcp, createServer as createTcpServer, type Socket } f
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import { connectingTo, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import {
   failure,
   InteractiveClient,
@@ -78,10 +79,15 @@ test('a cancellation reaches the call on another replica', async () => {
 test('responses and cancellations in one batch reach the calls on different replicas', async () => {
   const onA = await sessionClient(a.url(), { version: '2025-03-26', capabilities: '{"sampling":{}}' });
   const onB = clientOf(b.url(), onA.headers);
-  const asking = [onA.call('"q1"'), onB.call('"q2"')];
+  const asking: ReturnType<typeof onA.call>[] = [];
   const asked: unknown[] = [];
   const calls = [];
-  for (const response of asking) {
+  for (const [client, id] of [
+    [onA, '"q1"'],
+    [onB, '"q2"'],
+  ] as const) {
+    const response = client.call(id);
+    asking.push(response);
     const call = await upstream.calls.next();
     calls.push(call);
     call.begin();
@@ -277,3 +283,26 @@ test.each(['says nothing', 'has another key'])(
     server.close();
   },
 );
+
+test('a replica that has lost its database still reaches the others', async () => {
+  const database = new URL(replicas.database);
+  const proxy = await openFaultyProxy(connectingTo(Number(database.port)));
+  database.port = String(proxy.port);
+  const cut = await startTestService({ ...replicaEnvironment(database.href), SERVICE_PEER_LISTEN: '127.0.0.1:0' });
+  const asking = new InteractiveClient(a.url()).send();
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const { state, keys } = await inputRequired(asking);
+  proxy.setHandler((near) => near.resetAndDestroy());
+  proxy.cut();
+  await expect
+    .poll(async () => Object(await (await fetch(`${cut.management}/readyz`)).json()).data, { timeout: 10_000 })
+    .toEqual({ status: 'ready', database: 'unreachable' });
+  const retried = new InteractiveClient(cut.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m2"}}`);
+  await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m2"');
+  call.end('done');
+  expect(await resultText(retried)).toBe('done');
+  await cut.stop(0);
+  proxy.close();
+}, 30_000);

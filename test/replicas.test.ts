@@ -9,6 +9,9 @@ import { textResultText, toolList, toolText } from './fixtures/raw-upstream/text
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { type Replicas, startReplicas } from './fixtures/replicas.ts';
 
+/** Less than the time for which a miss is checked. */
+const RECHECK_MS = 200;
+
 let postgres: TestPostgres;
 let upstream: RawUpstream;
 let replicas: Replicas;
@@ -42,6 +45,15 @@ async function startAlone(): Promise<TestService & AsyncDisposable> {
   return { ...service, [Symbol.asyncDispose]: () => service.stop(0) };
 }
 
+/** Sends a request, again if the database may not have been asked within the time that a miss is checked for. */
+async function postOnTime(url: string, body: string) {
+  for (;;) {
+    const sentAt = performance.now();
+    const response = await post(url, body);
+    if (performance.now() - sentAt < RECHECK_MS) return response;
+  }
+}
+
 describe('behind a balancer', () => {
   test('a management request sees every earlier one', async () => {
     for (let at = 0; at < 10; at++) {
@@ -56,11 +68,11 @@ describe('behind a balancer', () => {
   test('an MCP request finds what was registered before it', async () => {
     for (let at = 0; at < 6; at++) {
       await manage('POST', '/namespaces', { name: `m${at}` });
-      const listed = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('tools/list'));
+      const listed = await postOnTime(`${replicas.mcp.url}/m${at}/mcp`, rpc('tools/list'));
       expect(listed.status).toBe(200);
       const prompt = { name: 'p', namespace: `m${at}`, description: '', content: 'hello' };
       expect((await manage('POST', '/prompts', prompt)).body).toMatchObject({ error: null });
-      const got = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('prompts/get', { name: 'p' }));
+      const got = await postOnTime(`${replicas.mcp.url}/m${at}/mcp`, rpc('prompts/get', { name: 'p' }));
       expect(JSON.parse(got.text)).toHaveProperty('result');
     }
   });

@@ -11,18 +11,30 @@ export class ReplicaTally {
   staleReads = 0;
   /** Requests that did not reach a replica, or whose response was lost. */
   lost = 0;
-  /** Changes of `enabled` that were acknowledged, and those of them that named replicas that have not confirmed. */
+  /** Changes of `enabled` that were acknowledged, and those of them that a replica that runs has not confirmed. */
   switches = 0;
   unconfirmed = 0;
-  /** Calls with a result, calls that were rejected, and those of them that began while their tool was disabled. */
+  /** Calls with a result, and calls that were rejected. */
   calls = 0;
   rejected = 0;
+  /** Calls that began while their tool was disabled, and those of them for which all replicas that run had confirmed that. */
   whileDisabled = 0;
+  whileConfirmed = 0;
   /** One line per violation; only the first 50 are stored. */
   readonly failures: string[] = [];
+  readonly #onFailure: (line: string) => void;
+
+  /** `onFailure` gets each of these lines at once. */
+  constructor(onFailure: (line: string) => void) {
+    this.#onFailure = onFailure;
+  }
 
   fail(...lines: readonly string[]): void {
-    for (const line of lines) if (this.failures.length < 50) this.failures.push(line);
+    for (const line of lines) {
+      if (this.failures.length >= 50) return;
+      this.failures.push(line);
+      this.#onFailure(line);
+    }
   }
 }
 
@@ -166,11 +178,25 @@ function textOf(kind: Kind, item: unknown): string {
   return String(kind === 'tools' ? description : Object(labels).version);
 }
 
+/** The replicas behind a balancer, as clients reach each of them. */
+export interface ReplicaAddresses {
+  /** URLs of their MCP endpoints. */
+  readonly endpoints: readonly string[];
+  /** Whether the process with this id has ended. */
+  hasEnded(id: string): boolean;
+}
+
+/** A change by which a tool is certainly disabled. */
+interface Disabling {
+  /** Whether all replicas that run have confirmed it. The others must ask the database before they answer. */
+  readonly isConfirmed: boolean;
+}
+
 /** A tool of the upstream that is switched on and off. */
 interface SwitchedTool {
   readonly name: string;
-  /** Since when it is certainly disabled, as the number of a change; undefined if it may be called. */
-  disabledBy: number | undefined;
+  /** Undefined if it may be called. */
+  disabledBy: Disabling | undefined;
   /** Time before which it is not switched again: a change of unknown outcome may still take effect. */
   restsUntil: number;
 }
@@ -179,7 +205,7 @@ interface SwitchedTool {
 interface Call {
   readonly tool: SwitchedTool;
   /** The change by which its tool was disabled when it began. */
-  readonly disabledBy: number | undefined;
+  readonly disabledBy: Disabling | undefined;
   executions: number;
 }
 
@@ -191,11 +217,14 @@ export class ToolClients {
   readonly #tally: ReplicaTally;
   readonly #tools: readonly SwitchedTool[];
   readonly #calls = new Map<string, Call>();
-  #changes = 0;
+  readonly #replicas: ReplicaAddresses;
+  /** Calls that follow a disabling. */
+  readonly #following = new Set<Promise<void>>();
   #lastCall = 0;
 
-  constructor(names: readonly string[], tally: ReplicaTally) {
+  constructor(names: readonly string[], replicas: ReplicaAddresses, tally: ReplicaTally) {
     this.#tally = tally;
+    this.#replicas = replicas;
     this.#tools = names.map((name) => ({ name, disabledBy: undefined, restsUntil: 0 }));
   }
 
@@ -206,7 +235,8 @@ export class ToolClients {
     const { tool, disabledBy } = call;
     if (++call.executions > 1) this.#tally.fail(`call ${id} was carried out ${call.executions} times`);
     if (disabledBy !== undefined && tool.disabledBy === disabledBy) {
-      this.#tally.fail(`${tool.name} was called after it had been disabled`);
+      const by = disabledBy.isConfirmed ? 'all replicas had confirmed that' : 'a replica had not confirmed that';
+      this.#tally.fail(`${tool.name} was called after it had been disabled; ${by}`);
     }
   }
 
@@ -220,8 +250,8 @@ export class ToolClients {
         await new Promise((resolve) => setTimeout(resolve, 100));
         continue;
       }
-      const enabled = tool.disabledBy !== undefined;
-      const change = ++this.#changes;
+      const before = tool.disabledBy;
+      const enabled = before !== undefined;
       tool.disabledBy = undefined;
       const reply = await manage(url, 'POST', '/tools/enabled', { names: [tool.name], enabled });
       const outcome = outcomeOf(reply);
@@ -230,15 +260,30 @@ export class ToolClients {
         this.#tally.fail(`POST /tools/enabled: ${reply?.status} ${JSON.stringify(reply?.body)}`);
       if (outcome === 'acknowledged') {
         this.#tally.switches++;
-        if (reply && Object.hasOwn(reply.body, 'unconfirmed')) this.#tally.unconfirmed++;
-        if (!enabled) tool.disabledBy = change;
+        const isConfirmed = this.#isConfirmed(reply);
+        if (!isConfirmed) this.#tally.unconfirmed++;
+        if (!enabled) this.#disabled(tool, { isConfirmed });
       } else if (outcome === 'unknown') {
         if (!reply) this.#tally.lost++;
         tool.restsUntil = performance.now() + REST_MS;
-      } else if (enabled) {
-        // It is still disabled.
-        tool.disabledBy = change;
+      } else {
+        // As before.
+        tool.disabledBy = before;
       }
+    }
+  }
+
+  #isConfirmed(reply: Reply | undefined): boolean {
+    const unconfirmed = reply?.body.unconfirmed ?? [];
+    return Array.isArray(unconfirmed) && unconfirmed.every((id) => this.#replicas.hasEnded(String(id)));
+  }
+
+  /** Calls a tool at each replica when it has just been disabled, also at those that are stopped or cut off. */
+  #disabled(tool: SwitchedTool, by: Disabling): void {
+    tool.disabledBy = by;
+    for (const url of this.#replicas.endpoints) {
+      const call = this.#call(url, tool).finally(() => this.#following.delete(call));
+      this.#following.add(call);
     }
   }
 
@@ -250,15 +295,17 @@ export class ToolClients {
     }
   }
 
-  /** Calls every tool once at this replica. */
-  async callAll(url: string): Promise<void> {
-    for (const tool of this.#tools) await this.#call(url, tool);
+  /** Calls every tool once at each replica, when all other calls have ended. */
+  async callAll(): Promise<void> {
+    await Promise.all(this.#following);
+    for (const url of this.#replicas.endpoints) for (const tool of this.#tools) await this.#call(url, tool);
   }
 
   async #call(url: string, tool: SwitchedTool): Promise<void> {
     const id = `c${++this.#lastCall}`;
     const call: Call = { tool, disabledBy: tool.disabledBy, executions: 0 };
-    if (call.disabledBy !== undefined) this.#tally.whileDisabled++;
+    if (call.disabledBy) this.#tally.whileDisabled++;
+    if (call.disabledBy?.isConfirmed) this.#tally.whileConfirmed++;
     this.#calls.set(id, call);
     const params = { name: tool.name, arguments: { id } };
     const response = await post(url, rpc('tools/call', params)).catch(() => undefined);

@@ -4,6 +4,7 @@ import { type Balancer, startBalancer } from '../fixtures/balancer.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { replicaEnvironment } from '../fixtures/replicas.ts';
+import type { ReplicaAddresses } from './replicas-clients.ts';
 import { startHaproxy, startPgbouncer } from './replicas-programs.ts';
 import { type DatabaseRelay, openDatabaseRelay } from './replicas-relay.ts';
 
@@ -38,12 +39,14 @@ export interface ClusterOptions {
 export type Fault = keyof typeof FAULTS;
 
 /** Three replicas as processes on one durable PostgreSQL, behind balancers that send each request to the next replica. */
-export class Cluster implements AsyncDisposable {
+export class Cluster implements AsyncDisposable, ReplicaAddresses {
   readonly management: Balancer;
   readonly mcp: Balancer;
   readonly replicas: readonly ReplicaProcess[];
   readonly #postgres: TestPostgres;
   readonly #pooler: AsyncDisposable | undefined;
+  /** Ids of processes that were killed. */
+  readonly #ended = new Set<unknown>();
 
   private constructor(
     postgres: TestPostgres,
@@ -71,6 +74,7 @@ export class Cluster implements AsyncDisposable {
         env: {
           ...replicaEnvironment(database.replace(`:${postgres.port}/`, `:${relay.port}/`)),
           SERVICE_PEER_LISTEN: '127.0.0.1:0',
+          RUST_LOG: 'info,service::mcp::access=off,service::mgmt::access=off',
           // A policy that has been withdrawn is never served.
           SERVICE_REPLICA_MAX_STALENESS: '0',
         },
@@ -98,6 +102,7 @@ export class Cluster implements AsyncDisposable {
       case 'kill':
         replica.isRunning = false;
         await gateway.kill();
+        this.#ended.add(gateway.logs.findLast(({ msg }) => msg === 'started')?.replica);
         this.#setBackends();
         await delay(Math.random() * 1_000);
         await gateway.restart();
@@ -126,6 +131,14 @@ export class Cluster implements AsyncDisposable {
         await delay(Math.random() * 1_500);
         return this.#postgres.start();
     }
+  }
+
+  get endpoints(): readonly string[] {
+    return this.replicas.map(({ gateway }) => gateway.url());
+  }
+
+  hasEnded(id: string): boolean {
+    return this.#ended.has(id);
   }
 
   /** Lost responses to COMMIT. */

@@ -28,7 +28,7 @@ import { FileStore, type FileStoreOptions } from '../registry/store/file-store.t
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
-import { memoryStore, type Store } from '../registry/store/store.ts';
+import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
@@ -152,10 +152,19 @@ export async function openMarks({ persist }: Config, files: Files): Promise<Disc
 
 /**
  * Applies the entries of the bootstrap file to the stored state (decisions 1.3). On a full disk, entries that differ from
- * the stored ones are left out.
+ * the stored ones are left out; so are all in the database of a later release.
  */
 export async function bootstrap(config: Config, registry: Registry, secrets: Secrets, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
+  try {
+    await applyBootstrap(config, registry, secrets, log);
+  } catch (error) {
+    if (!(error instanceof ReadOnlyStoreError)) throw error;
+    log.error('the bootstrap file is not applied', { error });
+  }
+}
+
+async function applyBootstrap(config: Config, registry: Registry, secrets: Secrets, log: TargetLogger): Promise<void> {
   await unlessDiskFull(
     registry.commit((draft) => {
       for (const { name, labels } of config.bootstrap.namespaces) {

@@ -105,7 +105,7 @@ export class OtherReplicas {
   async #all<T>(ask: (replica: string, address: string) => Promise<T>): Promise<Answers<T>> {
     const answers: T[] = [];
     const unanswered: string[] = [];
-    const asked = Array.from(this.#options.others(), async ([replica, address]) => {
+    const requests = Array.from(this.#options.others(), async ([replica, address]) => {
       try {
         if (address === null) throw new Error('it has no address');
         answers.push(await ask(replica, address));
@@ -113,7 +113,7 @@ export class OtherReplicas {
         unanswered.push(replica);
       }
     });
-    await Promise.all(asked);
+    await Promise.all(requests);
     this.#report(unanswered.sort());
     return { answers, unanswered };
   }

@@ -239,7 +239,7 @@ function respond(
   if (outcome.kind === 'passed') return outcome.start(response, context.body.concat());
   // Drains the unused body, so that the next request can be read.
   if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);
-  const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
+  const { idText = context.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : context;
   const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {

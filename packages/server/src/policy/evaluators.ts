@@ -2,6 +2,7 @@ import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@s
 import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { isDiskFull } from '../registry/store/files.ts';
+import { ReadOnlyStoreError } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader, type LoadOptions } from './action-loader.ts';
 import {
@@ -412,8 +413,13 @@ export class Evaluators {
     try {
       await this.#save(revisions, loaded);
     } catch (error) {
-      if (!isDiskFull(error)) throw error;
-      this.#options.log.error('disk full: the evaluators of the bootstrap file are active, but not stored', { error });
+      if (!isDiskFull(error) && !(error instanceof ReadOnlyStoreError)) throw error;
+      this.#options.log.error(
+        isDiskFull(error)
+          ? 'disk full: the evaluators of the bootstrap file are active, but not stored'
+          : 'the evaluators of the bootstrap file are active, but not stored',
+        { error },
+      );
       this.#revisions = revisions;
     }
   }

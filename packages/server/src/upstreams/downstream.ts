@@ -141,6 +141,8 @@ export interface ClientResponse extends CallResponse {
 /** The response is written later; `start` starts a call to an upstream, or a stream of notifications. */
 export interface DeferredOutcome<Response = ClientResponse> {
   readonly kind: 'deferred';
+  /** JSON text of the response id, if it is not that of the request. */
+  readonly idText?: string;
   start(response: Response): void;
 }
 

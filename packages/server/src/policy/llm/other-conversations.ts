@@ -69,8 +69,8 @@ export class OtherConversations {
     // An id is first that of a conversation, and else that of a completion, which one replica alone may know.
     const isConversation = parts.some(({ conversation }) => conversation === id);
     const other = parts.find(({ conversation }) => conversation !== undefined)?.conversation;
-    if (isConversation) return inOrder(parts.filter(({ conversation }) => conversation === id));
-    return inOrder(other === undefined ? parts : await this.#parts(other, own, ask));
+    if (isConversation) return sortedMessages(parts.filter(({ conversation }) => conversation === id));
+    return sortedMessages(other === undefined ? parts : await this.#parts(other, own, ask));
   }
 
   async #parts<Message>(
@@ -99,7 +99,7 @@ export class OtherConversations {
   }
 }
 
-function inOrder<Message>(parts: readonly Part<Message>[]): readonly RecordedMessages<Message>[] {
+function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly RecordedMessages<Message>[] {
   return parts.flatMap(({ found }) => found).sort((a, b) => a.epochMs - b.epochMs);
 }
 

@@ -165,6 +165,9 @@ export class UnavailableStoreError extends StoreError {
   }
 }
 
+/** The records can be read, but not changed by this process, until the operator does what the message says. */
+export class ReadOnlyStoreError extends UnavailableStoreError {}
+
 /** Log of background events: recovery, takeover of a lock, failed compactions. */
 export interface StoreLog {
   warn(message: string, fields?: Record<string, unknown>): void;

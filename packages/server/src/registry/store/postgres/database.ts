@@ -34,8 +34,6 @@ const TRANSACTION_LIMITS =
 
 /** The channel of notifications. */
 const CHANNEL = 'sluice';
-/** Interval of the listener's calls without notifications, which a pooler loses and a broken connection does not deliver. */
-const POLL_MS = 1_000;
 
 /** One transaction, or a connection of its own. Statements are never named, so that a pooler may be in between. */
 export interface Transaction {
@@ -54,7 +52,6 @@ export class Database {
   #pool: pg.Pool | undefined;
   #listening: pg.Client | undefined;
   #listener: ((message: string) => void) | undefined;
-  #pollTimer: NodeJS.Timeout | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
   #isListening = false;
   /** Connections that have been used before: they may have been broken since. */
@@ -126,17 +123,18 @@ export class Database {
     }
   }
 
-  /** Calls `listener` with each notification, and once a second without one. A broken connection is opened again. */
+  /**
+   * Calls `listener` with each notification, and without one when it begins to get them. A pooler loses them, and a broken connection
+   * does not deliver them until it is opened again.
+   */
   listen(listener: (message: string) => void): void {
     this.#listener = listener;
-    this.#pollTimer = setInterval(() => listener(''), POLL_MS).unref();
     void this.#connectListener();
   }
 
   /** Closes all connections. */
   async close(): Promise<void> {
     this.#closing.abort();
-    clearInterval(this.#pollTimer);
     clearTimeout(this.#connectTimer);
     this.#listener = undefined;
     await Promise.all([this.#listening?.end().catch(() => undefined), this.#pool?.end().catch(() => undefined)]);
@@ -171,25 +169,31 @@ export class Database {
 
   async #connectListener(): Promise<void> {
     if (this.#closing.signal.aborted) return;
+    let client: pg.Client | undefined;
     try {
-      const client = new pg.Client(await this.#config(this.#options.listenUrl ?? this.#options.url));
-      this.#listening = client;
-      client.on('notification', ({ payload }) => this.#listener?.(payload ?? ''));
-      client.on('error', () => undefined);
-      client.once('end', () => this.#onListenerClosed('the connection was closed'));
-      await client.connect();
-      await client.query(`LISTEN ${CHANNEL}`);
+      const opened = new pg.Client(await this.#config(this.#options.listenUrl ?? this.#options.url));
+      client = opened;
+      this.#listening = opened;
+      opened.on('notification', ({ payload }) => this.#listener?.(payload ?? ''));
+      opened.on('error', () => undefined);
+      opened.once('end', () => this.#onListenerClosed(opened, 'the connection was closed'));
+      await opened.connect();
+      await opened.query(`LISTEN ${CHANNEL}`);
       this.#isListening = true;
       this.#delay.reset();
       this.#listener?.('');
     } catch (error) {
-      this.#onListenerClosed(reasonOf(error));
+      this.#onListenerClosed(client, reasonOf(error));
     }
   }
 
-  #onListenerClosed(reason: string): void {
-    if (this.#closing.signal.aborted) return;
-    if (this.#isListening) this.#options.log.warn('no notifications of PostgreSQL; polling once a second', { reason });
+  #onListenerClosed(client: pg.Client | undefined, reason: string): void {
+    // A connection that failed ends later as well.
+    if (this.#closing.signal.aborted || this.#listening !== client) return;
+    this.#listening = undefined;
+    client?.end().catch(() => undefined);
+    if (this.#isListening)
+      this.#options.log.warn('no notifications of PostgreSQL; looking for changes once a second', { reason });
     this.#isListening = false;
     clearTimeout(this.#connectTimer);
     this.#connectTimer = setTimeout(() => void this.#connectListener(), this.#delay.next()).unref();

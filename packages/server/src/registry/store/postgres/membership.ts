@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 
@@ -11,8 +12,11 @@ const OWN_LEASE_MS = 3_000;
 const LISTED = '10 minutes';
 /** Time in which PostgreSQL must answer a renewal. */
 const RENEWAL_MS = 2_000;
-/** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
-const CONFIRM_POLL_MS = 100;
+/**
+ * Intervals between looks at what other replicas have confirmed. Notifications would wake all connections that listen: their number
+ * would grow with the square of that of replicas.
+ */
+const CONFIRM_POLL = { firstMs: 2, factor: 1.5, maxMs: 50 };
 /** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
 const CONFIRM_MS = 5_000;
 /** Longest wait for live replicas, which may have to compile evaluators. */
@@ -38,6 +42,8 @@ export interface MembershipOptions {
   readonly applied: () => number;
   /** Resolves once this replica has the state that the database has after the call, in effect. */
   readonly catchUp: () => Promise<unknown>;
+  /** Called with the latest revision whenever the lease has been renewed. */
+  readonly onRevision?: (revision: number) => void;
 }
 
 /** This process as one of the replicas, which it tells regularly that it is live. */
@@ -52,8 +58,8 @@ export class Membership {
   readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
-  /** Callers that wait for the others. */
-  readonly #waiting = new Set<() => void>();
+  /** What the database has as the revision of this replica's state. */
+  #announced = 0;
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -86,7 +92,9 @@ export class Membership {
 
   async #renew(): Promise<void> {
     const sentAt = performance.now();
-    await this.register(this.#options.database);
+    const { database, onRevision } = this.#options;
+    const revision = await this.register(database);
+    onRevision?.(revision);
     if (!this.isLive) await this.#options.catchUp();
     this.#liveUntil = sentAt + OWN_LEASE_MS;
   }
@@ -98,8 +106,8 @@ export class Membership {
     const [row] = await on.query<{ revision: string; others: Record<string, string | null> | null }>(
       `INSERT INTO sluice.replicas (id, version, address, expires, applied, load)
        VALUES ($1, $2, $5, clock_timestamp() + $3 * interval '1 millisecond', $4, $6)
-       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address,
-                                      load = excluded.load
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = greatest(replicas.applied, excluded.applied),
+                                      address = excluded.address, load = excluded.load
        RETURNING (SELECT revision FROM sluice.state),
                  (SELECT json_object_agg(id, address) FROM sluice.replicas
                   WHERE id <> $1 AND expires > clock_timestamp()) AS others`,
@@ -123,7 +131,7 @@ export class Membership {
       } catch (error) {
         if (!(error instanceof UnavailableStoreError)) throw error;
         if (performance.now() > deadline) return [...this.#others.keys()];
-        await this.#nextMessage();
+        await delay(CONFIRM_POLL.maxMs);
       }
     }
   }
@@ -131,36 +139,36 @@ export class Membership {
   async #confirmed(revision: number): Promise<string[]> {
     const { database } = this.#options;
     const others = await database.query<{ id: string }>(
-      `SELECT id, pg_notify('sluice', 'confirm') FROM sluice.replicas
-       WHERE id <> $1 AND expires > now() - interval '${LISTED}' AND applied < $2`,
-      [this.id, revision],
+      `SELECT id, pg_notify('sluice', 'confirm ' || $2) FROM sluice.replicas
+       WHERE id <> $1 AND expires > now() - interval '${LISTED}' AND applied < $2::bigint`,
+      [this.id, String(revision)],
     );
     const ids = others.map(({ id }) => id);
     const deadline = performance.now() + APPLY_MS;
+    let intervalMs = CONFIRM_POLL.firstMs;
     while (ids.length > 0) {
+      await delay(intervalMs);
+      intervalMs = Math.min(intervalMs * CONFIRM_POLL.factor, CONFIRM_POLL.maxMs);
       const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
         `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
          FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
         [ids, revision],
       );
       if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
-      await this.#nextMessage();
     }
     return [];
   }
 
-  /** Tells the others which revision this replica has. */
-  async announce(): Promise<void> {
+  /** Tells the others that this replica has applied this revision, and what follows if it has. */
+  async announce(revision: number): Promise<void> {
+    if (this.#announced >= revision) return;
     const { database, applied } = this.#options;
-    await database.query(
-      `UPDATE sluice.replicas SET applied = $2 WHERE id = $1 RETURNING pg_notify('sluice', 'applied')`,
-      [this.id, applied()],
-    );
-  }
-
-  /** Called for messages of the kind `applied`. */
-  onApplied(): void {
-    for (const wake of this.#waiting) wake();
+    const current = applied();
+    await database.query('UPDATE sluice.replicas SET applied = greatest(applied, $2) WHERE id = $1', [
+      this.id,
+      current,
+    ]);
+    this.#announced = Math.max(this.#announced, current);
   }
 
   /** Where another replica is reached; undefined if it is not live. While PostgreSQL cannot be reached, as last known. */
@@ -203,18 +211,6 @@ export class Membership {
       [this.id],
       RENEWAL_MS,
     );
-  }
-
-  #nextMessage(): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer);
-        this.#waiting.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, CONFIRM_POLL_MS);
-      this.#waiting.add(wake);
-    });
   }
 }
 

@@ -24,11 +24,12 @@ interface Replica extends AsyncDisposable {
   readonly database: Database;
 }
 
+const silent = { warn: () => undefined, error: () => undefined };
+
 /** `unusable`: number of records that it cannot use. */
-async function startReplica(url: string, unusable = 0): Promise<Replica> {
-  const messages = { warn: () => undefined, error: () => undefined };
-  const database = new Database({ url, log: messages });
-  const log = new SharedLog({ database, log: messages, version: '1' });
+async function startReplica(url: string, unusable = 0, listenUrl = url): Promise<Replica> {
+  const database = new Database({ url, listenUrl, log: silent });
+  const log = new SharedLog({ database, log: silent, version: '1' });
   await log.open();
   const registry = new Registry(new PostgresStore(log));
   expect(await registry.load()).toHaveLength(unusable);
@@ -83,6 +84,60 @@ test('notifications tell replicas of commits', async () => {
   await add(a.registry, 'a1');
   expect(await changed.promise).toBe(true);
   expect(names(b.registry)).toEqual(['a1']);
+});
+
+test('a change that all replicas confirm takes two notifications', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  await using c = await startReplica(url);
+  const database = new Database({ url, log: silent });
+  const messages: string[] = [];
+  database.listen((message) => messages.push(message));
+  for (const { log } of [a, b, c]) log.start();
+  const listening = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'`;
+  await expect.poll(() => database.query(listening)).toHaveLength(4);
+  await add(a.registry, 'a1');
+  expect(await a.log.confirm()).toEqual([]);
+  for (const { registry } of [b, c]) expect(names(registry)).toEqual(['a1']);
+  await a.database.query(`SELECT pg_notify('sluice', 'end')`);
+  await expect.poll(() => messages).toContain('end');
+  // Without the second one if the others have renewed their leases between.
+  expect(messages.join()).toMatch(/^,committed,(?:confirm \d+,)?end$/);
+  await database.close();
+});
+
+test('a replica without notifications finds changes by itself, and confirms them', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url, 0, 'postgres://postgres@127.0.0.1:1/none');
+  for (const { log } of [a, b]) log.start();
+  await add(a.registry, 'a1');
+  expect(await a.log.confirm()).toEqual([]);
+  expect(names(b.registry)).toEqual(['a1']);
+});
+
+test('notifications come again after the connection was broken', async () => {
+  const proxy = await openFaultyProxy(connectingTo(postgres.port));
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  const messages: string[] = [];
+  const listenUrl = url.replace(`:${postgres.port}/`, `:${proxy.port}/`);
+  const database = new Database({ url, listenUrl, log: silent });
+  database.listen((message) => messages.push(message));
+  for (let round = 1; round <= 3; round++) {
+    messages.length = 0;
+    await expect
+      .poll(async () => {
+        await a.database.query(`SELECT pg_notify('sluice', 'round ${round}')`);
+        return messages;
+      })
+      .toContain(`round ${round}`);
+    proxy.cut();
+  }
+  expect(proxy.accepted).toBeLessThanOrEqual(4);
+  await database.close();
+  proxy.close();
 });
 
 /** Makes the other replicas load the whole state. */
@@ -174,8 +229,7 @@ test('a replica whose lease had expired is live again once it has caught up', as
 test('statements are sent again on a new connection if all that are open have been broken', async () => {
   const proxy = await openFaultyProxy(connectingTo(postgres.port));
   const url = (await postgres.createDatabase()).replace(`:${postgres.port}/`, `:${proxy.port}/`);
-  const log = { warn: () => undefined, error: () => undefined };
-  const database = new Database({ url, log });
+  const database = new Database({ url, log: silent });
   for (let round = 0; round < 5; round++) {
     await Promise.all(Array.from({ length: 4 }, () => database.query('SELECT pg_sleep(0.01)')));
     proxy.cut();
@@ -184,4 +238,31 @@ test('statements are sent again on a new connection if all that are open have be
   }
   await database.close();
   proxy.close();
+});
+
+test('a replica of an earlier release follows the later ones, and changes nothing', async () => {
+  const url = await postgres.createDatabase();
+  await using later = await startReplica(url);
+  await add(later.registry, 't1');
+  await later.database.query('INSERT INTO sluice.migrations (step) VALUES (99)');
+  await using earlier = await startReplica(url);
+  for (const { registry } of [later, earlier]) {
+    await expect(add(registry, 't2')).rejects.toThrow(/schema 99 of a later release.*start the later release/);
+  }
+  await later.database.query('DELETE FROM sluice.migrations WHERE step = 99');
+  await add(later.registry, 't3');
+  await earlier.registry.refresh();
+  expect(names(earlier.registry)).toEqual(['t1', 't3']);
+});
+
+test('a database that was restored from a backup is not changed by a replica that knows a later state', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await add(a.registry, 't1');
+  await a.database.query('UPDATE sluice.state SET revision = revision - 1');
+  await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
+  await expect(a.registry.refresh()).rejects.toThrow('it was restored from a backup; restart all replicas');
+  expect(a.log.isCurrent).toBe(false);
+  await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
+  expect(names(a.registry)).toEqual(['t1']);
 });

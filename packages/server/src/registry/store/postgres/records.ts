@@ -23,20 +23,59 @@ export async function readRevision(on: Pick<Transaction, 'query'>, timeoutMs?: n
   return Number(state?.revision ?? 0);
 }
 
+/** What a replica lacks. */
+export interface NewerChanges {
+  /** The revision of the latest commit. */
+  readonly revision: number;
+  /** The changes since, in order; undefined if some were removed, or if there are more than the limit. */
+  readonly changes: readonly StoredChange[] | undefined;
+}
+
 /**
- * The revision, which no other replica can change before the end of the transaction, and whether the lease of this replica is
- * valid: otherwise others may have taken over what it does.
+ * The revision and the changes after another one, in one statement: most replicas have to read a few changes each time. `timeoutMs`:
+ * limit for the response.
  */
-export async function lockRevision(
-  transaction: Transaction,
-  replica: string,
-): Promise<{ readonly revision: number; readonly isLive: boolean }> {
-  const [state] = await transaction.query<{ revision: string; isLive: boolean }>(
-    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
+export async function readNewer(
+  on: Pick<Transaction, 'query'>,
+  after: number,
+  limit: number,
+  timeoutMs: number,
+): Promise<NewerChanges> {
+  const rows = await on.query<StoredChange & { current: string; isWhole: boolean; position: number | null }>(
+    `SELECT state.revision AS current, state.pruned <= $1 AS "isWhole", position, section, id, json
+     FROM sluice.state LEFT JOIN LATERAL (
+       SELECT revision, position, section, id, json FROM sluice.changes
+       WHERE revision > $1 ORDER BY revision, position LIMIT $2 + 1
+     ) AS newer ON true ORDER BY newer.revision, position`,
+    [after, limit],
+    timeoutMs,
+  );
+  const [first] = rows;
+  const isWhole = first?.isWhole === true && rows.length <= limit;
+  const changes = rows
+    .filter(({ position }) => position !== null)
+    .map(({ section, id, json }) => ({ section, id, json }));
+  return { revision: Number(first?.current ?? 0), changes: isWhole ? changes : undefined };
+}
+
+/** The state of the database that a transaction has locked. */
+interface LockedState {
+  /** No other replica can change it before the end of the transaction. */
+  readonly revision: number;
+  /** Whether the lease of this replica is valid: otherwise others may have taken over what it does. */
+  readonly isLive: boolean;
+  /** Steps of the schema. */
+  readonly step: number;
+}
+
+/** Locks the state for a replica. */
+export async function lockRevision(transaction: Transaction, replica: string): Promise<LockedState> {
+  const [state] = await transaction.query<{ revision: string; isLive: boolean; step: number }>(
+    `SELECT revision, (SELECT max(step) FROM sluice.migrations) AS step, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
      FROM sluice.state FOR UPDATE OF state`,
     [replica],
   );
-  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false };
+  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false, step: state?.step ?? 0 };
 }
 
 /** The records of a section in the order in which they were added, page by page. */

@@ -1,14 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Commit, type Conflict, StoreError, type StoreLog, UnavailableStoreError } from '../store.ts';
+import {
+  type Commit,
+  type Conflict,
+  ReadOnlyStoreError,
+  StoreError,
+  type StoreLog,
+  UnavailableStoreError,
+} from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 import { Membership } from './membership.ts';
 import {
   hasCommit,
   lockRevision,
+  type NewerChanges,
   pruneChanges,
   readChanges,
+  readNewer,
   readRecords,
   readRevision,
   removeExpired,
@@ -22,6 +31,8 @@ const MIGRATIONS = ['001-schema.sql', '002-actions.sql'];
 /** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
 const MIGRATION_LOCK = 7_521_944_301;
 
+/** Changes that are read together with the revision. */
+const MAX_AT_ONCE = 500;
 /** Changes that a replica follows one by one; after more it loads the whole state. */
 const MAX_FOLLOWED = 200_000;
 /** Time for which changes are kept: a replica that was away for longer loads the whole state. */
@@ -79,7 +90,8 @@ export class SharedLog {
   /** What changes the followers' state, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isOpen = false;
-  #isUnreachable = false;
+  /** Why the database cannot be used; undefined while it can. */
+  #failure: Error | undefined;
   #confirmation: Promise<readonly string[]> = Promise.resolve([]);
   #nextConfirmation: Promise<readonly string[]> | undefined;
   #checking: Promise<void> | undefined;
@@ -96,17 +108,22 @@ export class SharedLog {
         await this.#check();
         await this.#settled();
       },
+      // Notifications may have been lost, or the database could not be reached.
+      onRevision: (revision) => {
+        if (revision !== this.#revision || !this.isCurrent) this.#check().catch(() => undefined);
+      },
     });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
   get isCurrent(): boolean {
-    return !this.#isUnreachable;
+    return this.#failure === undefined;
   }
 
   /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
   async open(): Promise<void> {
-    await migrate(this.database);
+    const step = await migrate(this.database);
+    if (step > MIGRATIONS.length) this.#log.error(laterRelease(step));
     this.#revision = await this.members.register(this.database);
     this.#effective = this.#revision;
     this.#isOpen = true;
@@ -115,11 +132,11 @@ export class SharedLog {
   /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
   async add(follower: Follower): Promise<void> {
     await this.#inTurn(async () => {
-      const records = await this.#readOnly(async (transaction) => {
-        await this.#catchUp(transaction, await readRevision(transaction));
-        return await readSections(transaction, follower.sections);
-      });
-      // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+      const [catchUp, records] = await this.#readOnly(async (transaction) => [
+        await this.#newer(transaction, await readRevision(transaction)),
+        await readSections(transaction, follower.sections),
+      ]);
+      await catchUp();
       await follower.reload(records);
       this.#followers.push(follower);
     });
@@ -129,10 +146,10 @@ export class SharedLog {
   start(): void {
     this.members.start(() => void this.#check().catch(() => undefined));
     this.database.listen((message) => {
-      if (message === 'applied') return this.members.onApplied();
-      if (message === 'left') return this.onReplicaLeft?.();
-      const checked = this.#check();
-      (message === 'confirm' ? checked.then(() => this.#announce()) : checked).catch(() => undefined);
+      const [kind, revision] = message.split(' ');
+      if (kind === 'left') return this.onReplicaLeft?.();
+      const work = kind === 'confirm' ? this.#announce(Number(revision)) : this.#check();
+      work.catch(() => undefined);
     });
   }
 
@@ -156,10 +173,10 @@ export class SharedLog {
   async rejoin(): Promise<void> {
     // Again if catching up took longer than the lease.
     for (let attempt = 0; attempt < REJOIN_ATTEMPTS && !this.members.isLive; attempt++) {
-      if (this.#isUnreachable) break;
+      if (this.#failure) break;
       await this.members.renew();
     }
-    if (!this.members.isLive) throw new UnavailableStoreError(UNREACHABLE);
+    if (!this.members.isLive) throw this.#unavailable();
   }
 
   /**
@@ -168,7 +185,7 @@ export class SharedLog {
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {
     if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
-    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
+    if (this.#failure) throw this.#unavailable();
     const id = randomUUID();
     let made = first;
     let revision = 0;
@@ -183,7 +200,8 @@ export class SharedLog {
         '',
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
-          await this.#inTurn(() => this.#catchUp(transaction, current.revision));
+          if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(laterRelease(current.step));
+          await this.#inTurn(async () => (await this.#newer(transaction, current.revision))());
           if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
           if (conflict && (!current.isLive || conflict.isOutdated())) {
@@ -215,14 +233,14 @@ export class SharedLog {
    */
   async refresh(): Promise<void> {
     // Checks continue in the background.
-    if (this.#isUnreachable) throw new UnavailableStoreError(UNREACHABLE);
+    if (this.#failure) throw this.#unavailable();
     await this.#check();
   }
 
   async close(): Promise<void> {
     this.#isOpen = false;
     await this.#turn;
-    if (!this.#isUnreachable) await this.members.leave().catch(() => undefined);
+    if (!this.#failure) await this.members.leave().catch(() => undefined);
     await this.database.close();
   }
 
@@ -245,35 +263,49 @@ export class SharedLog {
 
   async #checkNow(): Promise<void> {
     try {
-      const read = () => readRevision(this.database, CHECK_MS);
+      const after = this.#revision;
+      const read = () => readNewer(this.database, after, MAX_AT_ONCE, CHECK_MS);
       // A connection may have been broken since it was used last.
-      const revision = await (this.#isUnreachable ? read() : read().catch(read));
-      if (revision !== this.#revision) {
-        await this.#inTurn(() =>
-          this.#readOnly(async (transaction) => this.#catchUp(transaction, await readRevision(transaction))),
-        );
-      }
+      const newer = await (this.#failure ? read() : read().catch(read));
+      if (newer.revision !== this.#revision) await this.#inTurn(() => this.#follow(after, newer));
     } catch (error) {
       this.#onFailure(error);
       throw error;
     }
-    if (this.#isUnreachable) this.#log.warn('the database can be used again');
-    this.#isUnreachable = false;
+    if (this.#failure) this.#log.warn('the database can be used again');
+    this.#failure = undefined;
+  }
+
+  #unavailable(): UnavailableStoreError {
+    return this.#failure instanceof ReadOnlyStoreError ? this.#failure : new UnavailableStoreError(UNREACHABLE);
   }
 
   #onFailure(error: unknown): void {
-    if (!this.#isUnreachable && this.#isOpen) {
+    if (!this.#failure && this.#isOpen) {
       this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
     }
-    this.#isUnreachable = true;
+    this.#failure = error instanceof Error ? error : new Error(String(error));
   }
 
-  /** Tells the others that this replica has applied what it knows. */
-  async #announce(): Promise<void> {
-    const revision = this.#revision;
+  /** Tells the others that this replica has applied this revision, as soon as it has. */
+  async #announce(revision: number): Promise<void> {
+    // The notification of the commit came just before.
+    if (this.#revision < revision) await this.#checking?.catch(() => undefined);
+    if (this.#revision < revision) await this.#check();
+    const current = this.#revision;
     await this.#settled();
-    this.#effective = Math.max(this.#effective, revision);
-    await this.members.announce();
+    this.#effective = Math.max(this.#effective, current);
+    await this.members.announce(revision);
+  }
+
+  /** Applies what was read after a revision; in parts, if that is much or if a commit of this replica was published meanwhile. */
+  async #follow(after: number, { revision, changes }: NewerChanges): Promise<void> {
+    if (changes && this.#revision === after) return this.#apply(changes, revision);
+    const catchUp = await this.#readOnly(async (transaction) =>
+      this.#newer(transaction, await readRevision(transaction)),
+    );
+    // After the transaction, whose connection PostgreSQL closes when it is idle for long.
+    await catchUp();
   }
 
   #readOnly<T>(read: (transaction: Transaction) => Promise<T>): Promise<T> {
@@ -287,25 +319,37 @@ export class SharedLog {
     return result;
   }
 
-  /** Applies the commits up to `revision`, which is that of the transaction. */
-  async #catchUp(transaction: Transaction, revision: number): Promise<void> {
-    if (revision === this.#revision) return;
-    if (revision < this.#revision) {
-      throw new StoreError(
-        `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
-      );
-    }
+  /** Reads the commits up to `revision`, which is that of the transaction, and returns a function that applies them. */
+  async #newer(transaction: Transaction, revision: number): Promise<() => Promise<void>> {
+    if (revision === this.#revision) return async () => undefined;
+    this.#requireNewer(revision);
     const changes = await readChanges(transaction, this.#revision, MAX_FOLLOWED);
+    if (changes) return () => this.#apply(changes, revision);
+    const reloads: (() => Promise<void>)[] = [];
     for (const follower of this.#followers) {
-      const { sections } = follower;
-      if (changes) {
-        const own = changes.filter(({ section }) => sections.includes(section));
-        if (own.length > 0) await follower.apply(own);
-      } else {
-        await follower.reload(await readSections(transaction, sections));
-      }
+      const records = await readSections(transaction, follower.sections);
+      reloads.push(() => follower.reload(records));
+    }
+    return async () => {
+      for (const reload of reloads) await reload();
+      this.#advance(revision);
+    };
+  }
+
+  async #apply(changes: readonly StoredChange[], revision: number): Promise<void> {
+    this.#requireNewer(revision);
+    for (const follower of this.#followers) {
+      const own = changes.filter(({ section }) => follower.sections.includes(section));
+      if (own.length > 0) await follower.apply(own);
     }
     this.#advance(revision);
+  }
+
+  #requireNewer(revision: number): void {
+    if (revision >= this.#revision) return;
+    throw new ReadOnlyStoreError(
+      `the database has revision ${revision}, and this replica ${this.#revision}: it was restored from a backup; restart all replicas`,
+    );
   }
 
   /** The followers have the state of this revision; it is in effect once they have settled. */
@@ -345,7 +389,7 @@ export class SharedLog {
       const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
       if (this.#revision === revision - 1) publish();
-      await this.#catchUp(transaction, current.revision);
+      await (await this.#newer(transaction, current.revision))();
       return true;
     });
   }
@@ -374,9 +418,9 @@ async function readSections(
   return found;
 }
 
-/** Creates the tables, or adds what this version has in addition. Throws {@link StoreError} for those of a later version. */
-async function migrate(database: Database): Promise<void> {
-  await database.transaction('', async (transaction) => {
+/** Creates the tables, or adds what this version has in addition. Returns the number of steps, more for those of a later version. */
+async function migrate(database: Database): Promise<number> {
+  return await database.transaction('', async (transaction) => {
     await transaction.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
     await transaction.query('CREATE SCHEMA IF NOT EXISTS sluice');
     await transaction.query(
@@ -388,6 +432,7 @@ async function migrate(database: Database): Promise<void> {
       await transaction.query(await readFile(new URL(file, import.meta.url), 'utf8'));
       await transaction.query('INSERT INTO sluice.migrations (step) VALUES ($1)', [at + 1]);
     }
+    return Math.max(step, MIGRATIONS.length);
   });
 }
 
@@ -395,10 +440,11 @@ async function schemaStep(on: Pick<Transaction, 'query'>): Promise<number> {
   const [{ step } = { step: 0 }] = await on.query<{ step: number }>(
     'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
   );
-  if (step <= MIGRATIONS.length) return step;
-  throw new StoreError(
-    `the database has schema ${step}, but this release knows ${MIGRATIONS.length}: start the release of the other replicas`,
-  );
+  return step;
+}
+
+function laterRelease(step: number): string {
+  return `the database has schema ${step} of a later release, and this one knows ${MIGRATIONS.length}: nothing can be changed through this replica; start the later release`;
 }
 
 /** What a database has, before it is opened. Throws {@link StoreError} for the tables of a later version. */
@@ -407,6 +453,7 @@ export async function inspect(database: Database): Promise<'nothing' | 'earlier 
     `SELECT to_regclass('sluice.migrations') IS NOT NULL AS "isThere"`,
   );
   const step = found?.isThere ? await schemaStep(database) : 0;
+  if (step > MIGRATIONS.length) throw new StoreError(laterRelease(step));
   if (step === 0) return 'nothing';
   const [state] = await database.query<{ isEmpty: boolean }>(
     'SELECT NOT EXISTS (SELECT FROM sluice.records) AS "isEmpty"',

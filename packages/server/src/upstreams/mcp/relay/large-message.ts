@@ -29,7 +29,7 @@ const MAX_POSITIONS = 100;
 const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '': new Set(['id', 'method', 'result', 'error']),
   '.result': new Set([
-    ...['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope'],
+    ...['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope', 'result'],
     ...[
       'task',
       'taskId',
@@ -42,6 +42,10 @@ const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
       'pollIntervalMs',
     ],
   ]),
+  // The result of a task.
+  '.result.result': new Set(['isError', 'content']),
+  '.result.result.content': new Set(['type', 'text']),
+  '.result.result.content[]': new Set(['type', 'text']),
   '.result.content': new Set(['type', 'text', 'uri']),
   '.result.content[]': new Set(['type', 'text', 'uri']),
   '.result.messages[]': new Set(['content']),

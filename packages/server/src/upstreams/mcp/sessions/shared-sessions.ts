@@ -42,6 +42,8 @@ export class SharedUpstreamSessions implements Follower {
   readonly #shared: SharedLog;
   readonly #sealer: TokenSealer;
   readonly #sessions = new Map<string, SharedSession>();
+  /** Changes until expired sessions are removed again: the scan then costs no more than the changes before it. */
+  #changesUntilScan = 0;
 
   constructor({ shared, sealer }: SharedUpstreamSessionsOptions) {
     this.#shared = shared;
@@ -84,10 +86,17 @@ export class SharedUpstreamSessions implements Follower {
     if (this.#sessions.get(id)?.sessionId !== sessionId) return;
     this.#sessions.delete(id);
     const removal: RecordedChange = { op: 'remove', section: SECTION, id, promoted: undefined };
-    this.#shared.commit({ changes: [removal], publish: () => undefined }).catch(() => undefined);
+    const publish = () => undefined;
+    const conflict = {
+      // Another replica has opened the next one meanwhile.
+      isOutdated: () => this.#sessions.has(id),
+      remake: async () => ({ changes: this.#sessions.has(id) ? [] : [removal], publish }),
+    };
+    this.#shared.commit({ changes: [removal], publish }, conflict).catch(() => undefined);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
+    this.#removeExpired(changes.length);
     for (const { id, json } of changes) {
       const [address = '', owner = ''] = z.tuple([z.string(), z.string()]).parse(JSON.parse(id));
       const before = this.#sessions.get(id);
@@ -100,11 +109,19 @@ export class SharedUpstreamSessions implements Follower {
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    this.#sessions.clear();
-    for (const { id, json } of records.get(SECTION) ?? []) {
-      const session = this.#unseal(json);
-      if (session) this.#sessions.set(id, session);
-    }
+    const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
+    const closed = [...this.#sessions.keys()].filter((id) => !stored.has(id));
+    const changes = [...closed.map((id) => [id, null] as const), ...stored];
+    await this.apply(changes.map(([id, json]) => ({ section: SECTION, id, json })));
+  }
+
+  /** Sessions of replicas that have ended are closed by nobody. */
+  #removeExpired(changes: number): void {
+    this.#changesUntilScan -= changes;
+    if (this.#changesUntilScan > 0) return;
+    const oldest = Date.now() - LIFETIME_MS;
+    for (const [id, { usedAt }] of this.#sessions) if (usedAt < oldest) this.#sessions.delete(id);
+    this.#changesUntilScan = this.#sessions.size;
   }
 
   /** Stores what `make` returns, unless that is undefined; it is called again if other replicas have committed. */

@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts';
+import { Database } from '../../registry/store/postgres/database.ts';
+import { SharedLog } from '../../registry/store/postgres/shared-log.ts';
+import { PostgresSessionStore } from './postgres-session-store.ts';
+import { SubscriptionShares } from './subscription-shares.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres[Symbol.asyncDispose]());
+
+const LATER = Date.now() + 3_600_000;
+const ann = { namespace: 'a', user: 'ann' };
+const eve = { namespace: 'b', user: 'eve' };
+
+interface Replica extends AsyncDisposable {
+  readonly store: PostgresSessionStore;
+  readonly log: SharedLog;
+  readonly database: Database;
+  readonly subscriptions: SubscriptionShares;
+  /** Ids of sessions that others have ended. */
+  readonly ended: string[];
+}
+
+async function startReplica(url: string): Promise<Replica> {
+  const messages = { warn: () => undefined, error: () => undefined };
+  const database = new Database({ url, log: messages });
+  const log = new SharedLog({ database, log: messages, version: '1' });
+  await log.open();
+  const subscriptions = new SubscriptionShares();
+  const store = await PostgresSessionStore.open({ log, maxEnded: 3, subscriptions });
+  const ended: string[] = [];
+  store.onEnded = (id) => ended.push(id);
+  return { store, log, database, subscriptions, ended, [Symbol.asyncDispose]: () => log.close() };
+}
+
+const storedIds = async ({ database }: Replica, section: string) =>
+  (await database.query<{ id: string }>('SELECT id FROM sluice.records WHERE section = $1 ORDER BY id', [section])).map(
+    ({ id }) => id,
+  );
+
+test('the ends and log levels that are too many are forgotten in the database too, for all replicas', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  for (let n = 1; n <= 5; n++) await a.store.end(`a${n}`, LATER + n, ann);
+  await b.log.refresh();
+  await b.store.end('b1', LATER, eve);
+  await expect.poll(() => storedIds(a, 'sessions')).toEqual(['a4', 'a5', 'b1']);
+  expect(await storedIds(a, 'forgotten_sessions')).toEqual(['["a","ann"]']);
+  await using c = await startReplica(url);
+  for (const { log, store } of [a, b, c]) {
+    await log.refresh();
+    const over = [1, 2, 3, 4, 5].filter((n) => store.sessions.hasEnded(`a${n}`, { holder: ann, expires: LATER + n }));
+    expect(over).toEqual([1, 2, 3, 4, 5]);
+    expect(store.sessions.hasEnded('new', { holder: ann, expires: LATER + 9 })).toBe(false);
+    expect(store.sessions.hasEnded('old', { holder: eve, expires: LATER })).toBe(false);
+  }
+  for (let n = 1; n <= 5; n++) {
+    await c.store.change(`l${n}`, LATER, (state) => ({ ...state, logLevel: 'error' }), eve);
+  }
+  await expect.poll(async () => (await storedIds(a, 'sessions')).filter((id) => id.startsWith('l'))).toHaveLength(3);
+});
+
+test('a replica that loads all sessions again ends those that have ended, and counts subscriptions once', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  const subscription = { uri: 'u', forward: 'f' };
+  await a.store.change('kept', LATER, () => ({ subscriptions: [subscription] }), ann);
+  await a.store.change('dropped', LATER, () => ({ subscriptions: [subscription] }), ann);
+  await b.log.refresh();
+  await a.store.end('ended', LATER, eve);
+  await a.store.change('dropped', LATER, () => ({ subscriptions: [] }), ann);
+  await a.database.query('UPDATE sluice.state SET pruned = revision');
+  await b.log.refresh();
+  expect(b.ended).toEqual(['ended']);
+  expect(b.store.sessions.entries()).toEqual(a.store.sessions.entries());
+  expect(b.subscriptions.size).toBe(1);
+});
+
+test('expired sessions take no memory', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  for (let n = 1; n <= 4; n++) {
+    const expires = Date.now() - 1;
+    await a.store.change(`s${n}`, expires, () => ({ subscriptions: [{ uri: 'u', forward: 'f' }] }), ann);
+  }
+  await b.log.refresh();
+  for (const { store } of [a, b]) expect(store.sessions.size).toBeLessThan(4);
+});
