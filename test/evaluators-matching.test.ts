@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { taskClient } from '../packages/server/testing/task-client.ts';
 import {
   type EvaluatedService,
   errorOf,
@@ -10,6 +11,7 @@ import {
 import { LEGACY, legacyClient, MODERN, modernClient, post, type RawClient } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
 // Which requests are evaluated, and when (decisions 4.9, "Matching").
 
@@ -137,6 +139,24 @@ test('an invalid request, or one that contradicts its headers, is rejected befor
   const headers = { 'mcp-method': 'tools/list' };
   expect((await modernClient(url).call('tools/call', '{"name":"a"}', headers)).status).toBe(400);
   expect(questions()).toBe(0);
+});
+
+test('requests about tasks are evaluated as others are', async () => {
+  const tasks = await startTasksUpstream();
+  await evaluated.service.register('forwards', { name: 'jobs', address: tasks.url, namespace: 'jobs' });
+  await evaluated.apply();
+  const client = taskClient(evaluated.service.url('jobs'));
+  const taskId = await client.create('confirm_delete');
+  for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+    await evaluated.apply(gate(method, 'jobs'));
+    const params = { taskId, inputResponses: { confirm: { action: 'accept', content: {} } } };
+    expect((await client.request(method, params)).error).toMatchObject(BLOCKED);
+    expect(tasks.count(method)).toBe(0);
+  }
+  expect(questions()).toBe(3);
+  await evaluated.apply();
+  expect((await client.request('tasks/cancel', { taskId })).error).toBeUndefined();
+  await tasks.close();
 });
 
 test('each message of a batch is evaluated by itself', async () => {

@@ -2,10 +2,12 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { taskClient } from '../packages/server/testing/task-client.ts';
 import { legacyClient, modernClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 import { newTrace, startTraced, type Traced, type TracedGateway } from './fixtures/traced-gateway.ts';
 
 // Traces of clients and upstreams of different eras, of batches, and of disconnecting clients.
@@ -80,6 +82,26 @@ describe.each([
       towards === 'modern',
     );
   });
+});
+
+it('a task has a span from its creation to its end, in the trace of the call that it continues', async () => {
+  const tasks = await startTasksUpstream();
+  await traced.gateway.forward('jobs', tasks.url, 'jobs');
+  const agent = newTrace();
+  const client = taskClient(traced.gateway.url('jobs'));
+  const params = { name: 'failing_job', arguments: {} };
+  const { result } = await client.request('tools/call', params, { traceparent: agent.traceparent });
+  await client.until(String(result.taskId), 'completed');
+  const [call, task] = await Promise.all([
+    spanOf(agent, 'client'),
+    traced.receiver.span(({ name }) => name === 'task failing_job'),
+  ]);
+  expect(task).toMatchObject({ traceId: agent.traceId, parentSpanId: call.spanId, kind: 'internal' });
+  expect(task.attributes).toMatchObject({
+    'gen_ai.tool.name': 'failing_job',
+    'sluice.task.outcome': 'completed',
+  });
+  await tasks.close();
 });
 
 it('a batch has a span and a line for each of its messages', async () => {

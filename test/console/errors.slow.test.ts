@@ -94,6 +94,7 @@ const HASHES = [
   '#/interactions',
   '#/metrics',
   '#/topology',
+  '#/tasks',
   '#/namespaces',
   '#/forwards',
   '#/services',

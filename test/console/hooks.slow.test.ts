@@ -22,6 +22,7 @@ const MENU = [
   ['Interactions', 'Interactions'],
   ['Metrics', 'Metrics'],
   ['Topology', 'Topology'],
+  ['Tasks', 'Tasks'],
   ['Namespaces', 'Namespaces'],
   ['Forwards', 'Forwards'],
   ['Services', 'Services'],

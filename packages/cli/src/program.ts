@@ -30,6 +30,7 @@ import {
   statisticsCommand,
   timeSeriesCommand,
 } from './groups/status.ts';
+import { tasksCommand } from './groups/tasks.ts';
 import { toolsCommand } from './groups/tools.ts';
 import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
@@ -61,6 +62,7 @@ function commandGroups(context: Context): Command[] {
     replicasCommand(context),
     interactionsCommand(context),
     toolCallsCommand(context),
+    tasksCommand(context),
     eventsCommand(context),
     doctorCommand(context),
     backupCommand(context),

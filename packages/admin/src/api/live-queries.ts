@@ -8,7 +8,7 @@ const COMBINED_MS = 300;
 const POLL_MS = 5_000;
 
 /** First members of the keys of all queries: each kind of object of the API is one. */
-const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts'] as const;
+const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts', 'tasks'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Loads again what an event of the service says has changed, or everything regularly while no events arrive. Repeats what failed. */
@@ -43,6 +43,25 @@ export function useLiveQueries(): void {
       for (const stop of stops) stop();
       clearTimeout(timer);
       clearInterval(poll);
+    };
+  }, [queries, events]);
+}
+
+/** Loads the tasks again when one of them has changed: they may be many, and only pages that show them should cost that. */
+export function useLiveTasks(): void {
+  const queries = useQueryClient();
+  const { events } = useApi();
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stop = events.listen('tasks', () => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        void queries.invalidateQueries({ queryKey: ['tasks'] });
+      }, COMBINED_MS);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
     };
   }, [queries, events]);
 }

@@ -14,6 +14,7 @@ export type Prompt = Schemas['Prompt'];
 export type PluginManifest = Schemas['PluginManifest'];
 export type Evaluator = Schemas['Evaluator'];
 export type Metrics = Schemas['Metrics'];
+export type Task = Schemas['Task'];
 export type Replica = Schemas['Replica'];
 
 /** Reads something from the service; `key` begins with the kind of object whose changes make it read again. */

@@ -61,6 +61,13 @@ export const PAGES: readonly ConsolePage[] = [
     Component: lazy(() => import('./topology/topology.tsx')),
   },
   {
+    route: '/tasks',
+    label: 'Tasks',
+    section: 'Developer',
+    order: 45,
+    Component: lazy(() => import('./tasks/tasks.tsx')),
+  },
+  {
     route: '/namespaces',
     label: 'Namespaces',
     section: 'Admin',

@@ -8,6 +8,8 @@ interface FormModalProps<Body> {
   readonly heading: string;
   /** Label of the primary button, such as "Create". */
   readonly submit: string;
+  /** Label of the secondary button (default "Cancel"). */
+  readonly dismiss?: string;
   readonly danger?: boolean;
   readonly size?: 'sm' | 'md' | 'lg';
   /** What the form has made; the primary button is disabled while it is undefined. */
@@ -23,7 +25,7 @@ interface FormModalProps<Body> {
 
 /** Dialog with a form. Render it while it is open. */
 export function FormModal<Body>(props: FormModalProps<Body>) {
-  const { heading, submit, danger, size, body, onSubmit, onClose, children } = props;
+  const { heading, submit, dismiss = 'Cancel', danger, size, body, onSubmit, onClose, children } = props;
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
   const toasts = useToasts();
@@ -54,7 +56,7 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
       open
       modalHeading={<InertText text={heading} maxLength={200} />}
       primaryButtonText={isBusy ? `${submit} …` : submit}
-      secondaryButtonText="Cancel"
+      secondaryButtonText={dismiss}
       primaryButtonDisabled={body === undefined || isBusy}
       {...(danger !== undefined && { danger })}
       {...(size && { size })}

@@ -14,6 +14,7 @@ const API_GROUPS: readonly string[] = [
   'services',
   'evaluators',
   'interactions',
+  'tasks',
 ];
 
 /** Commands that change something, by their names. */
@@ -22,6 +23,7 @@ const CHANGES: readonly string[] = [
   'add',
   'apply',
   'bind',
+  'cancel',
   'clear',
   'create',
   'delete',
@@ -72,7 +74,7 @@ const METHOD_NOT_ALLOWED = 405;
 function entryUrl({ method, url }: Request): URL | undefined {
   const entry = new URL(url);
   entry.searchParams.delete('cascade');
-  const [, path] = /^(.*)\/(?:activate|provisions|refreshes)$/.exec(entry.pathname) ?? [];
+  const [, path] = /^(.*)\/(?:activate|cancel|provisions|refreshes)$/.exec(entry.pathname) ?? [];
   if (path !== undefined) entry.pathname = path;
   else if (method !== 'DELETE') return undefined;
   return entry;

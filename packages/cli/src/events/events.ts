@@ -19,8 +19,8 @@ interface ServiceEvent {
 const COLUMNS: readonly Column<ServiceEvent>[] = [
   { title: 'TIME', value: ({ data }) => textOf(data.timestamp ?? changeOf(data).timestamp), cut: 'never' },
   { title: 'TOPIC', value: ({ topic }) => topic, cut: 'never' },
-  { title: 'SUBJECT', value: ({ data }) => textOf(data.name ?? data.toolName), cut: 'never' },
-  { title: 'EVENT', value: ({ data }) => textOf(data.eventType ?? changeOf(data).kind ?? data.health) },
+  { title: 'SUBJECT', value: ({ data }) => textOf(data.name ?? data.toolName ?? data.tool), cut: 'never' },
+  { title: 'EVENT', value: ({ data }) => textOf(data.eventType ?? changeOf(data).kind ?? data.health ?? data.status) },
   { title: 'DETAIL', value: ({ data }) => describeDetail(data), cut: 'first' },
 ];
 
@@ -37,7 +37,7 @@ function describeDetail({ timestamp: _time, name: _name, ...data }: JsonObject):
   const { kind: _kind, timestamp: _at, ...change } = changeOf(data);
   if (typeof data.errorMessage === 'string') return data.errorMessage;
   if (data.eventType !== undefined) return data.duration === undefined ? '' : `${JSON.stringify(data.duration)} ms`;
-  const { change: _change, health: _health, ...others } = data;
+  const { change: _change, health: _health, tool: _tool, status: _status, ...others } = data;
   return Object.entries({ ...others, ...change })
     .map(([member, value]) => `${member} ${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(', ');
@@ -107,7 +107,7 @@ export async function followServiceEvents(
 /** `sluice events`: follows the events of the service (decisions 10.6). */
 export function eventsCommand(context: Context): Command {
   return new Command('events')
-    .description('Follow tool calls and changes of forwards, services, evaluators and the registry')
+    .description('Follow tool calls, tasks and changes of forwards, services, evaluators and the registry')
     .option('--topics <topics>', `Comma-separated list of ${eventTopic.options.join(', ')} (default: all)`, parseTopics)
     .addHelpText(
       'after',

@@ -632,6 +632,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List tasks
+         * @description Those under way, unless `state` says otherwise. Replicas share them.
+         */
+        get: operations["listTasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a task */
+        get: operations["getTask"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a task
+         * @description Cancels the task at its upstream, which may still complete it. Canceling it again has no effect; a task that has ended otherwise is a conflict.
+         */
+        post: operations["cancelTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -1840,7 +1897,7 @@ export interface components {
         /** @description Events were skipped: the client was too slow, or resumes after more events than are stored or after a restart of the service. */
         MissedEvents: {
             /** @description Topics of which events are missing */
-            topics: ("tool-calls" | "forwards" | "services" | "evaluators" | "registry")[];
+            topics: ("tool-calls" | "tasks" | "forwards" | "services" | "evaluators" | "registry")[];
             /** @description Number of missing events; omitted if it is unknown */
             count?: number;
         };
@@ -2355,6 +2412,82 @@ export interface components {
             /** @constant */
             dataStoresCount: 0;
         };
+        /** @description A long call: the client polls its state and, at the end, its result. */
+        Task: {
+            /** @description Id under which the client knows the task */
+            id: string;
+            namespace: string;
+            /** @description Name of the called tool */
+            tool: string;
+            /** @description Forward that executes the task */
+            forward?: string;
+            /** @description User reported by the authenticating proxy */
+            user?: string;
+            /**
+             * @description `core`: a task of 2025-11-25; `extension`: one of the extension; `call`: a call that became a task
+             * @enum {string}
+             */
+            kind: "core" | "extension" | "call";
+            /**
+             * @description Belongs to the call of a client that does not support tasks, which waits for it
+             * @constant
+             */
+            internal?: true;
+            /** @enum {string} */
+            status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+            /** @description Of the upstream, at most 1000 characters */
+            statusMessage?: string;
+            /** @description The latest states that became known, oldest first */
+            states: {
+                /** @enum {string} */
+                status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+                /**
+                 * Format: date-time
+                 * @description UTC
+                 */
+                timestamp: string;
+            }[];
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description When its upstream last reported another state
+             */
+            lastUpdatedAt: string;
+            /**
+             * Format: date-time
+             * @description When it is removed, whatever its state
+             */
+            expiresAt: string;
+            /** @description Id of the tool-call events of its call */
+            eventId?: string;
+        };
+        /** @description A task was created, has another status, or has ended. */
+        TaskEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            id: string;
+            namespace: string;
+            tool: string;
+            forward?: string;
+            /** @enum {string} */
+            status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+            /** @description Of the upstream, at most 1000 characters */
+            statusMessage?: string;
+            /**
+             * @description How its end became known, once it has ended
+             * @enum {string}
+             */
+            end?: "polled" | "notified" | "returned" | "cancelled" | "expired" | "discarded";
+            /** @description Id of the tool-call events of its call */
+            eventId?: string;
+        };
         TimeSeries: {
             /**
              * Format: date-time
@@ -2520,6 +2653,25 @@ export interface components {
             contentTruncated?: true;
             /** @description Milliseconds */
             duration: number;
+            /** @description The task that continued the call */
+            task?: {
+                id: string;
+                /**
+                 * @description How its end became known; omitted for a call that became a task
+                 * @enum {string}
+                 */
+                end?: "polled" | "notified" | "returned" | "cancelled" | "expired" | "discarded";
+                /** @description The latest states that became known, oldest first */
+                states: {
+                    /** @enum {string} */
+                    status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+                    /**
+                     * Format: date-time
+                     * @description UTC
+                     */
+                    timestamp: string;
+                }[];
+            };
         } | {
             /**
              * Format: uuid
@@ -2573,6 +2725,25 @@ export interface components {
             evaluator?: string;
             /** @description Reason of that evaluator, at most 1000 characters */
             reason?: string;
+            /** @description The task that continued the call */
+            task?: {
+                id: string;
+                /**
+                 * @description How its end became known; omitted for a call that became a task
+                 * @enum {string}
+                 */
+                end?: "polled" | "notified" | "returned" | "cancelled" | "expired" | "discarded";
+                /** @description The latest states that became known, oldest first */
+                states: {
+                    /** @enum {string} */
+                    status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+                    /**
+                     * Format: date-time
+                     * @description UTC
+                     */
+                    timestamp: string;
+                }[];
+            };
         };
         ToolInput: {
             name: string;
@@ -5139,10 +5310,134 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listTasks: {
+        parameters: {
+            query?: {
+                /** @description Filter by namespace. */
+                namespace?: string;
+                /** @description Filter by forward. */
+                forward?: string;
+                /** @description Filter by name of the called tool. */
+                tool?: string;
+                /** @description Filter by user. */
+                user?: string;
+                /** @description Filter by the id of the tool-call events of the call. */
+                eventId?: string;
+                /** @description Filter by state: `open`, `ended`, `all`, `working`, `input_required`, `completed`, `failed`, `cancelled`. Default: `open`. */
+                state?: "open" | "ended" | "all" | "working" | "input_required" | "completed" | "failed" | "cancelled";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the id, tool, forward, user or status message, in any case. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tasks, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Task"][];
+                        error: null;
+                        page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Task"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    cancelTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The canceled task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Task"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            502: components["responses"]["BadGateway"];
+        };
+    };
     watchEvents: {
         parameters: {
             query?: {
-                /** @description Comma-separated topics: tool-calls, forwards, services, evaluators, registry. Default: all. */
+                /** @description Comma-separated topics: tool-calls, tasks, forwards, services, evaluators, registry. Default: all. */
                 topics?: string;
             };
             header?: never;

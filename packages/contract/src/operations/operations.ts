@@ -8,6 +8,7 @@ import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
 import { serviceOperations } from './services.ts';
+import { taskOperations } from './tasks.ts';
 import { toolCallOperations } from './tool-calls.ts';
 
 /** All operations of the management API, by group. */
@@ -20,6 +21,7 @@ export const operations = {
   services: serviceOperations,
   evaluators: evaluatorOperations,
   toolCalls: toolCallOperations,
+  tasks: taskOperations,
   events: eventOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,

@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { forwardChange } from './forward-history.ts';
 import { serviceHealth } from './services.ts';
+import { taskEvent } from './tasks.ts';
 import { toolCallEvent } from './tool-calls.ts';
 
 /** Topics of the event stream (decisions 10.6). The topic of an event is its type. */
-export const eventTopic = z.enum(['tool-calls', 'forwards', 'services', 'evaluators', 'registry']);
+export const eventTopic = z.enum(['tool-calls', 'tasks', 'forwards', 'services', 'evaluators', 'registry']);
 
 /** Number of stored changes, and maximum backlog of a client, in addition to the tool-call events. */
 export const STATE_EVENT_CAPACITY = 1000;
@@ -82,6 +83,7 @@ export const missedEvents = z
 /** Payload of an event of the stream. */
 export const streamedEvent = z.union([
   toolCallEvent,
+  taskEvent,
   forwardEvent,
   serviceEvent,
   evaluatorsEvent,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { taskEnd, taskState } from './tasks.ts';
 
 /** Number of stored tool-call events, and maximum backlog of an event-stream client (decisions 6, 8). */
 export const TOOL_CALL_EVENT_CAPACITY = 1000;
@@ -57,6 +58,16 @@ const identity = {
     .describe('Evaluations that the call has passed, in order; omitted if there were none'),
 };
 
+/** The task that continued a call. */
+const toolCallTask = z
+  .object({
+    id: z.string(),
+    end: taskEnd.optional().describe('How its end became known; omitted for a call that became a task'),
+    states: z.array(taskState).describe('The latest states that became known, oldest first'),
+  })
+  .optional()
+  .describe('The task that continued the call');
+
 const started = z.object({
   eventId,
   eventType: z.literal('STARTED'),
@@ -82,6 +93,7 @@ const completed = z.object({
   content: z.array(z.string()).describe('Text contents of the result, 16 KiB at most'),
   contentTruncated: z.literal(true).optional().describe('The content was truncated'),
   duration,
+  task: toolCallTask,
 });
 
 const failed = z.object({
@@ -94,6 +106,7 @@ const failed = z.object({
   errorMessage: z.string().describe('At most 1000 characters'),
   evaluator: z.string().optional().describe('Evaluator that rejected the call'),
   reason: z.string().optional().describe('Reason of that evaluator, at most 1000 characters'),
+  task: toolCallTask,
 });
 
 /** Event of a tool call (specification, "Events"; decisions 6). */

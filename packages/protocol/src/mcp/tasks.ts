@@ -3,7 +3,7 @@
  * edits their ids in the text of messages.
  */
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
-import { applyEdits, type Edit, type Member, members } from '../json/text.ts';
+import { applyEdits, type Edit, insertEdit, type Member, members, memberText, removeEdits } from '../json/text.ts';
 import type { ClientCapabilities } from './capabilities.ts';
 import type { Era } from './constants.ts';
 import { TASKS_EXTENSION } from './methods.ts';
@@ -118,6 +118,66 @@ export const REPORTED_MEMBERS: readonly string[] = ['taskId', 'status', ...Objec
 /** Returns the edits of a task object that begins at `start`, for clients. */
 export function reportedTaskEdits(era: Era, text: string, start: number, task: ReportedTask): Edit[] {
   return memberEdits(text, start, (member) => reportedMember(era, member.key, sourceOf(text, member), task));
+}
+
+/** Members of a task object that are written in the form of an era, or that another one of it has. */
+const TRANSLATED: ReadonlySet<string> = new Set([
+  ...[
+    'taskId',
+    'status',
+    'statusMessage',
+    'createdAt',
+    'lastUpdatedAt',
+    'ttl',
+    'ttlMs',
+    'pollInterval',
+    'pollIntervalMs',
+  ],
+  ...['resultType', 'result', 'error', 'inputRequests', '_meta'],
+]);
+
+/**
+ * Returns the members of a task in the form of an era, as JSON text; `text` is the task object of the other era, whose unknown
+ * members are kept.
+ */
+export function translatedTask(era: Era, state: TaskState, text = '{}'): string {
+  const parts = [JSON.stringify(taskJson(era, state)).slice(1, -1)];
+  for (const { key, start, end } of members(text)) {
+    if (!TRANSLATED.has(key)) parts.push(`${JSON.stringify(key)}:${text.slice(start, end)}`);
+  }
+  const meta = memberText(text, '_meta');
+  if (meta?.startsWith('{')) parts.push(`"_meta":${withoutRelatedTask(meta)}`);
+  return parts.join(',');
+}
+
+/** Removes the related task from the text of a `_meta`. */
+export function withoutRelatedTask(meta: string): string {
+  return applyEdits(
+    meta,
+    removeEdits(meta, 0, (key) => key === META_RELATED_TASK),
+  );
+}
+
+/** Removes the related task from the text of params or a result. */
+export function unrelated(content: string): string {
+  return applyEdits(
+    content,
+    memberEdits(content, 0, (member) =>
+      member.key === '_meta' ? withoutRelatedTask(sourceOf(content, member)) : undefined,
+    ),
+  );
+}
+
+/** Relates params or a result, as JSON text, to the task with this id only. */
+export function relatedTo(content: string, taskId: string): string {
+  const given = memberText(content, '_meta');
+  const meta = withoutRelatedTask(given?.startsWith('{') ? given : '{}');
+  const related = applyEdits(meta, [insertEdit(meta, 0, `"${META_RELATED_TASK}":${JSON.stringify({ taskId })}`)]);
+  const rest = applyEdits(
+    content,
+    removeEdits(content, 0, (key) => key === '_meta'),
+  );
+  return applyEdits(rest, [insertEdit(rest, 0, `"_meta":${related}`)]);
 }
 
 /** Replaces the id of the related task in the text of a `_meta`, if it has one. */

@@ -56,18 +56,12 @@ import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
-import { CallRouter } from '../upstreams/mcp/relay/router.ts';
-import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
-import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
-import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
+import { createCallParts } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
@@ -233,6 +227,11 @@ async function start(
   timeSeries.start();
   open.defer(() => timeSeries.close());
 
+  const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  // OpenTelemetry's packages are loaded only for export.
+  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
+  open.defer(() => tracing?.close(exportMs));
+
   const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
@@ -278,39 +277,26 @@ async function start(
     if (changed.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
-  const forwardLog = logger.target('service::forward');
-  const calling = {
-    calls,
-    resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
-    maxResponseBytes: pipeline.bodyLimits.response,
-    log: forwardLog,
-  };
-  const taskCreation = new TaskCreation({
-    ...calling,
-    tasks,
-    clientInfo: SERVER_INFO,
-    isEnabled: config.tasksForPlainClients,
-    suspendedCalls,
-    suspendedMs: config.parkedCallTimeoutMs,
-  });
-  const relay = new CallRouter({
-    ...calling,
-    taskSupport: new TaskSupport(config.tasksForPlainClients),
-    tasks: taskCreation,
-    forwards,
-    suspendedCalls,
-    callSessionPool: new CallSessionPool(calls),
-    sessionBindings,
+  const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({
+    config,
     serverInfo: SERVER_INFO,
+    calling: {
+      calls,
+      resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
+      maxResponseBytes: pipeline.bodyLimits.response,
+      log: logger.target('service::forward'),
+    },
+    registry,
+    forwards,
+    tasks,
+    suspendedCalls,
+    sessionBindings,
     toolCalls,
-    forwardHeaders: config.forwardHeaders,
-    parseHeaderNames: labelHeaders,
+    stateEvents,
+    tracing,
+    replica,
+    shared,
   });
-  const taskRelay = new TaskRelay({ ...calling, tasks, forwards, router: relay, sessionBindings });
-  tasks.onOrphaned = (task, session) => {
-    const upstream = taskRelay.upstreamOf(task);
-    if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
-  };
 
   disableGrpcLogging();
   const protocols = loadProtocols();
@@ -369,10 +355,6 @@ async function start(
     metrics,
     log: logger.target('service::evaluator'),
   });
-  const { traces, metrics: exportedMetrics } = config.openTelemetry;
-  // OpenTelemetry's packages are loaded only for export.
-  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
-  open.defer(() => tracing?.close(exportMs));
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
@@ -392,7 +374,7 @@ async function start(
     forwards,
     relay,
     tasks,
-    taskRelay,
+    ...taskParts,
     sessions,
     sessionBindings,
     sessionSubscriptions,
@@ -412,7 +394,8 @@ async function start(
     log: logger.target('service::forward'),
   };
   const chains = pipeline.listeners.map((listener) => {
-    const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
+    const own = peers &&
+      shared && { peers, members: shared.members, events, suspendedCalls, tasks, listener: listener.name };
     const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
     return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
   });
@@ -437,6 +420,8 @@ async function start(
       interactions,
       toolCalls,
       calls,
+      tasks,
+      taskEvents,
       openStreams,
       droppedLines,
       database: () =>
@@ -494,6 +479,8 @@ async function start(
     metricSource,
     toolCalls,
     stateEvents,
+    tasks,
+    cancelTask,
     timeSeries,
     profiles,
     openStreams,

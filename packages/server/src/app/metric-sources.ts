@@ -8,6 +8,8 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
+import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
 /** The parts of the service that provide metrics. */
 export interface ServiceStateParts {
@@ -19,6 +21,8 @@ export interface ServiceStateParts {
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
+  readonly tasks: Pick<Tasks, 'openCount'>;
+  readonly taskEvents: Pick<TaskEvents, 'ended'>;
   readonly openStreams: Pick<OpenStreams, 'size'>;
   /** Number of lost log lines. */
   readonly droppedLines: () => number;
@@ -28,7 +32,7 @@ export interface ServiceStateParts {
 /** Metrics that telemetry cannot collect by itself. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
   const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
-  const { calls, openStreams, droppedLines, database } = parts;
+  const { calls, tasks, taskEvents, openStreams, droppedLines, database } = parts;
   return {
     filters: () => metrics.snapshot().filters,
     evaluators: () =>
@@ -53,6 +57,7 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
     interactions: () => ({ count: interactions.length, bytes: interactions.bodyBytes }),
     toolCallEvents: () => toolCalls.counts.all(),
     inFlightCalls: () => calls.size,
+    tasks: () => ({ open: tasks.openCount, ended: taskEvents.ended }),
     openStreams: () => openStreams.size,
     droppedLines,
     database,

@@ -45,7 +45,10 @@ import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import type { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
+import type { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
 import type { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
+import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import {
   type LoadedFilter,
@@ -73,6 +76,9 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly relay: CallRouter;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
+  readonly autoTasks: AutoTasks;
+  readonly sessionTasks: SessionTasks;
+  readonly taskWatcherOptions: TaskWatcherOptions;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly serverInfo: Implementation;

@@ -1,5 +1,6 @@
 import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { paramText } from '@sluice/protocol/mcp/message';
+import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { PeerRequest, Peers } from '../http/peers.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../mcp/request.ts';
@@ -7,6 +8,7 @@ import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
+import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
 /**
  * A chain that a replica runs only while it is live, or else after it has asked the database: what it knows may have been
@@ -57,6 +59,7 @@ export interface PassOnParts {
   readonly members: SharedLog['members'];
   readonly events: Pick<EventStore, 'replicaOf'>;
   readonly suspendedCalls: Pick<SuspendedCalls, 'replicaOf'>;
+  readonly tasks: Pick<Tasks, 'locate'>;
   /** Name of the pipeline listener. */
   readonly listener: string;
 }
@@ -74,11 +77,11 @@ const UNREACHABLE = {
 };
 
 /**
- * Passes requests on to the replica that has what they are about: a stream to resume, a suspended call, a server request that the
- * client responds to (docs/replicas.md). If that is no longer live, they are answered here, as after a restart. A cancellation
+ * Passes requests on to the replica that has what they are about: a stream to resume, a suspended call, a call that became a
+ * task, a server request that the client responds to (docs/replicas.md). If that is no longer live, they are answered here, as after a restart. A cancellation
  * is also sent to all others, since the client's id of a call does not name its replica.
  */
-export function passOn(filter: McpFilter, { peers, members, listener, ...ids }: PassOnParts): McpFilter {
+export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, context: McpRequest) => {
     const address = await members.addressOf(owner);
     return address === undefined ? undefined : peers.exchange(address, peerRequest(context, listener), UNREACHABLE);
@@ -90,6 +93,12 @@ export function passOn(filter: McpFilter, { peers, members, listener, ...ids }: 
       const body = context.body.concat();
       for (const address of members.addresses) peers.notify(address, peerRequest(context, listener), body);
       return undefined;
+    }
+    const taskId = taskOf(context);
+    if (taskId !== undefined) {
+      return tasks
+        .locate(taskId)
+        .then((has) => (has === undefined || has === members.id ? undefined : to(has, context)));
     }
     const owner = ownerOf(context, ids);
     return owner === undefined || owner === members.id ? undefined : to(owner, context);
@@ -116,6 +125,14 @@ function ownerOf(
   if (!session) return undefined;
   if (message.kind === 'response') return replicaIn(message.idText);
   return message.method === 'notifications/progress' ? replicaIn(paramText(message.text, 'progressToken')) : undefined;
+}
+
+/** The task that a request is about; undefined for most requests. */
+function taskOf({ message, era }: McpRequest): string | undefined {
+  if (message?.kind !== 'request' || era !== 'modern' || !TASK_REQUESTS.modern.includes(message.method))
+    return undefined;
+  const { taskId } = message.params;
+  return typeof taskId === 'string' ? taskId : undefined;
 }
 
 /** The replica in the id of a server request: JSON text of a string `replica.number`. */

@@ -1,5 +1,5 @@
 import { allOperations, ERROR_STATUS } from '@sluice/contract';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
@@ -39,7 +39,9 @@ test('every operation returns each of its statuses in the documented form', asyn
       return { ...dryRun, log: [], copies: [] };
     },
   };
-  const api = await startApi(context, { ready: () => ready, dryRuns });
+  const unreachable = new OperationError('BAD_GATEWAY', 'no');
+  const cancelTask = vi.fn(async () => {}).mockRejectedValueOnce(unreachable);
+  const api = await startApi(context, { ready: () => ready, dryRuns, cancelTask });
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
   context.onTestFinished(upstream.close);
   const document = await ServedDocument.of(api);
@@ -192,6 +194,15 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(409, `POST ${revisions}/1/activate`, { expected_revision: 1 });
   await answers(404, `POST ${revisions}/9/activate`);
   await answers(422, `POST ${revisions}/2/activate`);
+
+  const tasks = '/api/v1/tasks';
+  await answers(200, `GET ${tasks}`);
+  await answers(200, `GET ${tasks}/x`);
+  await answers(404, `GET ${tasks}/none`);
+  await answers(502, `POST ${tasks}/x/cancel`);
+  await answers(200, `POST ${tasks}/x/cancel`);
+  await answers(409, `POST ${tasks}/ended/cancel`);
+  await answers(404, `POST ${tasks}/none/cancel`);
 
   const own = allOperations
     // Diagnostics have their own tests.

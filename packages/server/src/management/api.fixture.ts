@@ -34,6 +34,10 @@ import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
+import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
 import { plainError } from './responses.ts';
@@ -106,6 +110,8 @@ export interface ApiSettings {
   readonly evaluators?: EvaluatorSettings;
   /** No action can be run: the default returns {@link DRY_RUN}. */
   readonly dryRuns?: Pick<DryRuns, 'run'>;
+  /** Without it, a task is canceled although it has no upstream. */
+  readonly cancelTask?: (task: TaskRecord) => Promise<void>;
 }
 
 const DRY_RUN: DryRunResult = {
@@ -116,6 +122,23 @@ const DRY_RUN: DryRunResult = {
   prompt: '',
   log: [],
   copies: [],
+};
+
+/** A task that is known from the start, whose id is the name of the other entries. Another one, `ended`, has ended. */
+const TASK: TaskRecord = {
+  id: 'x',
+  namespace: 'default',
+  holder: { namespace: 'default', user: '' },
+  address: 'http://127.0.0.1:9/mcp',
+  upstreamId: 'hidden',
+  era: 'modern',
+  tool: { key: 'x' },
+  status: 'working',
+  createdAt: '2026-01-01T00:00:00Z',
+  lastUpdatedAt: '2026-01-01T00:00:00Z',
+  ttlMs: null,
+  created: Date.UTC(2026, 0),
+  expires: Date.UTC(2100, 0),
 };
 
 /** Starts the API for one test and stops it after that. */
@@ -183,6 +206,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       interactions,
       toolCalls,
       calls,
+      tasks: { openCount: 0 },
+      taskEvents: new TaskEvents({ toolCalls, stateEvents, tracing: undefined }),
       openStreams,
       droppedLines: () => 0,
       database: () => undefined,
@@ -190,6 +215,10 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
+  const tasks = new Tasks({
+    store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
+  });
+  await tasks.load();
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
     plugins,
@@ -204,6 +233,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metricSource,
     toolCalls,
     stateEvents,
+    tasks,
+    cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
     openStreams,
     sessions: memorySessionStore().sessions,
     diagnostics: {
@@ -270,6 +301,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       await forwards.close();
       channels.close();
       bindings.close();
+      await tasks.close();
       await evaluators.close();
       await schemas.close();
       await registry.close();

@@ -20,6 +20,8 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
 
 /** Settings that the diagnostics check. */
@@ -63,6 +65,9 @@ export interface ManagementContext {
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
+  readonly tasks: Pick<Tasks, 'all' | 'get'>;
+  /** Cancels a task; rejects with `UpstreamError` or `StoreError`. */
+  readonly cancelTask: (task: TaskRecord) => Promise<void>;
   /** Plugins of the web console. */
   readonly plugins: Plugins;
   readonly timeSeries: Pick<TimeSeries, 'read'>;

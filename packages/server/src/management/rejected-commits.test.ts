@@ -7,10 +7,10 @@ import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
-// Provisioned values are not stored here, nor is the state of the inference listener; evaluators have their own file.
+// Provisioned values are not stored here, nor is the state of the inference listener; evaluators and tasks have their own files.
 const STORING = allOperations.filter(
   ({ method, body, tag }) =>
-    method !== 'GET' && body?.kind !== 'provision' && !['inference', 'evaluators', 'service'].includes(tag),
+    method !== 'GET' && body?.kind !== 'provision' && !['inference', 'evaluators', 'service', 'tasks'].includes(tag),
 );
 
 test.for(named(STORING))(

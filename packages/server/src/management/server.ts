@@ -33,6 +33,7 @@ import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale, withMember } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
+import { taskRoutes } from './tasks.ts';
 import { timeSeriesRoutes } from './time-series.ts';
 import { toolCallRoutes } from './tool-calls.ts';
 
@@ -81,6 +82,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   metricsRoutes,
   prometheusRoutes,
   toolCallRoutes,
+  taskRoutes,
   eventRoutes,
   timeSeriesRoutes,
   interactionRoutes,

@@ -84,20 +84,21 @@ describe('advertised capabilities', () => {
     expect(advertised('modern', 'modern {"extensions":{"x/tasks":{}}}', '{"tasks":{}}')).toEqual(ALWAYS);
   });
 
-  it('include tasks of any number of forwards of the same era', () => {
+  it('include tasks of any number of forwards, in the form of the era of the client', () => {
     const core = '{"tasks":{"requests":{"tools":{"call":{}}}}}';
     const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
     expect(advertised('legacy', core)).toEqual({ ...ALWAYS, tasks });
     expect(advertised('legacy', core, '{}', core)).toEqual({ ...ALWAYS, tasks });
-    expect(advertised('modern', core)).toEqual(ALWAYS);
     for (const none of ['{"tasks":{}}', '{"tasks":{"requests":{"tools":{}}}}', '{"tasks":true}']) {
       expect(advertised('legacy', none)).toEqual(ALWAYS);
+      expect(advertised('modern', none)).toEqual(ALWAYS);
     }
     const extended = (settings: string) => `modern {"extensions":{"io.modelcontextprotocol/tasks":${settings}}}`;
     const extension = (settings: object) => ({ extensions: { 'io.modelcontextprotocol/tasks': settings } });
     expect(advertised('modern', extended('{"n":1}'))).toEqual({ ...ALWAYS, ...extension({ n: 1 }) });
     expect(advertised('modern', extended('{"n":1}'), extended('{}'), core)).toEqual({ ...ALWAYS, ...extension({}) });
-    expect(advertised('legacy', extended('{}'))).toEqual(ALWAYS);
+    expect(advertised('modern', core)).toEqual({ ...ALWAYS, ...extension({}) });
+    expect(advertised('legacy', extended('{}'))).toEqual({ ...ALWAYS, tasks });
   });
 
   it("keep the upstream's exact text, in order of registration", () => {

@@ -5,7 +5,7 @@ import { isRejection } from '../http/chain.ts';
 import type { RequestLike, ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
-import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
+import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -123,6 +123,8 @@ function receive(
   request: RequestLike,
   response: ResponseLike,
 ): void {
+  const whole = takeSmallBody(request, mcp.maxRequestBytes);
+  if (whole) return handle(options, observation, request, response, whole);
   const { caller } = observation;
   const memory = {
     budget: mcp.bodies,
@@ -237,7 +239,7 @@ function respond(
   if (outcome.kind === 'passed') return outcome.start(response, context.body.concat());
   // Drains the unused body, so that the next request can be read.
   if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);
-  const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
+  const { idText = context.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : context;
   const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {

@@ -78,9 +78,12 @@ const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'c
 /** Core tasks of 2025-11-25, for tool calls: lists are made here, and upstreams without cancellation reject it. */
 const CORE_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
-/** True if a forward declares tasks in this era: core tasks for tool calls, or the extension. */
-export function offersTasks(declarations: readonly Declaration[], era: Era): boolean {
-  return declarations.some((one) => one.era === era && declaresTasks(one));
+/**
+ * True if a namespace has tasks for clients of this era: a forward declares core tasks for tool calls, or the extension; or
+ * long calls of one of its tools become tasks, for modern clients.
+ */
+export function offersTasks(declarations: readonly Declaration[], era: Era, hasOwnTasks: boolean): boolean {
+  return (era === 'modern' && hasOwnTasks) || declarations.some(declaresTasks);
 }
 
 function declaresTasks({ era, capabilities, extensions }: Declaration): boolean {
@@ -101,11 +104,10 @@ const NESTED = ['extensions', 'experimental'] as const;
 /**
  * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
  * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
- * are translated between eras (mcp 5); tasks when a forward declares them in the client's era, since their ids are ours.
- * Other capabilities and extensions when exactly one forward declares them in the client's era, with that forward's exact
- * text.
+ * are translated between eras (mcp 5); so are tasks. Other capabilities and extensions when exactly one forward declares them
+ * in the client's era, with that forward's exact text.
  */
-export function advertisedCapabilities(declarations: readonly Declaration[], era: Era): string {
+export function advertisedCapabilities(declarations: readonly Declaration[], era: Era, hasOwnTasks = false): string {
   const own = declarations.filter((one) => one.era === era);
   const subscribe = declarations.some(
     ({ capabilities }) => memberText(capabilities.get('resources') ?? '', 'subscribe') === 'true',
@@ -125,7 +127,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
       parts.push(`${JSON.stringify(key)}:${text}`);
     }
   }
-  if (era === 'legacy' && offersTasks(declarations, era)) parts.push(`"tasks":${CORE_TASKS}`);
+  if (era === 'legacy' && offersTasks(declarations, era, hasOwnTasks)) parts.push(`"tasks":${CORE_TASKS}`);
   for (const name of NESTED) {
     const merged = own.flatMap((declaration) =>
       [...declaration[name]]
@@ -133,7 +135,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
         .filter(([key]) => key !== TASKS_EXTENSION)
         .map(([key, text]) => `${JSON.stringify(key)}:${text}`),
     );
-    if (name === 'extensions' && era === 'modern' && offersTasks(own, era)) {
+    if (name === 'extensions' && era === 'modern' && offersTasks(declarations, era, hasOwnTasks)) {
       merged.push(`"${TASKS_EXTENSION}":${taskSettings(own)}`);
     }
     if (merged.length > 0) parts.push(`"${name}":{${merged.join(',')}}`);
@@ -177,7 +179,11 @@ export function discoverResult(
   serverInfo: Implementation,
   client: Pick<ClientProfile, 'view'>,
 ): string {
-  const capabilities = advertisedCapabilities(declarationsTo(client, snapshot, namespace), 'modern');
+  const capabilities = advertisedCapabilities(
+    declarationsTo(client, snapshot, namespace),
+    'modern',
+    namespace.indexes.tool.hasTasks,
+  );
   return withCapabilities({ resultType: 'complete', supportedVersions: MODERN_VERSIONS }, capabilities, {
     ...joinedInstructions(snapshot, namespace),
     ttlMs: 0,

@@ -94,6 +94,8 @@ export interface EntryIdentity extends Pick<Entry, 'kind' | 'namespace' | 'key'>
 export const TEMPLATE_LABEL = 'service.is_template';
 /** Label with further client headers to forward to the upstream (decisions 4.7). */
 export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
+/** Label of tools whose long calls become tasks: `auto`. */
+export const TASK_LABEL = 'service.task';
 /** `toolType` and resource `type` of discovered entries. */
 export const FORWARD_TYPE = 'mcp-forward';
 

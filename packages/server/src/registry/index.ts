@@ -1,5 +1,5 @@
 import type { Turns } from '@sluice/protocol/turns';
-import { byOrder, type Entry, isEnabled, isTemplate, sameRecord } from './entries.ts';
+import { byOrder, type Entry, isEnabled, isTemplate, sameRecord, TASK_LABEL } from './entries.ts';
 import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
@@ -135,6 +135,7 @@ export class EntryIndex {
   #templates: readonly Entry[] | undefined;
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
+  #hasTasks: boolean | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
   readonly #building = new Map<string, Promise<PrebuiltList>>();
 
@@ -167,6 +168,12 @@ export class EntryIndex {
       ? this.registeredEntries
       : this.registeredEntries.filter(isEnabled);
     return this.#ordered;
+  }
+
+  /** Whether long calls of a served tool become tasks. */
+  get hasTasks(): boolean {
+    this.#hasTasks ??= this.entries.some(({ labels }) => labels[TASK_LABEL] === 'auto');
+    return this.#hasTasks;
   }
 
   /** The entries that hold their keys, disabled ones included, in list order. */

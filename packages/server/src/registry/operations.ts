@@ -12,6 +12,7 @@ import {
   type Labels,
   type Namespace,
   parseNamespace,
+  TASK_LABEL,
 } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { retainState } from './retained.ts';
@@ -440,12 +441,15 @@ function withName(discovered: Discovered, name: string, overrides: JsonObject): 
   return name === resourceName(discovered.upstreamKey, discovered.variants) ? overrides : { ...overrides, name };
 }
 
+/** Labels of the service that operators set. */
+const OPERATOR_LABELS: ReadonlySet<string> = new Set([FORWARD_HEADERS_LABEL, TASK_LABEL]);
+
 /**
- * On a discovered entry a PUT cannot change the labels of the service, except the one that operators set (decisions
+ * On a discovered entry a PUT cannot change the labels of the service, except those that operators set (decisions
  * 2.6).
  */
 function discoveredLabels(current: Labels, wanted: Labels): Labels {
-  const isServiceLabel = (label: string): boolean => label.startsWith('service.') && label !== FORWARD_HEADERS_LABEL;
+  const isServiceLabel = (label: string): boolean => label.startsWith('service.') && !OPERATOR_LABELS.has(label);
   return Object.fromEntries([
     ...Object.entries(wanted).filter(([label]) => !isServiceLabel(label)),
     ...Object.entries(current).filter(([label]) => isServiceLabel(label)),

@@ -42,6 +42,16 @@ export interface ObservedToolCall {
   readonly identity: ToolCallIdentity;
 }
 
+/** A call as its events go on after its request: when the task that continues it has ended. */
+export interface ContinuedCall {
+  readonly eventId: string;
+  readonly identity: ToolCallIdentity;
+  /** Start of the call, in milliseconds since the Unix epoch. */
+  readonly startedAt: number;
+  /** Context of the span of the request upstream; undefined if no traces are exported. */
+  readonly trace: TraceContext | undefined;
+}
+
 /** Error type of a tool result with `isError` (OpenTelemetry's conventions for MCP, `error.type`). */
 export const TOOL_ERROR = 'tool_error';
 
@@ -56,6 +66,7 @@ const MAX_MESSAGE_CHARACTERS = 1000;
 export class CallObserver {
   readonly #observation: RequestObservation | undefined;
   readonly #tool: ObservedToolCall | undefined;
+  #started: ToolCallRecord | undefined = undefined;
   /** `performance.now()` at the STARTED event. */
   #startedAt: number | undefined = undefined;
   #request: UpstreamRequestInfo | undefined = undefined;
@@ -64,10 +75,15 @@ export class CallObserver {
   #span: Span | undefined = undefined;
   #ended = false;
 
-  /** `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls. */
-  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall) {
+  /**
+   * `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls, with the time of
+   * its start in milliseconds since the Unix epoch if another process has recorded that.
+   */
+  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall, startedAt?: number) {
     this.#observation = observation;
     this.#tool = tool;
+    if (startedAt !== undefined) this.#startedAt = startedAt - performance.timeOrigin;
+    if (observation && tool) observation.eventId = tool.eventId;
   }
 
   /** Id of the events; undefined for a call without. */
@@ -96,7 +112,21 @@ export class CallObserver {
     if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
     this.#startedAt = performance.now();
     const { events, eventId, identity } = this.#tool;
-    events.record(eventId, identity, { type: 'STARTED', summary });
+    this.#started = events.record(eventId, identity, { type: 'STARTED', summary });
+  }
+
+  /** The call as a task continues it; undefined for one without events. */
+  get continued(): ContinuedCall | undefined {
+    if (!this.#tool || !this.#started) return undefined;
+    const { eventId, identity } = this.#tool;
+    return { eventId, identity, startedAt: this.#started.at, trace: this.#span?.context };
+  }
+
+  /** The request has ended, and a task continues the call: its last event follows at the end of the task. */
+  continuedAsTask(): void {
+    if (this.#ended) return;
+    this.end();
+    if (this.#observation) this.#observation.toolCall = this.#started;
   }
 
   /** The upstream sent a JSON-RPC response. */
@@ -145,7 +175,9 @@ export class CallObserver {
     if (this.#request) this.#endRequest(this.#request, errorType);
     if (!this.#tool || !lastEvent) return;
     const { events, eventId, identity } = this.#tool;
-    const record = events.record(eventId, identity, lastEvent);
+    const task = this.#observation?.task?.();
+    const details = task && lastEvent.type !== 'STARTED' ? { ...lastEvent, task } : lastEvent;
+    const record = events.record(eventId, identity, details);
     if (this.#observation) this.#observation.toolCall = record;
   }
 

@@ -13,7 +13,13 @@ import type {
   RequestRecord,
 } from './request-record.ts';
 import { completeServerSpan, completionSpan, type RecordedCompletion, serverSpan } from './request-spans.ts';
-import { type CallOrigin, NO_EVALUATIONS, type PassedEvaluation, type ToolCallRecord } from './tool-calls/event.ts';
+import {
+  type CallOrigin,
+  type EventTask,
+  NO_EVALUATIONS,
+  type PassedEvaluation,
+  type ToolCallRecord,
+} from './tool-calls/event.ts';
 import type { Span } from './tracing/span.ts';
 import { traceContextOf } from './tracing/trace-context.ts';
 import type { Tracing } from './tracing/tracing.ts';
@@ -45,6 +51,10 @@ export class RequestObservation implements RequestRecord {
   failure: string | undefined = undefined;
   answer: ObservedResponse | undefined = undefined;
   toolCall: ToolCallRecord | undefined = undefined;
+  /** Id of the events of the tool call that the request has made. */
+  eventId: string | undefined = undefined;
+  /** Set once the call has become a task: returns what its last event says about that. */
+  task: (() => EventTask) | undefined = undefined;
   policyRejection: PolicyRejection | undefined = undefined;
   /** Evaluations that the request has passed; a new list for each. */
   evaluations: readonly PassedEvaluation[] = NO_EVALUATIONS;

@@ -6,6 +6,7 @@ import {
   type RegistryEvent,
   type ServiceEvent,
   STATE_EVENT_CAPACITY,
+  type TaskEvent,
 } from '@sluice/contract';
 import { singleLine } from '@sluice/protocol/text';
 import { EventRing } from './tool-calls/events.ts';
@@ -16,6 +17,7 @@ export interface StateEventData {
   readonly services: ServiceEvent;
   readonly evaluators: EvaluatorsEvent;
   readonly registry: RegistryEvent;
+  readonly tasks: TaskEvent;
 }
 
 /** The part of a set of evaluators that its event describes. */

@@ -88,8 +88,8 @@ export interface ResponseBytes {
 
 /** Body of a response that was begun. */
 export interface ResponseBody {
-  /** Writes a chunk and frees its memory. False if the client reads too slowly. */
-  write(chunk: Buffer): boolean;
+  /** Writes at least one part; `onWritten` is called unless the client disconnects. False if it reads too slowly. */
+  write(parts: readonly Buffer[], onWritten: () => void): boolean;
   end(): void;
 }
 
@@ -141,6 +141,8 @@ export interface ClientResponse extends CallResponse {
 /** The response is written later; `start` starts a call to an upstream, or a stream of notifications. */
 export interface DeferredOutcome<Response = ClientResponse> {
   readonly kind: 'deferred';
+  /** JSON text of the response id, if it is not that of the request. */
+  readonly idText?: string;
   start(response: Response): void;
 }
 

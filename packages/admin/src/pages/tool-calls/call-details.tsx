@@ -1,7 +1,8 @@
 import { Button, SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import type { ReactNode } from 'react';
-import { useApiQuery } from '../../api/queries.ts';
+import { useLiveTasks } from '../../api/live-queries.ts';
+import { type Task, useApiQuery } from '../../api/queries.ts';
 import { type LoggedCall, latestEvent, outcomeOf } from '../../api/tool-call-log.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
@@ -92,15 +93,49 @@ function argumentsOf({ argumentNames, argumentCount }: NonNullable<LoggedCall['s
   return argumentNames.length === 0 ? 'none' : <InertText text={argumentNames.join(', ')} />;
 }
 
-/** Evaluators one after the other, then the call itself, on one scale. */
+type TaskStates = readonly Pick<Task['states'][number], 'status' | 'timestamp'>[];
+
+/** The task that continues a call: of its last event or, while it runs, as the service knows it. */
+function useTaskOf({ id, ended }: LoggedCall): { readonly states: TaskStates } | undefined {
+  useLiveTasks();
+  const { data } = useApiQuery(['tasks', 'of', id, ended ? 'ended' : 'running'], async (client, signal) => {
+    if (ended) return null;
+    const query = { eventId: id, state: 'all' as const };
+    const [task] = await unwrap(client.GET('/api/v1/tasks', { params: { query }, signal }));
+    return task ?? null;
+  });
+  return ended ? ended.task : (data ?? undefined);
+}
+
+/** The steps of the call itself: its request, and the states of the task that continued it. */
+function callSteps({ started, ended }: LoggedCall, label: string, states: TaskStates) {
+  const [first] = states;
+  if (!started || !first) return ended && ended.duration > 0 ? [{ label, duration: ended.duration }] : [];
+  const end = ended ? Date.parse(started.timestamp) + ended.duration : Date.now();
+  const starts = [...states.map(({ timestamp }) => Date.parse(timestamp)), end];
+  const inStates = states.map(({ status }, at) => ({
+    label: `task: ${status}`,
+    duration: Math.max(0, (starts[at + 1] ?? end) - (starts[at] ?? end)),
+  }));
+  // The last state is no step if it is the end.
+  return [
+    { label, duration: Date.parse(first.timestamp) - Date.parse(started.timestamp) },
+    ...(ended && isEnd(states.at(-1)?.status) ? inStates.slice(0, -1) : inStates),
+  ];
+}
+
+function isEnd(status: string | undefined): boolean {
+  return status !== 'working' && status !== 'input_required';
+}
+
+/** Evaluators one after the other, then the call itself and the states of its task, on one scale. */
 function Waterfall({ call }: { readonly call: LoggedCall }) {
   const event = latestEvent(call);
+  const task = useTaskOf(call);
   const evaluations = event?.evaluations ?? [];
   const steps = [
     ...evaluations.map(({ evaluator, verdict, duration }) => ({ label: `${evaluator}: ${verdict}`, duration })),
-    ...(call.ended && call.ended.duration > 0
-      ? [{ label: event?.forward ?? 'call', duration: call.ended.duration }]
-      : []),
+    ...callSteps(call, event?.forward ?? 'call', task?.states ?? []),
   ];
   const total = steps.reduce((sum, { duration }) => sum + duration, 0);
   if (steps.length === 0) return <p>{call.ended ? 'The call was not sent.' : 'The call is running.'}</p>;

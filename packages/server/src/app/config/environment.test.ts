@@ -505,6 +505,20 @@ const ROWS: readonly Row[] = [
     rejected: [['off', 'is not supported']],
   },
   {
+    variable: 'SERVICE_TASK_AUTO_AFTER_MS',
+    read: (env) => env.taskAutoAfterMs,
+    unset: 10_000,
+    accepted: [['250', 250]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_MAX_TASK_RESULT_BYTES',
+    read: (env) => env.maxTaskResultBytes,
+    unset: 67_108_864,
+    accepted: [['1048576', 1_048_576]],
+    rejected: [['1048575', 'is below 1048576']],
+  },
+  {
     variable: 'SERVICE_MAX_TASKS',
     read: (env) => env.taskLimits.total,
     unset: 100_000,

@@ -36,6 +36,7 @@ import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
 import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
+import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
@@ -115,6 +116,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_TASKS: integer(1, 10_000_000).default(TASK_LIMITS.total),
     SERVICE_MAX_TASKS_PER_USER: integer(1, 10_000_000).default(TASK_LIMITS.perUser),
     SERVICE_TASKS_FOR_PLAIN_CLIENTS: oneOf('0', '1').default('1'),
+    SERVICE_TASK_AUTO_AFTER_MS: milliseconds.default(AUTO_AFTER_MS),
+    SERVICE_MAX_TASK_RESULT_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_TASK_RESULT_BYTES),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -215,6 +218,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     taskLimits: { total: variables.SERVICE_MAX_TASKS, perUser: variables.SERVICE_MAX_TASKS_PER_USER },
     /** Whether tasks are polled on behalf of clients that do not support them. */
     tasksForPlainClients: variables.SERVICE_TASKS_FOR_PLAIN_CLIENTS === '1',
+    /** Time after which calls of tools with the label `service.task=auto` become tasks. */
+    taskAutoAfterMs: variables.SERVICE_TASK_AUTO_AFTER_MS,
+    maxTaskResultBytes: variables.SERVICE_MAX_TASK_RESULT_BYTES,
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of what an upstream lists. */
     catalogLimits: {

@@ -23,6 +23,8 @@ import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
+import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
+import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import type { OpenStreams } from '../open-streams.ts';
@@ -110,6 +112,8 @@ export interface NotificationStreamParts {
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
+  readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
+  readonly taskRelay: Pick<TaskRelay, 'interruptedCall'>;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
@@ -118,7 +122,11 @@ export interface NotificationStreamParts {
  * (2025-11-25, "Listening for Messages from the Server"; mcp 3). If the stream is no longer stored, the response is
  * an error.
  */
-function notificationStream(context: McpRequest, session: ClientSession, parts: NotificationStreamParts): McpOutcome {
+function notificationStream(
+  context: McpRequest,
+  session: ClientSession,
+  parts: NotificationStreamParts,
+): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
   if (accept !== undefined && !/text\/event-stream|\*\/\*/.test(accept)) {
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
@@ -136,7 +144,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
     case 'lost':
       return resumption.idText === undefined
         ? open(headers, session, parts, true)
-        : unknownOutcome(resumption.idText, resumption.restarted);
+        : takeUp(resumption.idText, resumption.restarted, lastEventId, headers, session, parts);
   }
 }
 
@@ -144,7 +152,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { listChanges, openStreams, sessionBindings }: NotificationStreamParts,
+  { listChanges, openStreams, sessionBindings, sessionTasks }: NotificationStreamParts,
   hasMissedMessages: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
@@ -162,6 +170,7 @@ function open(
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
     sessionBindings.onListening(session, headers, gap);
+    sessionTasks.onListening(session, headers);
   };
   return { kind: 'deferred', start };
 }
@@ -171,6 +180,32 @@ function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, {
   client.attachStream(stream, after);
   // Flushes the response head when there is nothing to resend.
   stream.keepAlive();
+}
+
+/** The rest of the stream of a call: one that waits for a task goes on in this process, of others the outcome is unknown. */
+async function takeUp(
+  idText: string,
+  restarted: boolean,
+  lastEventId: string,
+  headers: readonly string[],
+  session: ClientSession,
+  { events, taskRelay }: NotificationStreamParts,
+): Promise<McpOutcome> {
+  const start = restarted ? await taskRelay.interruptedCall(session, idText, headers) : undefined;
+  if (!start) return unknownOutcome(idText, restarted);
+  return {
+    kind: 'deferred',
+    idText,
+    start: (client) => {
+      // The client may have resumed it twice at once.
+      const other = events.find(session.id, lastEventId);
+      if (other.kind === 'stream') return resume(client, other);
+      const stream = events.continue(session, idText, lastEventId);
+      client.attachStream(stream);
+      stream.prime();
+      start(client);
+    },
+  };
 }
 
 function unknownOutcome(idText: string, restarted: boolean): McpOutcome {

@@ -14,7 +14,7 @@ import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
-import type { TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
@@ -24,7 +24,7 @@ import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../requ
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
-import { isToolHidden, type TaskMethodParts } from './tasks.ts';
+import type { TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
@@ -137,6 +137,7 @@ export interface SubscribeParts extends ResourceSubscriptionParts, TaskMethodPar
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
   readonly subscriptions: SubscriptionShares;
+  readonly taskWatcherOptions: TaskWatcherOptions;
   /** Identity of the service, sent to upstreams for clients that send none. */
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
@@ -154,17 +155,12 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { registry, forwards, relay, listChanges, openStreams, subscriptions, log } = parts;
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
   const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
-  const taskWatcherOptions = {
-    tasks: parts.tasks,
-    upstreamOf: (record: TaskRecord) => parts.taskRelay.upstreamOf(record),
-    isHidden: (record: TaskRecord) => isToolHidden(record, registry.current),
-  };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
-      return listen(context, message, namespace.name, parts, listening, taskWatcherOptions);
+      return listen(context, message, namespace.name, parts, listening);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
       return resourceSubscription(message.method, context, message, parts);
@@ -178,9 +174,8 @@ function listen(
   context: McpRequest,
   message: RequestMessage,
   namespace: Namespace,
-  { relay, serverInfo, tasks }: SubscribeParts,
+  { relay, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
   listening: ListenParts,
-  taskWatcherOptions: TaskWatcherOptions,
 ): McpOutcome | Promise<McpOutcome> {
   const { headers, capabilities, user, observation } = context;
   const requested = parseListenFilter(message.params.notifications);
@@ -209,9 +204,10 @@ function listen(
   });
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
-  return Promise.all(taskIds.map((id) => tasks.find(id, context))).then((found) =>
-    open({ options: taskWatcherOptions, records: found.filter((record) => record !== undefined) }),
-  );
+  return Promise.all(taskIds.map((id) => tasks.find(id, context))).then((found) => {
+    const records = found.filter((record) => record !== undefined).filter((one) => clientEraOf(one) === 'modern');
+    return open({ options: taskWatcherOptions, records });
+  });
 }
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type CoreTasksUpstream, startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
+import { type CoreTaskClient, coreTaskClient } from '../../../testing/core-task-client.ts';
+import { startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
-import { ResponseReader, sessionClient } from '../../../testing/session-client.ts';
+import { sessionClient } from '../../../testing/session-client.ts';
 
 const tests = relayTests();
 
@@ -15,44 +17,14 @@ async function twoUpstreams(): Promise<{ url: string; first: CoreTasksUpstream; 
   return { url, first, second };
 }
 
-const CAPABILITIES = '{"elicitation":{}}';
 const RELATED = 'io.modelcontextprotocol/related-task';
 const NOT_FOUND = { code: -32602, message: 'task not found' };
 const OUR_ID = /^[\w-]{22}$/;
 
-/** A legacy client; its responses are read from JSON or a stream. */
-async function connect(url: string, headers: Readonly<Record<string, string>> = {}) {
-  const client = await sessionClient(url, { capabilities: CAPABILITIES }, headers);
-  let id = 0;
-  const send = (method: string, params: object): ResponseReader =>
-    new ResponseReader(
-      client.url,
-      'POST',
-      {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...client.headers,
-        ...headers,
-      },
-      JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }),
-    );
-  const request = async (method: string, params: object) => {
-    const reader = send(method, params);
-    await reader.ended;
-    return JSON.parse(reader.messages.at(-1) ?? '{}');
-  };
-  const create = async (name: string, meta = {}): Promise<string> => {
-    const { result, error } = await request('tools/call', { name, arguments: {}, task: { ttl: 60_000 }, _meta: meta });
-    if (!result?.task) throw new Error(`no task: ${JSON.stringify(error ?? result)}`);
-    return result.task.taskId;
-  };
-  return { client, send, request, create };
-}
-
 describe('a core task', () => {
   it('has an id of ours, and is polled in the session and at the upstream that it belongs to', async () => {
     const { url, first, second } = await twoUpstreams();
-    const { request, create } = await connect(url);
+    const { request, create } = await coreTaskClient(url);
     const { result } = await request('tools/call', { name: '2.endless', arguments: {}, task: { ttl: 60_000 } });
     const { taskId } = result.task;
     expect(taskId).toMatch(OUR_ID);
@@ -73,7 +45,7 @@ describe('a core task', () => {
 
   it('has a result that waits for its end', async () => {
     const { url, first } = await twoUpstreams();
-    const { send, request, create } = await connect(url);
+    const { send, request, create } = await coreTaskClient(url);
     const taskId = await create('endless');
     const waiting = send('tasks/result', { taskId });
     await waiting.head;
@@ -87,7 +59,7 @@ describe('a core task', () => {
 
   it('asks its client on the stream of its result, related to our id', async () => {
     const { url, first } = await twoUpstreams();
-    const { client, send, request, create } = await connect(url);
+    const { client, send, request, create } = await coreTaskClient(url);
     const taskId = await create('asks');
     expect((await request('tasks/get', { taskId })).result.status).toBe('input_required');
     const waiting = send('tasks/result', { taskId });
@@ -102,7 +74,7 @@ describe('a core task', () => {
 
   it('is canceled for good', async () => {
     const { url, first } = await twoUpstreams();
-    const { request, create } = await connect(url);
+    const { request, create } = await coreTaskClient(url);
     const taskId = await create('endless');
     expect((await request('tasks/cancel', { taskId })).result).toMatchObject({ taskId, status: 'cancelled' });
     expect((await request('tasks/get', { taskId })).result).toMatchObject({ taskId, status: 'cancelled' });
@@ -114,8 +86,8 @@ describe('a core task', () => {
 
   it('reports its status on the notification stream of its own client only', async () => {
     const { url, first } = await twoUpstreams();
-    const ann = await connect(url);
-    const ben = await connect(url);
+    const ann = await coreTaskClient(url);
+    const ben = await coreTaskClient(url);
     const taskId = await ann.create('endless');
     await ben.create('endless');
     const [stream, others] = [ann.client.listen(), ben.client.listen()];
@@ -141,11 +113,11 @@ describe('a core task', () => {
 
   it('keeps its upstream session open when its client ends its own', async () => {
     const { url, first } = await twoUpstreams();
-    const ann = await connect(url);
+    const ann = await coreTaskClient(url);
     const taskId = await ann.create('endless');
     const before = first.sessions();
     await ann.client.end();
-    const later = await connect(url);
+    const later = await coreTaskClient(url);
     await first.finish(first.tasks[0] ?? '', 'kept');
     expect((await later.request('tasks/result', { taskId })).result).toMatchObject({ content: [{ text: 'kept' }] });
     expect(first.sessions()).toBe(before);
@@ -158,28 +130,28 @@ describe('a core task', () => {
 describe('a list of core tasks', () => {
   it('has those of the user, or of the session without one, in pages', async () => {
     const { url } = await twoUpstreams();
-    const ann = await connect(url, { 'x-forwarded-user': 'ann' });
+    const ann = await coreTaskClient(url, { 'x-forwarded-user': 'ann' });
     const [one, two] = [await ann.create('endless'), await ann.create('2.endless')];
-    const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+    const ben = await coreTaskClient(url, { 'x-forwarded-user': 'ben' });
     const his = await ben.create('endless');
-    const list = async ({ request }: Awaited<ReturnType<typeof connect>>) => {
+    const list = async ({ request }: CoreTaskClient) => {
       const { result } = await request('tasks/list', {});
       return result.tasks.map(({ taskId }: { taskId: string }) => taskId);
     };
     expect(await list(ann)).toEqual([one, two]);
-    expect(await list(await connect(url, { 'x-forwarded-user': 'ann' }))).toEqual([one, two]);
+    expect(await list(await coreTaskClient(url, { 'x-forwarded-user': 'ann' }))).toEqual([one, two]);
     expect(await list(ben)).toEqual([his]);
-    expect(await list(await connect(url))).toEqual([]);
-    const nobody = await connect(url);
+    expect(await list(await coreTaskClient(url))).toEqual([]);
+    const nobody = await coreTaskClient(url);
     const own = await nobody.create('endless');
     expect(await list(nobody)).toEqual([own]);
-    expect(await list(await connect(url))).toEqual([]);
+    expect(await list(await coreTaskClient(url))).toEqual([]);
     expect((await nobody.request('tasks/list', { cursor: 'x' })).error.code).toBe(-32602);
   });
 
   it('continues after its cursor', async () => {
     const { url } = await twoUpstreams();
-    const { request, create } = await connect(url);
+    const { request, create } = await coreTaskClient(url);
     const created: string[] = [];
     for (let at = 0; at < 103; at++) created.push(await create('endless'));
     const first = (await request('tasks/list', {})).result;
@@ -197,10 +169,10 @@ it('requests are related to tasks of the client itself only', async () => {
       params.task ? '{"task":{"taskId":"7","status":"working","ttl":null}}' : '{"content":[]}',
   });
   const url = await tests.register(upstream.url);
-  const ann = await connect(url, { 'x-forwarded-user': 'ann' });
-  const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+  const ann = await coreTaskClient(url, { 'x-forwarded-user': 'ann' });
+  const ben = await coreTaskClient(url, { 'x-forwarded-user': 'ben' });
   const taskId = await ann.create('a');
-  const related = async ({ request }: Awaited<ReturnType<typeof connect>>, id: string) => {
+  const related = async ({ request }: CoreTaskClient, id: string) => {
     await request('tools/call', { name: 'a', arguments: {}, _meta: { x: 1, [RELATED]: { taskId: id } } });
     return lastCall(upstream).params._meta;
   };
@@ -210,10 +182,42 @@ it('requests are related to tasks of the client itself only', async () => {
   expect(await related(ann, '7')).toEqual(none);
 });
 
+it('tasks of the client itself, such as of a sampling request, are relayed unchanged', async () => {
+  const upstream = await startLiveUpstream({ capabilities: '{"tools":{}}' });
+  tests.onEnd(upstream.close);
+  const own = '{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}}}}';
+  const client = await sessionClient(await tests.register(upstream.url), {
+    capabilities: `{"sampling":{},"tasks":${own}}`,
+  });
+  const response = client.call('1');
+  const call = await upstream.calls.next();
+  call.begin();
+  expect(upstream.of('initialize').at(-1)?.params.capabilities).toMatchObject({ tasks: JSON.parse(own) });
+  const task = { taskId: 'of the client', status: 'completed', createdAt: '', lastUpdatedAt: '', ttl: 1000 };
+  const { taskId } = task;
+  const exchanges = [
+    ['sampling/createMessage', { messages: [], maxTokens: 1, task: { ttl: 1000 } }, { task }],
+    ['tasks/get', { taskId }, task],
+    ['tasks/result', { taskId }, { role: 'assistant', content: [], _meta: { [RELATED]: { taskId } } }],
+    ['tasks/cancel', { taskId }, task],
+    ['tasks/list', {}, { tasks: [task] }],
+  ] as const;
+  for (const [at, [method, params, result]] of exchanges.entries()) {
+    call.request(`${at}`, method, JSON.stringify(params));
+    const received = JSON.parse(await response.message(at));
+    expect(received).toMatchObject({ method, params });
+    await client.post(JSON.stringify({ jsonrpc: '2.0', id: received.id, result }));
+    await expect.poll(() => upstream.answers().length).toBe(at + 1);
+    expect(JSON.parse(upstream.answers()[at] ?? '')).toEqual({ jsonrpc: '2.0', id: at, result });
+  }
+  call.end('done');
+  expect(await response.message(exchanges.length)).toContain('done');
+});
+
 it('core tasks of others are not found, and plain calls are plain', async () => {
   const { url, first } = await twoUpstreams();
-  const ann = await connect(url, { 'x-forwarded-user': 'ann' });
-  const ben = await connect(url, { 'x-forwarded-user': 'ben' });
+  const ann = await coreTaskClient(url, { 'x-forwarded-user': 'ann' });
+  const ben = await coreTaskClient(url, { 'x-forwarded-user': 'ben' });
   const taskId = await ann.create('endless');
   for (const id of [taskId, first.tasks[0], 'x']) {
     for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {

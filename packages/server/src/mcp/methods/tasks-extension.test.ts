@@ -68,6 +68,29 @@ describe('a task of the extension', () => {
     expect(text).toContain('answered [{\\"name\\":\\"b\\"},{\\"name\\":\\"a\\"}]');
   });
 
+  it('ignores input that its upstream does not wait for', async () => {
+    const { url, first } = await twoUpstreams();
+    const client = taskClient(url);
+    const taskId = await client.create('multi_input');
+    const other = await client.create('confirm_delete');
+    const answer = { action: 'accept', content: { name: 'a' } };
+    const update = async (inputResponses: object) => {
+      expect((await client.request('tasks/update', { taskId, inputResponses })).result).toEqual({
+        resultType: 'complete',
+      });
+      const sent = first.seen.filter(({ method }) => method === 'tasks/update');
+      return sent.map(({ params }) => Object.keys(Object(params.inputResponses)));
+    };
+    // `confirm` is a key of the other task.
+    expect(await update({ confirm: answer, unknown: answer })).toEqual([]);
+    expect(await update({ unknown: answer, first: answer, confirm: answer })).toEqual([['first']]);
+    expect(await update({ first: answer })).toEqual([['first']]);
+    expect(await update({ second: answer, first: answer })).toEqual([['first'], ['second']]);
+    await client.until(taskId, 'completed');
+    expect(await update({ second: answer })).toEqual([['first'], ['second']]);
+    expect((await client.request('tasks/get', { taskId: other })).result.status).toBe('input_required');
+  });
+
   it('is canceled, fails and reports the error of a tool as its upstream says', async () => {
     const { url, first } = await twoUpstreams();
     const client = taskClient(url);

@@ -269,10 +269,11 @@ describe('with SERVICE_TASKS_FOR_PLAIN_CLIENTS=0', () => {
     const core = await startCoreTasksUpstream();
     tests.onEnd(core.close);
     const coreUrl = await tests.register(core.url, {}, service);
-    const modern = await taskClient(coreUrl).request('tools/call', { name: 'endless' });
+    const modern = await taskClient(coreUrl, undefined, '{}').request('tools/call', { name: 'endless' });
     expect([modern.status, modern.error?.code]).toEqual([400, -32021]);
     // As the SDK's server responds.
     expect((await replyOf(legacyCall(await sessionClient(coreUrl), 'endless', {}))).result.isError).toBe(true);
     expect(core.tasks).toHaveLength(0);
+    expect(await taskClient(coreUrl).create('endless')).toBeDefined();
   });
 });

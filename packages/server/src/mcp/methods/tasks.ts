@@ -6,7 +6,8 @@ import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
-import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
+import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -19,6 +20,7 @@ export interface TaskMethodParts {
   readonly profiles: ClientProfiles;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
+  readonly autoTasks: AutoTasks;
 }
 
 /** Tasks of one page of `tasks/list`. */
@@ -52,17 +54,15 @@ export async function taskRequest(
   if (similar !== undefined) {
     return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
   }
-  if (record?.era !== era) return taskNotFound();
-  const tool = namespace.indexes.tool.get(record.tool.key);
-  if (method === 'tasks/cancel') {
-    return era === 'legacy'
-      ? parts.taskRelay.cancel(context, message, record, tool)
-      : parts.taskRelay.call(context, message, record, tool);
+  if (!record || clientEraOf(record) !== era) return taskNotFound();
+  if (record.replica !== undefined && (method === 'tasks/cancel' || !isToolHidden(record, parts.registry.current))) {
+    return parts.autoTasks.request(message, record);
   }
   // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
-  if (isToolHidden(record, parts.registry.current))
+  if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
     return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
-  return parts.taskRelay.call(context, message, record, tool);
+  }
+  return parts.taskRelay.request(context, message, record, namespace.indexes.tool.get(record.tool.key));
 }
 
 function isOfferedTo(
@@ -71,7 +71,7 @@ function isOfferedTo(
   { registry, profiles }: TaskMethodParts,
 ): boolean {
   const profile = session?.profile ?? profiles.of(era, capabilities);
-  return offersTasks(declarationsTo(profile, registry.current, namespace), era);
+  return offersTasks(declarationsTo(profile, registry.current, namespace), era, namespace.indexes.tool.hasTasks);
 }
 
 /** Whether an operator has hidden the tool of a task (decisions 10.1). */

@@ -1,21 +1,23 @@
 import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { resultText } from '@sluice/protocol/mcp/message';
+import { type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { notFound, rpcError } from '../../http/outcome.ts';
-import { type Entry, type EntryVariant, FORWARD_TYPE } from '../../registry/entries.ts';
+import { type Entry, type EntryVariant, FORWARD_TYPE, TASK_LABEL } from '../../registry/entries.ts';
+import type { Registry } from '../../registry/registry.ts';
 import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import { toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import type { Caller } from '../../upstreams/downstream.ts';
+import type { Caller, CallOutcome } from '../../upstreams/downstream.ts';
 import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
 import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 
@@ -23,8 +25,10 @@ import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 interface ToolCallParts {
   readonly relay: CallRouter;
   readonly bridge: Pick<GrpcBridge, 'tool'>;
-  readonly forwards: Pick<Forwards, 'ensureEraKnown'>;
+  readonly forwards: Pick<Forwards, 'ensureEraKnown' | 'upstream'>;
   readonly calls: InFlightCalls<InFlightCall>;
+  readonly registry: Pick<Registry, 'current'>;
+  readonly autoTasks: AutoTasks;
   readonly profiles: ClientProfiles;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
@@ -38,6 +42,7 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
   const { relay, bridge, forwards, calls, profiles, toolCalls, log } = parts;
   const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
+  const maker = new AutoCallMaker(parts, declaredParams);
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -57,13 +62,15 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const mirrored = declared?.expectedByUpstream(context.capabilities);
     if (discovered) {
       const { forward, upstreamKey: upstreamName } = discovered;
-      return relay.call(context, message, { forward, entry: tool, upstreamName, mirrored });
+      const outcome = relay.call(context, message, { forward, entry: tool, upstreamName, mirrored });
+      return maker.wrap(context, message, tool, outcome);
     }
     const bridged = bridge.tool(context, message, tool);
-    if (bridged) return bridged;
+    if (bridged) return maker.wrap(context, message, tool, bridged);
     const address = upstreamAddress(tool);
     if (address === undefined) return failUnexecutable(context, tool, toolCalls);
-    const call = (): McpOutcome => relay.call(context, message, { address, entry: tool, mirrored });
+    const call = (): McpOutcome =>
+      maker.wrap(context, message, tool, relay.call(context, message, { address, entry: tool, mirrored }));
     const eraDetection = forwards.ensureEraKnown(address);
     if (!eraDetection) return call();
     // During the detection, the client can cancel the request like a call.
@@ -71,6 +78,49 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : call())));
   };
   return { methods: ['tools/call'], filter };
+}
+
+/** Makes calls of tools with the label `service.task` ready to become tasks. */
+class AutoCallMaker {
+  readonly #parts: Pick<ToolCallParts, 'autoTasks' | 'bridge' | 'forwards' | 'registry' | 'relay'>;
+  readonly #declaredParams: DeclaredParams;
+
+  constructor(
+    parts: Pick<ToolCallParts, 'autoTasks' | 'bridge' | 'forwards' | 'registry' | 'relay'>,
+    declaredParams: DeclaredParams,
+  ) {
+    this.#parts = parts;
+    this.#declaredParams = declaredParams;
+  }
+
+  /** The outcome of a call that becomes a task if it takes long; unchanged for most tools. */
+  wrap(caller: Caller, message: RequestMessage, tool: Entry, outcome: CallOutcome): CallOutcome {
+    if (tool.labels[TASK_LABEL] === undefined) return outcome;
+    const forward = tool.discovered?.forward;
+    const upstream = forward === undefined ? undefined : this.#parts.forwards.upstream(forward);
+    // That decides itself.
+    if (upstream?.taskEras.has('modern')) return outcome;
+    const address = upstream?.transport.address ?? String(tool.members.uri);
+    const { key, namespace } = tool;
+    const repeat = (again: Caller, sent: RequestMessage): CallOutcome => this.#repeat(again, sent, namespace, key);
+    return this.#parts.autoTasks.wrap({ caller, message, repeat }, { tool, address, forward }, outcome);
+  }
+
+  #repeat(caller: Caller, message: RequestMessage, namespace: string, key: string): CallOutcome {
+    const { registry, relay, bridge } = this.#parts;
+    const tool = registry.current.namespace(namespace)?.indexes.tool.get(key);
+    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${key}`);
+    const mirrored = this.#declaredParams.of(tool)?.expectedByUpstream(caller.capabilities);
+    if (tool.discovered) {
+      const { forward, upstreamKey: upstreamName } = tool.discovered;
+      return relay.call(caller, message, { forward, entry: tool, upstreamName, mirrored });
+    }
+    const address = upstreamAddress(tool);
+    return (
+      bridge.tool(caller, message, tool) ??
+      relay.call(caller, message, { address: address ?? '', entry: tool, mirrored })
+    );
+  }
 }
 
 /** A name as the client sent it, short enough to be repeated to it. */

@@ -36,6 +36,9 @@ export class EventStore implements StreamStore {
   readonly #sealer: TokenSealer;
   readonly #replica: string;
   readonly #streams = new Map<string, ClientStream>();
+  /** Streams that replace one of a process that has ended, by the token of that; and those tokens. */
+  readonly #continued = new Map<string, ClientStream>();
+  readonly #continuedTokens = new Map<ClientStream, string>();
   /** Disconnected streams, longest disconnected first. */
   readonly #detached = new Set<ClientStream>();
   /** Their sizes, in the order in which they were last connected. */
@@ -62,14 +65,26 @@ export class EventStore implements StreamStore {
    */
   open(owner: StreamOwner): ClientStream;
   open(owner: StreamOwner, idText: string): ClientStream | undefined;
-  open({ id, holder }: StreamOwner, idText?: string): ClientStream | undefined {
-    if (idText !== undefined && idText.length > MAX_ID) return undefined;
+  open(owner: StreamOwner, idText?: string): ClientStream | undefined {
+    return idText !== undefined && idText.length > MAX_ID ? undefined : this.#create(owner, idText);
+  }
+
+  #create({ id, holder }: StreamOwner, idText?: string): ClientStream {
     const sealed = [this.#replica, id, ++this.#opened, idText ?? null];
     const token = this.#sealer.seal('eventId', JSON.stringify(sealed));
     const stream = new ClientStream(token, { id, holder }, this);
     this.#streams.set(token, stream);
     this.#makeRoom(stream, STREAM_BYTES);
     if (this.#streams.has(token)) this.#shares.set(stream, holder, STREAM_BYTES);
+    return stream;
+  }
+
+  /** Opens a stream in place of one of a process that has ended, which the client resumes with this event id. */
+  continue(owner: StreamOwner, idText: string, eventId: string): ClientStream {
+    const stream = this.#create(owner, idText);
+    const token = eventId.slice(0, eventId.lastIndexOf('.'));
+    this.#continued.set(token, stream);
+    this.#continuedTokens.set(stream, token);
     return stream;
   }
 
@@ -84,8 +99,11 @@ export class EventStore implements StreamStore {
     const after = Number(eventId.slice(eventId.lastIndexOf('.') + 1));
     const sealed = Number.isSafeInteger(after) ? this.#open(session, eventId) : undefined;
     if (!sealed) return { kind: 'foreign' };
-    const stream = this.#streams.get(eventId.slice(0, eventId.lastIndexOf('.')));
+    const token = eventId.slice(0, eventId.lastIndexOf('.'));
+    const stream = this.#streams.get(token);
     if (stream) return { kind: 'stream', stream, after };
+    const continued = this.#continued.get(token);
+    if (continued) return { kind: 'stream', stream: continued, after: 0 };
     const [replica, , , request] = sealed;
     const idText = typeof request === 'string' ? request : undefined;
     return { kind: 'lost', idText, restarted: replica !== this.#replica };
@@ -103,6 +121,11 @@ export class EventStore implements StreamStore {
   /** Removes a stream: it cannot be resumed any more. */
   drop(stream: ClientStream): void {
     if (!this.#streams.delete(stream.token)) return;
+    const continued = this.#continuedTokens.get(stream);
+    if (continued !== undefined) {
+      this.#continuedTokens.delete(stream);
+      this.#continued.delete(continued);
+    }
     this.#detached.delete(stream);
     this.#shares.delete(stream);
     stream.drop();

@@ -66,6 +66,8 @@ export interface ServiceState {
   toolCallEvents(): readonly ToolCallCount[];
   /** Number of calls in flight. */
   inFlightCalls(): number;
+  /** Tasks whose end is not known, and those that have ended since the start, by outcome. */
+  tasks(): { readonly open: number; readonly ended: Readonly<Record<string, number>> };
   /** Number of long-lived streams. */
   openStreams(): number;
   /** Number of dropped log lines. */
@@ -168,6 +170,17 @@ function stateMetrics(state: ServiceState): Metric[] {
       'In-flight calls of upstreams and capability services',
       state.inFlightCalls(),
     ),
+    upDownCounter('sluice.task.open', '{task}', 'Tasks whose end is not known', state.tasks().open),
+    {
+      name: 'sluice.task.ended',
+      description: 'Tasks whose end became known',
+      unit: '{task}',
+      kind: 'counter',
+      series: Object.entries(state.tasks().ended).map(([outcome, value]) => ({
+        attributes: { 'sluice.task.outcome': outcome },
+        value,
+      })),
+    },
     {
       name: 'sluice.log.dropped',
       description: 'Log lines dropped because the log was not read in time',

@@ -118,6 +118,7 @@ describe('the Prometheus text', () => {
       interactions: () => ({ count: 5, bytes: 4_096 }),
       toolCallEvents: () => [{ transport: 'grpc', type: 'FAILED', category: 'UNKNOWN', count: 8 }],
       inFlightCalls: () => 6,
+      tasks: () => ({ open: 7, ended: { completed: 8, failed: 0 } }),
       openStreams: () => 7,
       droppedLines: () => 9,
     });
@@ -149,6 +150,8 @@ describe('the Prometheus text', () => {
     expect(value('sluice_interaction_size_bytes')).toBe(4_096);
     expect(value('sluice_tool_call_events_total', { sluice_transport: 'grpc', error_type: 'UNKNOWN' })).toBe(8);
     expect(value('sluice_call_active')).toBe(6);
+    expect(value('sluice_task_open')).toBe(7);
+    expect(value('sluice_task_ended_total', { sluice_task_outcome: 'completed' })).toBe(8);
     expect(value('sluice_stream_active')).toBe(7);
     expect(value('sluice_log_dropped_total')).toBe(9);
   });

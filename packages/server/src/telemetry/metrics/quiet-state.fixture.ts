@@ -12,6 +12,7 @@ export function quietState(state: Partial<ServiceState> = {}): ServiceState {
     interactions: () => ({ count: 0, bytes: 0 }),
     toolCallEvents: () => [],
     inFlightCalls: () => 0,
+    tasks: () => ({ open: 0, ended: {} }),
     openStreams: () => 0,
     activeEvaluators: () => [],
     hosts: () => ({ running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 }),

@@ -1,5 +1,12 @@
-import type { ToolCallErrorCategory, ToolCallEvent, ToolCallTransport, ToolCallVerdict } from '@sluice/contract';
+import type {
+  TaskEnd,
+  ToolCallErrorCategory,
+  ToolCallEvent,
+  ToolCallTransport,
+  ToolCallVerdict,
+} from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import type { TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { detach, truncateBytes, truncateCharacters } from '@sluice/protocol/text';
 import type { Correlation } from '../caller.ts';
 import { roundMs } from '../metrics/instruments.ts';
@@ -54,6 +61,14 @@ export interface PassedEvaluation {
   readonly durationMs: number;
 }
 
+/** The task that continued a call. */
+export interface EventTask {
+  readonly id: string;
+  /** How its end became known; undefined for a call that became a task. */
+  readonly end: TaskEnd | undefined;
+  readonly states: readonly { readonly status: TaskStatus; readonly at: number }[];
+}
+
 /** The part of an event that depends on its type. */
 export type EventDetails =
   | { readonly type: 'STARTED'; readonly summary: RequestSummary }
@@ -62,6 +77,7 @@ export type EventDetails =
       readonly durationMs: number;
       readonly isError: boolean;
       readonly content: EventContent;
+      readonly task?: EventTask | undefined;
     }
   | {
       readonly type: 'FAILED';
@@ -70,6 +86,7 @@ export type EventDetails =
       readonly message: string;
       /** The evaluator that rejected the call; its reason is the message. */
       readonly evaluator?: string | undefined;
+      readonly task?: EventTask | undefined;
     };
 
 /** Returns the event in the form of the management API (decisions 6). Members without a value are omitted. */
@@ -98,6 +115,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
         content: [...content.texts],
         ...(content.truncated && { contentTruncated: true as const }),
         duration: roundMs(durationMs),
+        ...taskMember(details.task),
       };
     }
     case 'FAILED': {
@@ -110,9 +128,17 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
         errorCategory: category,
         errorMessage: message,
         ...(evaluator !== undefined && { evaluator, reason: message }),
+        ...taskMember(details.task),
       };
     }
   }
+}
+
+function taskMember(task: EventTask | undefined) {
+  if (!task) return {};
+  const { id, end } = task;
+  const states = task.states.map(({ status, at }) => ({ status, timestamp: new Date(at).toISOString() }));
+  return { task: { id, ...(end !== undefined && { end }), states } };
 }
 
 function identityMembers(identity: ToolCallIdentity) {

@@ -175,6 +175,7 @@ export class ForwardController implements UpstreamObserver {
     }
     const catalogs = registry.current.forwards.get(name)?.catalogs ?? [];
     if (catalogs.length > 0) this.upstream.setEras(new Set(catalogs.map(({ era }) => era)));
+    this.upstream.taskEras = taskErasOf(catalogs);
     this.upstream.health = sharing.state(name);
   }
 

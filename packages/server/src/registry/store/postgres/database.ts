@@ -33,10 +33,8 @@ const RESPONSE_MS = 15_000;
 const TRANSACTION_LIMITS =
   "SET LOCAL statement_timeout = '12s'; SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** The channel of notifications to all replicas. */
+/** The channel of notifications. */
 const CHANNEL = 'sluice';
-/** Interval of the listener's calls without notifications, which a pooler loses and a broken connection does not deliver. */
-const POLL_MS = 1_000;
 
 /** One transaction, or a connection of its own. Statements are never named, so that a pooler may be in between. */
 export interface Transaction {
@@ -54,9 +52,7 @@ export class Database {
   readonly #closing = new AbortController();
   #pool: pg.Pool | undefined;
   #listening: pg.Client | undefined;
-  #channels: readonly string[] = [];
   #listener: ((message: string) => void) | undefined;
-  #pollTimer: NodeJS.Timeout | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
   #isListening = false;
   /** Connections that have been used before: they may have been broken since. */
@@ -129,20 +125,17 @@ export class Database {
   }
 
   /**
-   * Calls `listener` with each notification to all or on a channel of its own, and once a second without one. A broken connection is
-   * opened again.
+   * Calls `listener` with each notification, and without one when it begins to get them. A pooler loses them, and a broken connection
+   * does not deliver them until it is opened again.
    */
-  listen(channel: string, listener: (message: string) => void): void {
-    this.#channels = [CHANNEL, channel];
+  listen(listener: (message: string) => void): void {
     this.#listener = listener;
-    this.#pollTimer = setInterval(() => listener(''), POLL_MS).unref();
     void this.#connectListener();
   }
 
   /** Closes all connections. */
   async close(): Promise<void> {
     this.#closing.abort();
-    clearInterval(this.#pollTimer);
     clearTimeout(this.#connectTimer);
     this.#listener = undefined;
     await Promise.all([this.#listening?.end().catch(() => undefined), this.#pool?.end().catch(() => undefined)]);
@@ -186,7 +179,7 @@ export class Database {
       opened.on('error', () => undefined);
       opened.once('end', () => this.#onListenerClosed(opened, 'the connection was closed'));
       await opened.connect();
-      for (const channel of this.#channels) await opened.query(`LISTEN ${opened.escapeIdentifier(channel)}`);
+      await opened.query(`LISTEN ${CHANNEL}`);
       this.#isListening = true;
       this.#delay.reset();
       this.#listener?.('');
@@ -200,7 +193,8 @@ export class Database {
     if (this.#closing.signal.aborted || this.#listening !== client) return;
     this.#listening = undefined;
     client?.end().catch(() => undefined);
-    if (this.#isListening) this.#options.log.warn('no notifications of PostgreSQL; polling once a second', { reason });
+    if (this.#isListening)
+      this.#options.log.warn('no notifications of PostgreSQL; looking for changes once a second', { reason });
     this.#isListening = false;
     clearTimeout(this.#connectTimer);
     this.#connectTimer = setTimeout(() => void this.#connectListener(), this.#delay.next()).unref();

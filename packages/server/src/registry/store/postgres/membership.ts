@@ -12,8 +12,11 @@ const OWN_LEASE_MS = 3_000;
 const LISTED = '10 minutes';
 /** Time in which PostgreSQL must answer a renewal. */
 const RENEWAL_MS = 2_000;
-/** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
-const CONFIRM_POLL_MS = 100;
+/**
+ * Intervals between looks at what other replicas have confirmed. Notifications would wake all connections that listen: their number
+ * would grow with the square of that of replicas.
+ */
+const CONFIRM_POLL = { firstMs: 2, factor: 1.5, maxMs: 50 };
 /** Time after which a change that is stored is answered although PostgreSQL cannot be asked who has applied it. */
 const CONFIRM_MS = 5_000;
 /** Longest wait for live replicas, which may have to compile evaluators. */
@@ -39,6 +42,8 @@ export interface MembershipOptions {
   readonly applied: () => number;
   /** Resolves once this replica has the state that the database has after the call, in effect. */
   readonly catchUp: () => Promise<unknown>;
+  /** Called with the latest revision whenever the lease has been renewed. */
+  readonly onRevision?: (revision: number) => void;
 }
 
 /** This process as one of the replicas, which it tells regularly that it is live. */
@@ -53,8 +58,8 @@ export class Membership {
   readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
-  /** Callers that wait for the others, called with the id of each that has applied something. */
-  readonly #waiting = new Set<(replica: string) => void>();
+  /** What the database has as the revision of this replica's state. */
+  #announced = 0;
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -87,7 +92,9 @@ export class Membership {
 
   async #renew(): Promise<void> {
     const sentAt = performance.now();
-    await this.register(this.#options.database);
+    const { database, onRevision } = this.#options;
+    const revision = await this.register(database);
+    onRevision?.(revision);
     if (!this.isLive) await this.#options.catchUp();
     this.#liveUntil = sentAt + OWN_LEASE_MS;
   }
@@ -124,73 +131,44 @@ export class Membership {
       } catch (error) {
         if (!(error instanceof UnavailableStoreError)) throw error;
         if (performance.now() > deadline) return [...this.#others.keys()];
-        await delay(CONFIRM_POLL_MS);
+        await delay(CONFIRM_POLL.maxMs);
       }
     }
   }
 
   async #confirmed(revision: number): Promise<string[]> {
     const { database } = this.#options;
-    const announced = new Set<string>();
-    let onAnnounced = () => {};
-    const listener = (replica: string) => {
-      announced.add(replica);
-      onAnnounced();
-    };
-    this.#waiting.add(listener);
-    try {
-      const others = await database.query<{ id: string; isLive: boolean }>(
-        `SELECT id, expires > now() AS "isLive", pg_notify('sluice', 'confirm ' || $1::text) FROM sluice.replicas
-         WHERE id <> $1::text::uuid AND expires > now() - interval '${LISTED}' AND applied < $2`,
-        [this.id, revision],
-      );
-      const ids = others.map(({ id }) => id);
-      const deadline = performance.now() + APPLY_MS;
-      let live: readonly string[] = others.filter(({ isLive }) => isLive).map(({ id }) => id);
-      while (ids.length > 0) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, CONFIRM_POLL_MS);
-          onAnnounced = () => {
-            if (!live.every((id) => announced.has(id))) return;
-            clearTimeout(timer);
-            resolve();
-          };
-          onAnnounced();
-        });
-        // Of those that announce something from now on, the query may not know yet.
-        announced.clear();
-        const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
-          `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
-           FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
-          [ids, revision],
-        );
-        if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
-        live = pending.live;
-      }
-      return [];
-    } finally {
-      this.#waiting.delete(listener);
-    }
-  }
-
-  /** The channel of messages for this replica alone: if all got them, their number would grow with the square of that of replicas. */
-  get channel(): string {
-    return channelOf(this.id);
-  }
-
-  /** Tells another replica that this one has applied what that one waits for. */
-  async announce(replica: string): Promise<void> {
-    const { database, applied } = this.#options;
-    await database.query(
-      `UPDATE sluice.replicas SET applied = greatest(applied, $2) WHERE id = $1::text::uuid
-       RETURNING pg_notify($3, 'applied ' || $1::text)`,
-      [this.id, applied(), channelOf(replica)],
+    const others = await database.query<{ id: string }>(
+      `SELECT id, pg_notify('sluice', 'confirm ' || $2) FROM sluice.replicas
+       WHERE id <> $1 AND expires > now() - interval '${LISTED}' AND applied < $2::bigint`,
+      [this.id, String(revision)],
     );
+    const ids = others.map(({ id }) => id);
+    const deadline = performance.now() + APPLY_MS;
+    let intervalMs = CONFIRM_POLL.firstMs;
+    while (ids.length > 0) {
+      await delay(intervalMs);
+      intervalMs = Math.min(intervalMs * CONFIRM_POLL.factor, CONFIRM_POLL.maxMs);
+      const [pending] = await database.query<{ live: string[] | null; all: string[] | null }>(
+        `SELECT array_agg(id) FILTER (WHERE expires > now()) AS live, array_agg(id) AS all
+         FROM sluice.replicas WHERE id = ANY($1) AND applied < $2`,
+        [ids, revision],
+      );
+      if (!pending?.live || performance.now() > deadline) return pending?.all ?? [];
+    }
+    return [];
   }
 
-  /** Called when a replica has applied what this one waits for. */
-  onApplied(replica: string): void {
-    for (const listener of this.#waiting) listener(replica);
+  /** Tells the others that this replica has applied this revision, and what follows if it has. */
+  async announce(revision: number): Promise<void> {
+    if (this.#announced >= revision) return;
+    const { database, applied } = this.#options;
+    const current = applied();
+    await database.query('UPDATE sluice.replicas SET applied = greatest(applied, $2) WHERE id = $1', [
+      this.id,
+      current,
+    ]);
+    this.#announced = Math.max(this.#announced, current);
   }
 
   /** Where another replica is reached; undefined if it is not live. While PostgreSQL cannot be reached, as last known. */
@@ -234,10 +212,6 @@ export class Membership {
       RENEWAL_MS,
     );
   }
-}
-
-function channelOf(replica: string): string {
-  return `sluice_${replica}`;
 }
 
 /** Use of the processors by this process. */

@@ -113,6 +113,10 @@ export class SharedLog {
         await this.#check();
         await this.#settled();
       },
+      // Notifications may have been lost, or the database could not be reached.
+      onRevision: (revision) => {
+        if (revision !== this.#revision || !this.isCurrent) this.#check().catch(() => undefined);
+      },
     });
   }
 
@@ -146,12 +150,10 @@ export class SharedLog {
   /** Begins to follow other replicas. */
   start(): void {
     this.members.start(() => void this.#check().catch(() => undefined));
-    this.database.listen(this.members.channel, (message) => {
-      const [kind, replica] = message.split(' ');
-      if (kind === 'applied' && replica !== undefined) return this.members.onApplied(replica);
+    this.database.listen((message) => {
+      const [kind, revision] = message.split(' ');
       if (kind === 'left') return this.onReplicaLeft?.();
-      if (kind === 'confirm' && replica === this.members.id) return;
-      const work = kind === 'confirm' && replica !== undefined ? this.#announce(replica) : this.#check();
+      const work = kind === 'confirm' ? this.#announce(Number(revision)) : this.#check();
       work.catch(() => undefined);
     });
   }
@@ -302,13 +304,15 @@ export class SharedLog {
     this.#failure = error instanceof Error ? error : new Error(String(error));
   }
 
-  /** Tells another replica that this one has applied what the database has. */
-  async #announce(replica: string): Promise<void> {
-    await this.#check();
-    const revision = this.#revision;
+  /** Tells the others that this replica has applied this revision, as soon as it has. */
+  async #announce(revision: number): Promise<void> {
+    // The notification of the commit came just before.
+    if (this.#revision < revision) await this.#checking?.catch(() => undefined);
+    if (this.#revision < revision) await this.#check();
+    const current = this.#revision;
     await this.#settled();
-    this.#effective = Math.max(this.#effective, revision);
-    await this.members.announce(replica);
+    this.#effective = Math.max(this.#effective, current);
+    await this.members.announce(revision);
   }
 
   /** Applies what was read after a revision; in parts, if that is much or if a commit of this replica was published meanwhile. */

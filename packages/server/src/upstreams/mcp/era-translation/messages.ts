@@ -27,6 +27,8 @@ export const MODERN_META: readonly string[] = [
 ];
 /** Params that only a retry has. */
 export const RETRY_PARAMS: readonly string[] = ['inputResponses', 'requestState'];
+/** Params of a legacy request that a modern one does not have: the request for a task, and those of a retry. */
+const REPLACED_PARAMS: readonly string[] = [...RETRY_PARAMS, 'task'];
 
 /** Metadata that a legacy client declares once and a modern upstream expects with every request. */
 export interface ModernMetadata {
@@ -62,11 +64,11 @@ export function addModernMetadata(
   const { _meta: meta } = params;
   if (!isJsonObject(meta)) {
     return replaceMembers(text, paramsRange.start, params, [`"_meta":{${envelope}}`, ...more].join(','), [
-      ...RETRY_PARAMS,
+      ...REPLACED_PARAMS,
       '_meta',
     ]);
   }
-  const edits = replaceMembers(text, paramsRange.start, params, more.join(','), RETRY_PARAMS);
+  const edits = replaceMembers(text, paramsRange.start, params, more.join(','), REPLACED_PARAMS);
   for (const { key, start } of members(text, paramsRange.start)) {
     if (key !== '_meta') continue;
     edits.push(

@@ -277,6 +277,10 @@ function observeRounds(observer: PlanObserver, onInputRequired: () => void): Pla
     },
     failed: (category, message, errorType) => observer.failed(category, message, errorType),
     canceled: (reason) => observer.canceled(reason),
+    get continued() {
+      return observer.continued;
+    },
+    continuedAsTask: () => observer.continuedAsTask(),
   };
 }
 
@@ -291,7 +295,7 @@ function truncateText(text: unknown, otherwise: string): string {
 }
 
 /** Adds the id that the legacy era requires in an elicitation of mode `url`. */
-function withElicitationId(params: string): string {
+export function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
   return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);

@@ -96,7 +96,10 @@ export interface MessageTranslator {
 }
 
 /** Observes a call whose request is about to be sent. */
-export type PlanObserver = Pick<CallObserver, 'begin' | 'responded' | 'failed' | 'canceled'>;
+export type PlanObserver = Pick<
+  CallObserver,
+  'begin' | 'responded' | 'failed' | 'canceled' | 'continued' | 'continuedAsTask'
+>;
 
 /**
  * Properties of a call that are known before it is sent. Copies what it needs of the caller, since it must not retain
@@ -134,7 +137,9 @@ export interface CallPlan extends CallRequest {
   readonly clientAddress: string | undefined;
   /** Handles a result that creates a task; undefined for methods that cannot have one. */
   readonly tasks: TaskHandler | undefined;
-  /** True if the tasks extension is declared to the upstream for a client that does not support it. */
+  /** True if the client gets a task for its call, if the upstream creates one. */
+  readonly acceptsTask?: boolean;
+  /** True if the call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
   readonly declaresTasks?: boolean;
   /** Translates messages of the upstream; undefined if they are relayed unchanged. */
   readonly messages?: MessageTranslator | undefined;

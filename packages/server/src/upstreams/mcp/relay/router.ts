@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { insertEdit } from '@sluice/protocol/json/text';
 import {
   capabilityKey,
@@ -78,6 +78,9 @@ export interface CallRouterOptions extends EraTranslatorOptions {
   readonly tasks: TaskHandler;
   readonly taskSupport: TaskSupport;
 }
+
+/** Returns the session that a request is sent in; opening rejects with `UpstreamError`. */
+type SessionOpener = () => UpstreamSession | Promise<UpstreamSession>;
 
 /** Message prefixes of failed calls, by method (decisions 4.7). */
 const FAILURES: ReadonlyMap<string, string> = new Map([
@@ -175,6 +178,8 @@ export class CallRouter {
     if (declaresForClient && era === 'legacy' && message.paramsRange) {
       edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
     }
+    const openSession =
+      era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, caller, capabilities, headers);
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     const copiedNames = copied.filter((_, at) => at % 2 === 0);
     // Written out: spreading one object into another costs more than the rest of this function.
@@ -191,10 +196,7 @@ export class CallRouter {
       rewriter: undefined,
       needsTranslation,
       serverRequests: undefined,
-      openSession:
-        era === 'modern'
-          ? () => upstream.sessions.modern
-          : this.#legacySession(upstream, caller, capabilities, message, headers),
+      openSession: needsTranslation && era === 'legacy' ? withRequestedLevel(openSession, message) : openSession,
       observer,
       summary: tool && toolSummary(argumentNames, copiedNames),
       failure,
@@ -204,6 +206,7 @@ export class CallRouter {
       user: caller.user,
       clientAddress: caller.observation?.request.client,
       tasks: tool && this.#options.tasks,
+      acceptsTask: tool !== undefined && acceptsTask(caller, message),
       declaresTasks: declaresForClient,
       era: caller.era,
       session: caller.session,
@@ -247,19 +250,27 @@ export class CallRouter {
   }
 
   /**
-   * Whether a call is sent as one of a client that supports tasks, although its client does not: where the upstream may
-   * respond with a task, or the tool requires one. `rejected` if that is disabled, and only a task would be possible.
+   * Whether a call is sent as one of a client that supports tasks in the era of the upstream, which its client does not: where
+   * the upstream may respond with a task, or the tool requires one, or the client supports tasks in its own era. `rejected` if
+   * that is disabled, and only a task would be possible.
    */
   #declaresTasks(
-    { era: own, capabilities }: Caller,
-    { params }: RequestMessage,
+    caller: Caller,
+    message: RequestMessage,
     tool: Entry,
     upstream: Upstream,
     era: Era,
   ): boolean | 'rejected' {
     const { taskSupport } = this.#options;
-    if (era === 'modern')
-      return !(own === 'modern' && declaresTasks(capabilities)) && taskSupport.isDeclaredTo(upstream);
+    const { era: own } = caller;
+    const { params } = message;
+    if (era === 'modern') {
+      if (acceptsTask(caller, message)) return own === 'legacy' && upstream.taskEras.has('modern');
+      return taskSupport.isDeclaredTo(upstream);
+    }
+    if (own === 'modern' && acceptsTask(caller, message)) {
+      return taskSupport.allowsTask(tool, upstream) && params.task === undefined;
+    }
     if (!taskSupport.requiresTask(tool, upstream) || (own === 'legacy' && params.task !== undefined)) return false;
     if (taskSupport.isEnabled) return params.task === undefined;
     return own === 'modern' && 'rejected';
@@ -304,25 +315,32 @@ export class CallRouter {
    * that is bound to a legacy client's session; an exclusive one for a modern client that supports server requests; one
    * shared by clients that look the same to the upstream otherwise. Opening rejects with `UpstreamError`.
    */
-  #legacySession(
+  legacySession(
     upstream: Upstream,
-    { session, namespace, user, era }: Caller,
+    { session, namespace, user }: Caller,
     capabilities: JsonObject,
-    message: RequestMessage,
     headers: readonly string[],
-  ): () => UpstreamSession | Promise<UpstreamSession> {
+  ): SessionOpener {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
     if (session) return () => sessions.get(session.id) ?? sessionBindings.open(upstream, session, headers);
     const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
-    const open = supportsServerRequests(capabilities)
+    return supportsServerRequests(capabilities)
       ? () => callSessionPool.acquire(upstream, owner)
       : () => sessions.get(key) ?? sessions.open(owner);
-    // A legacy client sets the level for its session, a modern one with each request.
-    const level = era === 'modern' ? requestedLevel(message) : undefined;
-    return level === undefined ? open : async () => withLogLevel(await open(), level);
   }
+}
+
+/** A legacy client sets the level of log messages for its session, a modern one with each request. */
+function withRequestedLevel(open: SessionOpener, message: RequestMessage): SessionOpener {
+  const level = requestedLevel(message);
+  return level === undefined ? open : async () => withLogLevel(await open(), level);
+}
+
+/** True for a client that gets a task for its call: one that declares the extension, or has requested a task. */
+function acceptsTask({ era, capabilities }: Caller, { params }: RequestMessage): boolean {
+  return era === 'modern' ? declaresTasks(capabilities) : isJsonObject(params.task);
 }
 
 /** The error for a modern client whose request requires that it declares the tasks extension. */

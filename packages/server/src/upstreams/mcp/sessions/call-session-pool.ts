@@ -6,6 +6,14 @@ import type { LegacyClient } from '../rpc-client.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, SessionOwner, Upstream, UpstreamSession } from '../upstream.ts';
 
+/** Handles a message about a task, as text and parsed; false for other messages. */
+export type TaskMessageHandler = (
+  upstream: Upstream,
+  session: UpstreamSession,
+  text: string,
+  value: JsonObject,
+) => boolean;
+
 /** Dispatches the messages on the notification stream of an exclusive session to the call that has leased it. */
 class CallNotificationBridge implements SessionNotificationBridge, NotificationStreamHandler {
   readonly pinned = false;
@@ -14,6 +22,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
   readonly #upstream: Upstream;
   readonly #session: UpstreamSession;
   readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #onTaskMessage: TaskMessageHandler | undefined;
   readonly #onClosed: () => void;
   readonly #stream: NotificationStream | undefined;
   #setReady: () => void = () => undefined;
@@ -24,8 +33,10 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     client: LegacyClient,
     headers: readonly string[],
     calls: InFlightCalls<InFlightCall>,
+    onTaskMessage: TaskMessageHandler | undefined,
     onClosed: () => void,
   ) {
+    this.#onTaskMessage = onTaskMessage;
     this.#upstream = upstream;
     this.#session = session;
     this.#calls = calls;
@@ -50,6 +61,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
       dispatchProgress(this.#calls, this.#session, text, value);
       return true;
     }
+    if (this.#onTaskMessage?.(this.#upstream, this.#session, text, value)) return true;
     const call = this.#calls.find((candidate) => candidate.usesSession?.(this.#session) ?? false);
     if (call?.onSessionMessage) return call.onSessionMessage(text, value);
     if ('id' in value) this.#stream?.respondByDefault(text, method);
@@ -94,12 +106,14 @@ const MAX_IDLE = 32;
  */
 export class CallSessionPool {
   readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #onTaskMessage: TaskMessageHandler | undefined;
   /** Open sessions by upstream, the newest last. */
   readonly #sessions = new WeakMap<Upstream, PooledSession[]>();
   #opened = 0;
 
-  constructor(calls: InFlightCalls<InFlightCall>) {
+  constructor(calls: InFlightCalls<InFlightCall>, onTaskMessage?: TaskMessageHandler) {
     this.#calls = calls;
+    this.#onTaskMessage = onTaskMessage;
   }
 
   /** Leases an idle session of owners with this key, or opens one. Rejects with `UpstreamError`. */
@@ -131,7 +145,8 @@ export class CallSessionPool {
       const at = pooled.indexOf(entry);
       if (at !== -1) pooled.splice(at, 1);
     };
-    const bridge = new CallNotificationBridge(upstream, session, client, headers, this.#calls, onClosed);
+    const onTaskMessage = this.#onTaskMessage;
+    const bridge = new CallNotificationBridge(upstream, session, client, headers, this.#calls, onTaskMessage, onClosed);
     session.bridge = bridge;
     pooled.push(entry);
     // Clients choose the capabilities that keys are made of: the number of idle sessions must be bounded.

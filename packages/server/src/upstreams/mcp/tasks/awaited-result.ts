@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { applyEdits, members, removeEdits } from '@sluice/protocol/json/text';
+import { applyEdits, members } from '@sluice/protocol/json/text';
 import { type RequestMessage, withParam } from '@sluice/protocol/mcp/message';
-import { META_RELATED_TASK, relatedTaskOf, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import { relatedTaskOf, TASK_STATUS_NOTIFICATION, unrelated, withoutRelatedTask } from '@sluice/protocol/mcp/tasks';
 import type {
   CallPlan,
   CreatedTask,
@@ -13,24 +13,10 @@ import { tokenOf } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
 
-/** Removes the related task from the text of a `_meta`. */
-function withoutRelatedTask(meta: string): string {
-  return applyEdits(
-    meta,
-    removeEdits(meta, 0, (key) => key === META_RELATED_TASK),
-  );
-}
-
 /** Removes the related task from the `_meta` of the member `content` of a message: its params or its result. */
 function withoutTask(text: string, content: 'params' | 'result'): string {
-  for (const { key, start } of members(text)) {
-    if (key !== content) continue;
-    const edits = [...members(text, start)].flatMap((member) =>
-      member.key === '_meta' ? [{ ...member, text: withoutRelatedTask(text.slice(member.start, member.end)) }] : [],
-    );
-    return applyEdits(text, edits);
-  }
-  return text;
+  const member = [...members(text)].find(({ key }) => key === content);
+  return member ? applyEdits(text, [{ ...member, text: unrelated(text.slice(member.start, member.end)) }]) : text;
 }
 
 /** The result of a task as that of the call, for a client that does not know the task; then as the call's own rewriter does. */

@@ -2,9 +2,10 @@ import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/js
 import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { isTerminal, readTask, type TaskState } from '@sluice/protocol/mcp/tasks';
+import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import type { RpcError } from '../../../http/outcome.ts';
 import { type CallResponse, type DownstreamSession, makeResumable, type ResponseBytes } from '../../downstream.ts';
+import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
@@ -15,6 +16,12 @@ import { RelayedServerRequests } from '../relay/server-requests.ts';
 const MIN_POLL_MS = 100;
 const MAX_POLL_MS = 30_000;
 const DEFAULT_POLL_MS = 1_000;
+
+/** Returns the time until the next poll of a task in this state, in milliseconds. */
+export function pollDelayMs({ pollIntervalMs = DEFAULT_POLL_MS }: TaskState): number {
+  return Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
+}
+
 /** Longer results are not parsed, which would take long. */
 const MAX_PARSED_CHARACTERS = 4 * 1024 * 1024;
 /** Maximum number of requests for input during one task. */
@@ -26,20 +33,29 @@ export interface TaskPolling {
   poll(response: CallResponse, rewriter: ResponseRewriter): void;
   /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
   update(inputResponses: string): Promise<void>;
+  /**
+   * Our id, if the client knows the task and waits for its result: requests for input are related to it, and the task goes on
+   * when the client stops waiting.
+   */
+  readonly knownAs?: string;
+  /** Records a reported state, with the result around it. Returns the problem with it, if there is one. */
+  observe?(state: TaskState, result: JsonObject): string | undefined;
+  /** The upstream does not know the task any more. */
+  onGone?(): void;
   /** Cancels the task; never rejects. */
-  cancel(): void;
+  cancel?(): void;
   /**
    * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
    * the client may have no more tasks; rejects with `StoreError`.
    */
-  suspend(state: TaskState): Promise<string | undefined>;
+  suspend?(state: TaskState): Promise<string | undefined>;
   /** The call has ended, and with it the stored task. */
-  onEnd(): void;
+  onEnd?(): void;
 }
 
 /**
- * The call of a client that does not support tasks to a tool that answers with one: the task is polled on its behalf, and the
- * client gets the result as if the call had taken that long. Changes of the status message are sent as progress; requests for
+ * The call of a client that does not support tasks to a tool that answers with one, or a `tasks/result` of a legacy client: the
+ * task of a modern upstream is polled on its behalf, and the client gets the result as if the call had taken that long. Changes of the status message are sent as progress; requests for
  * input are sent to legacy clients on the stream of the call; a modern client gets an `InputRequiredResult`, and its retry
  * continues here, also after a restart.
  */
@@ -81,6 +97,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     this.#created.response.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
+    if (this.#polling.knownAs !== undefined) return this.#poll();
     if (inputResponses === undefined) return this.#pollLater();
     this.#polling.update(inputResponses).then(
       () => this.#pollLater(),
@@ -182,16 +199,25 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     // The call of a legacy client goes on (mcp 1).
-    if (this.#ended || this.#created.plan.era === 'legacy') return;
+    if (this.#ended || this.#created.plan.era === 'legacy') return this.#endIfUnused();
     this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end(true);
   }
 
+  /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
+  #endIfUnused(): void {
+    if (this.#ended || this.#polling.knownAs === undefined || this.#serverRequests?.pending) return;
+    this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#end();
+  }
+
   #pollLater(): void {
-    if (this.#ended) return;
-    const { pollIntervalMs = DEFAULT_POLL_MS } = this.#state;
-    const waitMs = Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
-    this.#timer = setTimeout(() => this.#polling.poll(this, this), waitMs).unref();
+    if (this.#isClientDisconnected) this.#endIfUnused();
+    if (!this.#ended) this.#timer = setTimeout(() => this.#poll(), pollDelayMs(this.#state)).unref();
+  }
+
+  #poll(): void {
+    this.#polling.poll(this, this);
   }
 
   #onPolled(text: string, value: JsonObject): void {
@@ -199,11 +225,14 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     this.activeAt = performance.now();
     const { error, result } = value;
     if (isJsonObject(error)) {
-      const isGone = error.code === INVALID_PARAMS;
-      return isGone ? this.#fail('the upstream no longer knows the task') : this.sendError(INTERNAL);
+      if (error.code !== INVALID_PARAMS) return this.sendError(INTERNAL);
+      this.#polling.onGone?.();
+      return this.#fail('the upstream no longer knows the task');
     }
     const state = readTask('modern', result);
     if (!state || !isJsonObject(result)) return this.#fail('the upstream answered with an invalid task', true);
+    const problem = this.#polling.observe?.(state, result);
+    if (problem !== undefined) return this.#fail(problem);
     const before = this.#state;
     this.#state = state;
     const resultText = memberText(text, 'result') ?? '';
@@ -223,7 +252,9 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     );
   }
 
-  #complete(result: string): void {
+  #complete(inlined: string): void {
+    const { knownAs } = this.#polling;
+    const result = knownAs === undefined ? inlined : relatedTo(inlined, knownAs);
     const needsType = this.#created.plan.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
     const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
     this.#respond('result', isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]));
@@ -282,14 +313,22 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
       post: (response) => this.#answer(response),
     });
     const params = memberText(request, 'params');
-    const rest = params === undefined ? '' : `,"params":${params}`;
+    const rest = params === undefined ? '' : `,"params":${this.#legacyParams(params)}`;
     const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${memberText(request, 'method')}${rest}}`;
     if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
   }
 
+  /** The params of a request for input in the form of the legacy era. */
+  #legacyParams(params: string): string {
+    const { knownAs } = this.#polling;
+    const sent = withElicitationId(params);
+    return knownAs === undefined ? sent : relatedTo(sent, knownAs);
+  }
+
   /** Responds that input is required. */
   #suspend(inputRequests: string): void {
-    this.#polling.suspend(this.#state).then(
+    const suspended = this.#polling.suspend?.(this.#state) ?? Promise.resolve(undefined);
+    suspended.then(
       (requestState) => {
         if (this.#ended) return;
         if (requestState === undefined) return this.#fail('too many tasks', true);
@@ -335,8 +374,8 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     clearTimeout(this.#timer);
     this.#context.calls.remove(this);
     this.#serverRequests?.cancelAll();
-    if (cancels) this.#polling.cancel();
-    if (!this.#isSuspended) this.#polling.onEnd();
+    if (cancels) this.#polling.cancel?.();
+    if (!this.#isSuspended) this.#polling.onEnd?.();
   }
 }
 

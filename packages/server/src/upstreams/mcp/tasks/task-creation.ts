@@ -1,31 +1,38 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type Implementation, membersOf, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import {
-  declaresTasks,
   META_RELATED_TASK,
   readTask,
   relatedTaskOf,
   reportedTaskEdits,
   type TaskState,
+  translatedTask,
   withTaskIds,
 } from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
-import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { Caller, CallResponse } from '../../downstream.ts';
+import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
+import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, CreatedTask, PlanObserver, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
+import { progressTokenOf } from '../relay/request-rewrite.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { awaitedResult, clientTokenOf } from './awaited-result.ts';
 import { PolledTask } from './polled-task.ts';
+import { taskCallPlan } from './task-call.ts';
+import { continuedCall } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
-import { type OwnTaskRequest, requestTask, taskHeaders, taskMessage, taskSession } from './task-requests.ts';
-import { MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
+import { requestTask, taskMessage, taskSession } from './task-requests.ts';
+import { boundedState, MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
+
+/** Prefix of the messages of failed calls. */
+const CALL_FAILURE = 'forwarded tool call failed';
 
 export interface TaskCreationOptions extends CallContext {
   readonly tasks: Tasks;
@@ -33,6 +40,10 @@ export interface TaskCreationOptions extends CallContext {
   readonly clientInfo: Implementation;
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
+  /** Observes the call of a record that another process has begun. */
+  observerOf(record: TaskRecord): PlanObserver;
+  /** A client with a session has got a task. */
+  onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
   readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
   /** Maximum time until the retry, in milliseconds. */
@@ -58,7 +69,7 @@ export class TaskCreation implements TaskHandler {
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(era, era === 'modern' ? result : result.task);
     if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
-    if (!supportsTasks(plan, era)) {
+    if (!plan.acceptsTask) {
       if (this.#options.isEnabled) return era === 'modern' ? this.#poll(created, state) : this.#await(created, state);
       this.#cancelUpstream(created, state.taskId);
       return fail(created, INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
@@ -74,8 +85,9 @@ export class TaskCreation implements TaskHandler {
           plan.observer.canceled(CLIENT_DISCONNECTED);
           this.#options.tasks.discard(record);
         } else if (record) {
-          plan.observer.responded(value);
-          if (!isClientDisconnected) respond(created, record);
+          plan.observer.continuedAsTask();
+          if (!isClientDisconnected) respond(created, record, state);
+          if (plan.session) this.#options.onCreated(record, plan.session, sentHeaders(plan.headers));
         } else {
           this.#cancelUpstream(created, state.taskId);
           fail(created, SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them', isClientDisconnected);
@@ -120,15 +132,57 @@ export class TaskCreation implements TaskHandler {
     );
   }
 
+  /** Takes a call up again that waited for a task in a process that has ended; `response` is that to the call. */
+  takeUp(
+    record: TaskRecord,
+    upstream: Upstream,
+    session: DownstreamSession,
+    headers: readonly string[],
+    response: CallResponse,
+  ): void {
+    const { callId = 'null', progress, era, upstreamId, namespace, user } = record;
+    const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
+    const message = parseMessage(
+      Buffer.from(`{"jsonrpc":"2.0","id":${callId},"method":"tools/call","params":${meta}}`),
+    );
+    if (message.kind !== 'request') throw new Error('invalid call');
+    const bound = taskSession(this.#options.tasks, record, upstream);
+    const openSession = () => bound;
+    const request = { era, upstream, upstreamId, method: 'tasks/get', clientInfo: {}, headers, openSession };
+    const plan: CallPlan = {
+      ...taskCallPlan(request),
+      observer: this.#options.observerOf(record),
+      message,
+      capabilities: session.capabilities,
+      streams: true,
+      progressToken: progressTokenOf(message),
+      rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
+      failure: CALL_FAILURE,
+      namespace,
+      user,
+      session,
+    };
+    const requestId = progress?.upstream ?? '';
+    const created = { plan, session: bound, requestId, text: '', value: {}, response, isClientDisconnected: false };
+    const state = { ...stateOf(record), taskId: upstreamId };
+    if (era === 'modern') this.#poll(created, state, record);
+    else this.#await(created, state, record);
+  }
+
   /** Polls the task on behalf of its client; `record` and the input of the client if it continues with a retry. */
   #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
     const { tasks, suspendedCalls, suspendedMs } = this.#options;
     const { plan, session } = created;
     const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
     const headers = sentHeaders(plan.headers);
-    const request = { upstream: plan.upstream, session, upstreamId, clientInfo, headers };
-    const poll = pollPlan(plan, session, headers, request);
+    const capabilities = translatedCapabilities(plan.capabilities, true);
+    const request = { upstream: plan.upstream, session, upstreamId, clientInfo, capabilities, headers };
+    const openSession = () => session;
+    const { forward, namespace } = plan;
+    const call = { ...request, era: session.era, method: 'tasks/get', openSession };
+    const poll = { ...taskCallPlan(call), forward, namespace };
     let stored = record;
+    const forget = this.#remember(created, state, record);
     const polled = new PolledTask(this.#options, created, state, {
       poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
       update: async (inputResponses) => {
@@ -142,22 +196,42 @@ export class TaskCreation implements TaskHandler {
       },
       onEnd: () => {
         if (stored) tasks.remove(stored);
+        forget();
       },
     });
     polled.start(input);
   }
 
-  /** Waits for the result of a core task on behalf of its client. */
-  #await(created: CreatedTask, { taskId: upstreamId }: TaskState): void {
+  /** Waits for the result of a core task on behalf of its client; `record` if another process has begun that. */
+  #await(created: CreatedTask, state: TaskState, record?: TaskRecord): void {
+    const { taskId: upstreamId } = state;
     const { plan, session, response } = created;
     const token = clientTokenOf(plan);
-    const request = { session, upstreamId, method: 'tasks/result', clientInfo: {} };
+    const request = { era: session.era, upstreamId, method: 'tasks/result', clientInfo: {} };
     const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
     const message = parseMessage(Buffer.from(taskMessage(request, '0', meta)));
     if (message.kind !== 'request') throw new Error('invalid request for a result');
     const cancel = () => this.#cancelUpstream(created, upstreamId);
     const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
-    new RelayedCall(this.#options, awaited, response).start();
+    const observer = observeEnd(plan.observer, this.#remember(created, state, record));
+    new RelayedCall(this.#options, { ...awaited, observer }, response).start();
+  }
+
+  /**
+   * Stores the task of a call of a legacy client, so that the call goes on where its stream is resumed after a restart; `record`
+   * if it is stored already. Returns the function that removes it at the end of the call.
+   */
+  #remember(created: CreatedTask, state: TaskState, record: TaskRecord | undefined): () => void {
+    const { tasks, calls, log } = this.#options;
+    const { plan, response } = created;
+    if (record) return () => tasks.remove(record);
+    if (!plan.session) return () => undefined;
+    const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: response.idText } as const;
+    const storing = this.#store(created, state, more).catch((error: unknown) => {
+      log.debug('the task of a call could not be stored', { error });
+      return undefined;
+    });
+    return () => void storing.then((stored) => stored && tasks.remove(stored));
   }
 
   /** Cancels the task of a record that was removed. */
@@ -168,7 +242,7 @@ export class TaskCreation implements TaskHandler {
   #store(
     { plan, session, requestId }: CreatedTask,
     state: TaskState,
-    more: Pick<NewTask, 'isInternal' | 'maxLifeMs'> = {},
+    more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
   ): Promise<TaskRecord | undefined> {
     const { namespace = '', user, clientAddress, forward, upstream, entry, message, progressToken } = plan;
     const discovered = entry?.discovered;
@@ -181,11 +255,13 @@ export class TaskCreation implements TaskHandler {
       address: upstream.transport.address,
       session: sessionRecord(session),
       era: session.era,
+      ...(session.era !== plan.era && { clientEra: plan.era }),
       tool: { key: entry?.key ?? '', upstreamKey: discovered?.upstreamKey, copied: discovered?.copied },
       progress: progressToken && {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
+      ...continuedCall(plan.observer.continued),
       ...more,
     };
     return this.#options.tasks.create(task, state, session);
@@ -208,40 +284,26 @@ export class TaskCreation implements TaskHandler {
   }
 }
 
-/** True for a client that gets tasks of an upstream session of this era: that supports them, and in the same era. */
-function supportsTasks({ era: own, capabilities, message }: CallPlan, era: Era): boolean {
-  if (own !== era) return false;
-  return era === 'modern' ? declaresTasks(capabilities) : isJsonObject(message.params.task);
-}
-
-/** The plan of a request for the state of a task, on behalf of the client of this plan. */
-function pollPlan(
-  plan: CallPlan,
-  session: UpstreamSession,
-  headers: readonly string[],
-  request: Omit<OwnTaskRequest, 'method'>,
-): CallPlan {
-  const method = 'tasks/get';
-  const message = parseMessage(Buffer.from(taskMessage({ ...request, method }, '0')));
-  if (message.kind !== 'request') throw new Error('invalid poll');
+/** Returns the observer of a call that calls back when it ends. */
+function observeEnd(observer: PlanObserver, onEnd: () => void): PlanObserver {
   return {
-    ...plan,
-    message,
-    headers: [...headers, ...taskHeaders(session.era, method, request.upstreamId)],
-    edits: [],
-    progressToken: undefined,
-    serverRequests: undefined,
-    needsTranslation: false,
-    openSession: () => session,
-    observer: new CallObserver(undefined),
-    summary: undefined,
-    streams: false,
-    json: true,
-    tasks: undefined,
-    entry: undefined,
-    session: undefined,
-    // The end of a connection to the client does not end a poll.
-    era: 'legacy',
+    begin: (summary) => observer.begin(summary),
+    get continued() {
+      return observer.continued;
+    },
+    continuedAsTask: () => observer.continuedAsTask(),
+    responded(value) {
+      onEnd();
+      observer.responded(value);
+    },
+    failed(category, message, errorType) {
+      onEnd();
+      observer.failed(category, message, errorType);
+    },
+    canceled(reason) {
+      onEnd();
+      observer.canceled(reason);
+    },
   };
 }
 
@@ -261,9 +323,17 @@ function fail(
   if (!isGone) response.sendError({ code, message });
 }
 
-/** Sends the client the result that creates the task, with our id. */
-function respond({ plan, session, text, value, response }: CreatedTask, record: TaskRecord): void {
-  sendResponse(response, plan, withOwnId(text, session.era, record), value, 200);
+/** Sends the client the result that creates the task, with our id, in the form of its era. */
+function respond({ plan, session, text, value, response }: CreatedTask, record: TaskRecord, state: TaskState): void {
+  if (plan.era === session.era) return sendResponse(response, plan, withOwnId(text, session.era, record), value, 200);
+  const result = memberText(text, 'result') ?? '{}';
+  // The status may have another meaning in the other era, and is known once the client asks for it.
+  const own = { ...boundedState(state, record.id), status: 'working' as const };
+  const created =
+    plan.era === 'modern'
+      ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
+      : `"task":{${translatedTask('legacy', own, result)}}`;
+  response.sendResponse(`{"jsonrpc":"2.0","id":${response.idText},"result":{${created}}}`, false, 200, plan.json);
 }
 
 function withOwnId(text: string, era: Era, { id, upstreamId }: TaskRecord): string {

@@ -61,7 +61,7 @@ export class TaskMessages implements MessageTranslator {
   #statusToClient(text: string, { params }: JsonObject): string | undefined {
     const state = readTask('legacy', params);
     const record = state && this.#find(state.taskId);
-    if (!state || !record || !this.#tasks.observe(record, state)) return undefined;
+    if (!state || !record || !this.#tasks.observe(record, state, { by: 'notified' })) return undefined;
     const status = record.isCanceled ? ('cancelled' as const) : undefined;
     for (const { key, start } of members(text)) {
       if (key !== 'params') continue;
@@ -92,7 +92,7 @@ export class TaskMessages implements MessageTranslator {
   #find(upstreamId: string): TaskRecord | undefined {
     const { address, session } = this.#at;
     const record = this.#tasks.findUpstream(address, session, upstreamId);
-    return record && this.#isOwn(record) ? record : undefined;
+    return record && !record.isInternal && this.#isOwn(record) ? record : undefined;
   }
 
   #isHere({ address, session }: TaskRecord): boolean {

@@ -1,7 +1,34 @@
-import type { TaskState } from '@sluice/protocol/mcp/tasks';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { isTerminal, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 
 const statusSchema = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+
+/** The call that a task continues, as far as its last event needs it. */
+const callSchema = z.object({
+  toolType: z.string(),
+  conversationId: z.string().optional(),
+  requestId: z.string().optional(),
+  via: z.literal('console').optional(),
+  /** Epoch milliseconds. */
+  startedAt: z.number(),
+  trace: z
+    .object({ traceId: z.string(), spanId: z.string(), sampled: z.boolean(), state: z.string().optional() })
+    .optional(),
+});
+
+const eraSchema = z.enum(['legacy', 'modern']);
+
+/** A request of a legacy upstream that a task needs input for. */
+const questionSchema = z.object({
+  /** Key that a modern client responds under. */
+  key: z.string(),
+  /** Id of the request upstream, as JSON text. */
+  requestId: z.string(),
+  method: z.string(),
+  /** JSON text. */
+  params: z.string().optional(),
+});
 
 /** The part of a record that changes. */
 const changeSchema = z.object({
@@ -17,6 +44,16 @@ const changeSchema = z.object({
   expires: z.number(),
   /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
   isCanceled: z.boolean().optional(),
+  /** The latest states that became known; `at` in epoch milliseconds. */
+  states: z.array(z.object({ status: statusSchema, at: z.number() })).optional(),
+  /** When its end became known, or a client canceled it: its call has its last event. */
+  endedAt: z.number().optional(),
+  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
+  isError: z.boolean().optional(),
+  /** Keys of the input that a modern upstream waits for. */
+  openKeys: z.array(z.string()).optional(),
+  /** Requests for input of a legacy upstream that a modern client has not responded to. */
+  questions: z.array(questionSchema).optional(),
   /** Upstream session that its requests are sent in. */
   session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
 });
@@ -39,13 +76,23 @@ export const recordSchema = changeSchema.extend({
   /** Id at the upstream. */
   upstreamId: z.string(),
   /** Era of the upstream. */
-  era: z.enum(['legacy', 'modern']),
+  era: eraSchema,
+  /** Era of the client, if it is the other one. */
+  clientEra: eraSchema.optional(),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
+  /** The process that has the call, for a plain call that became a task: nothing but that knows its result. */
+  replica: z.string().optional(),
   /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
   isInternal: z.literal(true).optional(),
+  /** The call of a legacy client that waits for the result: its id, as JSON text. */
+  callId: z.string().optional(),
   /** Progress token upstream, and that of the client as JSON text. */
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
+  /** Id of the events of its call. */
+  eventId: z.string().optional(),
+  /** The call that it continues; undefined if the process that has the call reports its end. */
+  call: callSchema.optional(),
   /** ISO 8601. */
   createdAt: z.string(),
   /** Epoch milliseconds, by our clock. */
@@ -60,12 +107,31 @@ export type TaskRecord = Readonly<z.output<typeof recordSchema>>;
 /** Changed members of a record. */
 export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
 
+/** The status of a task as its clients see it; that it was canceled counts before its upstream has confirmed that. */
+export function statusOf({ status, isCanceled, endedAt }: TaskRecord): TaskStatus {
+  return isCanceled || (endedAt !== undefined && !isTerminal(status)) ? 'cancelled' : status;
+}
+
+/** True for a task whose end is not known. */
+export function isOpen(record: TaskRecord): boolean {
+  return !isTerminal(statusOf(record));
+}
+
+/** A request of a legacy upstream that a task needs input for. */
+export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
+
+/** Returns the era of the client of a task. */
+export function clientEraOf({ era, clientEra }: TaskRecord): Era {
+  return clientEra ?? era;
+}
+
 /** The state of a task as far as its record knows it, under our id. */
 export function stateOf(record: TaskRecord): TaskState {
-  const { id, isCanceled, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const { id, isCanceled, isError, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const hasFailed = isError === true && clientEraOf(record) === 'legacy';
   return {
     taskId: id,
-    status: isCanceled ? 'cancelled' : status,
+    status: isCanceled ? 'cancelled' : hasFailed ? 'failed' : status,
     statusMessage,
     createdAt,
     lastUpdatedAt,

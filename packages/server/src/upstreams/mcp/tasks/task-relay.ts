@@ -1,44 +1,53 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, memberText } from '@sluice/protocol/json/text';
-import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { applyEdits, type Edit, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { legacyCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { Caller, CallOutcome } from '../../downstream.ts';
+import type { Caller, CallOutcome, CallResponse, DownstreamSession } from '../../downstream.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
 import { type CallRouter, FORWARDING_LOOP, type UpstreamLookup } from '../relay/router.ts';
 import { newRequestId, sendMessage } from '../rpc-request.ts';
-import type { SessionBindings } from '../sessions/session-bindings.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { CoreTaskRequests, type TaskReading } from './core-task-requests.ts';
+import { ExtensionTaskRequests } from './extension-task-requests.ts';
+import { TASK_FAILURE } from './task-call.ts';
+import type { TaskCreation } from './task-creation.ts';
 import { TaskMessages } from './task-messages.ts';
-import type { TaskRecord } from './task-record.ts';
-import { taskHeaders, taskSession } from './task-requests.ts';
+import { clientEraOf, type TaskRecord } from './task-record.ts';
+import { type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
 import { TASK_NOT_FOUND, TaskRewriter } from './task-rewriter.ts';
 import type { Tasks } from './tasks.ts';
 
 export interface TaskRelayOptions extends CallContext {
   readonly tasks: Tasks;
   readonly forwards: UpstreamLookup;
-  readonly router: Pick<CallRouter, 'upstreamHeaders'>;
-  readonly sessionBindings: Pick<SessionBindings, 'open'>;
+  readonly router: Pick<CallRouter, 'upstreamHeaders' | 'legacySession'>;
+  /** Identity of the service, for clients without one. */
+  readonly clientInfo: Implementation;
+  readonly creation: Pick<TaskCreation, 'takeUp'>;
 }
 
-/** Prefix of the messages of failures. */
-const FAILURE = 'forwarded request failed';
+const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of the task: wait for their responses');
 /** Time for the response to a cancellation, in milliseconds. */
 const CANCEL_TIMEOUT_MS = 30_000;
 
 /** Sends the requests of clients about their tasks to the upstreams that execute them. */
 export class TaskRelay {
   readonly #options: TaskRelayOptions;
+  readonly #core: CoreTaskRequests;
+  readonly #extension: ExtensionTaskRequests;
 
   constructor(options: TaskRelayOptions) {
     this.#options = options;
+    this.#core = new CoreTaskRequests(options, options.tasks);
+    this.#extension = new ExtensionTaskRequests(options, options.tasks, options.clientInfo);
   }
 
   /** Returns the upstream of a task; undefined if its forward is gone, or has another address now. */
@@ -48,18 +57,107 @@ export class TaskRelay {
     return upstream?.transport.address === address ? upstream : undefined;
   }
 
-  /** Returns the outcome that relays a request about a task; `tool` is the tool that it was created by, if that is served. */
-  call(caller: Caller, message: RequestMessage, record: TaskRecord, tool: Entry | undefined): CallOutcome {
-    const { tasks } = this.#options;
-    const { method } = message;
+  /**
+   * Returns the outcome of a request about a task: relays it, or translates it if client and upstream are of different eras.
+   * `tool` is the tool that the task was created by, if that is served.
+   */
+  request(
+    caller: Caller,
+    message: RequestMessage,
+    record: TaskRecord,
+    tool: Entry | undefined,
+  ): CallOutcome | Promise<CallOutcome> {
     const upstream = this.upstreamOf(record);
     if (!upstream) return taskNotFound();
-    const headers = this.#headers(caller, message, record, tool);
+    const headers = this.#options.router.upstreamHeaders(caller.headers, tool?.labels[FORWARD_HEADERS_LABEL]);
     if (!headers) return FORWARDING_LOOP;
+    const target = { record, upstream, headers, sessions: () => this.#sessions(caller, record, upstream, headers) };
+    if (message.method !== 'tasks/get') return this.#dispatch(caller, message, target);
+    return this.#options.tasks
+      .pollTurn(record)
+      .then((isTurn) => (isTurn ? this.#dispatch(caller, message, target) : TOO_MANY_POLLS));
+  }
+
+  #dispatch(caller: Caller, message: RequestMessage, target: TaskTarget): CallOutcome | Promise<CallOutcome> {
+    const { record } = target;
+    if (clientEraOf(record) !== record.era) return this.#translate(caller, message, target);
+    if (record.era === 'legacy' && message.method === 'tasks/cancel') return this.#cancel(caller, message, target);
+    if (message.method === 'tasks/update') return this.#update(caller, message, target);
+    return this.#relay(caller, message, target);
+  }
+
+  /**
+   * Returns the function that takes a call of a session up again that waited for a task in a process that has ended; undefined
+   * if there is none, or it goes on.
+   */
+  async interruptedCall(
+    session: DownstreamSession,
+    idText: string,
+    headers: readonly string[],
+  ): Promise<((response: CallResponse) => void) | undefined> {
+    const { tasks, calls, creation } = this.#options;
+    await tasks.refresh();
+    const record = tasks.ofCall(session.id, idText);
+    const upstream = record && this.upstreamOf(record);
+    if (!upstream || calls.find((call) => call.matches(session.id, idText))) return undefined;
+    return (response) => creation.takeUp(record, upstream, session, headers, response);
+  }
+
+  /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */
+  async read(record: TaskRecord, headers: readonly string[]): Promise<TaskReading | undefined> {
+    const upstream = this.upstreamOf(record);
+    if (!upstream) return undefined;
+    const sessions = () => () => taskSession(this.#options.tasks, record, upstream);
+    return await this.#core.read({ record, upstream, headers, sessions });
+  }
+
+  async #translate(caller: Caller, message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
+    const observer = new CallObserver(caller.observation);
+    observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: target.upstream.server });
+    const outcome =
+      target.record.era === 'legacy'
+        ? await this.#core.request(message, target)
+        : await this.#extension.request(caller, message, target, observer);
+    if (outcome.kind === 'error') observer.failed('UNKNOWN', outcome.error.message, String(outcome.error.code));
+    else if (outcome.kind === 'result') observer.responded({ result: {} });
+    return outcome;
+  }
+
+  /**
+   * Relays the input that the task waits for. Other input is ignored, as the extension says: an upstream might take an answer
+   * that is sent twice for one to its next question.
+   */
+  async #update(caller: Caller, message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
+    const { tasks } = this.#options;
+    const { inputResponses } = message.params;
+    if (!isJsonObject(inputResponses)) return this.#relay(caller, message, target);
+    const keys = Object.keys(inputResponses);
+    const isOpen = (key: string) => tasks.get(target.record.id)?.openKeys?.includes(key) === true;
+    if (!keys.every(isOpen)) {
+      // The client may know a later state than we do.
+      const reading = await this.#extension.read(caller, target);
+      if (reading.kind === 'error') return reading;
+    }
+    const open = keys.filter(isOpen);
+    if (open.length === 0 && keys.length > 0) return { kind: 'result', json: '{"resultType":"complete"}' };
+    const member = message.paramMembers.find(({ key }) => key === 'inputResponses');
+    const edits = member ? removeEdits(message.text, member.start, (key) => !open.includes(key)) : [];
+    return this.#relay(caller, message, target, edits, () => tasks.onAnswered(target.record, open));
+  }
+
+  #relay(
+    caller: Caller,
+    message: RequestMessage,
+    { record, upstream, headers: copied, sessions }: TaskTarget,
+    edits: readonly Edit[] = [],
+    onAccepted: () => void = () => undefined,
+  ): CallOutcome {
+    const { tasks } = this.#options;
+    const { method } = message;
+    const headers = [...copied, ...taskHeaders(record.era, method, record.upstreamId)];
     const observer = new CallObserver(caller.observation);
     const trace = observer.send({ method, protocol: 'mcp', subject: undefined, server: upstream.server });
     const { accept } = caller.headers;
-    const sessions = this.#sessions(caller, record, upstream, headers);
     const plan: CallPlan = {
       message,
       capabilities: caller.capabilities,
@@ -68,15 +166,15 @@ export class TaskRelay {
       streams: acceptsEventStream(accept),
       json: acceptsJson(accept),
       upstream,
-      edits: [...taskIdEdits(message, record), ...(trace ? traceEdits(message, trace) : [])],
+      edits: [...taskIdEdits(message, record), ...edits, ...(trace ? traceEdits(message, trace) : [])],
       progressToken: progressTokenOf(message),
-      rewriter: new TaskRewriter(tasks, record, method, caller.capabilities),
+      rewriter: new TaskRewriter(tasks, record, method, caller.capabilities, onAccepted),
       needsTranslation: false,
       serverRequests: undefined,
-      openSession: sessions,
+      openSession: sessions(),
       observer,
       summary: undefined,
-      failure: FAILURE,
+      failure: TASK_FAILURE,
       forward: record.forward,
       namespace: caller.namespace?.name,
       entry: undefined,
@@ -92,23 +190,18 @@ export class TaskRelay {
   }
 
   /** Cancels a task of a legacy client. That it is canceled is durable before the response. */
-  async cancel(
+  async #cancel(
     caller: Caller,
     message: RequestMessage,
-    record: TaskRecord,
-    tool: Entry | undefined,
+    { record, upstream, headers, sessions }: TaskTarget,
   ): Promise<CallOutcome> {
     const { tasks } = this.#options;
-    const upstream = this.upstreamOf(record);
-    if (!upstream) return taskNotFound();
-    const headers = this.#headers(caller, message, record, tool);
-    if (!headers) return FORWARDING_LOOP;
     const observer = new CallObserver(caller.observation);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: upstream.server });
     const id = newRequestId();
     const edits = [...taskIdEdits(message, record), { ...message.idRange, text: `"${id}"` }];
     try {
-      const session = await this.#sessions(caller, record, upstream, headers)();
+      const session = await sessions()();
       const { text = '' } = await sendMessage(upstream.transport, {
         message: applyEdits(message.text, edits),
         id,
@@ -129,7 +222,7 @@ export class TaskRelay {
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       observer.failed('SERVICE_UNAVAILABLE', error.message, error.kind);
-      return rpcError(INTERNAL_ERROR, `${FAILURE}: ${error.message}`);
+      return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: ${error.message}`);
     }
   }
 
@@ -138,39 +231,28 @@ export class TaskRelay {
     return new TaskMessages(this.#options.tasks, { address, session: session?.id }, isOwn);
   }
 
-  /** Headers besides those of the session; those that the client's call was sent with, as far as they are copied. */
-  #headers(
-    { headers }: Caller,
-    { method }: RequestMessage,
-    { era, upstreamId }: TaskRecord,
-    tool: Entry | undefined,
-  ): string[] | undefined {
-    const copied = this.#options.router.upstreamHeaders(headers, tool?.labels[FORWARD_HEADERS_LABEL]);
-    return copied && [...copied, ...taskHeaders(era, method, upstreamId)];
-  }
-
   /**
    * Returns the function that selects the session of the request: that of the task, and if the upstream does not know it any
-   * more, the present one of the client. An upstream whose tasks do not depend on sessions still knows the task there.
+   * more, one that calls of the client are sent in. An upstream whose tasks do not depend on sessions still knows the task there.
    */
   #sessions(
-    { session: client }: Caller,
+    caller: Caller,
     record: TaskRecord,
     upstream: Upstream,
     headers: readonly string[],
   ): () => UpstreamSession | Promise<UpstreamSession> {
-    const { tasks, sessionBindings } = this.#options;
+    const { tasks, router } = this.#options;
     let isRetry = false;
     return () => {
-      if (!isRetry) {
+      if (!isRetry || record.era === 'modern') {
         isRetry = true;
         return taskSession(tasks, record, upstream);
       }
-      if (!client) {
+      if (caller.era === 'legacy' && !caller.session) {
         const what = 'no longer knows the session of the task';
         return Promise.reject(new UpstreamError('session-lost', upstream.transport.address, what));
       }
-      const opened = upstream.sessions.get(client.id) ?? sessionBindings.open(upstream, client, headers);
+      const opened = router.legacySession(upstream, caller, legacyCapabilities(caller.capabilities), headers)();
       return Promise.resolve(opened).then((session) => {
         tasks.setSession(record, session);
         return session;

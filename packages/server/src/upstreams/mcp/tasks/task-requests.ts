@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import {
   type Era,
   HEADER_METHOD,
@@ -30,24 +30,42 @@ export function taskSession(tasks: Pick<Tasks, 'sessionOf'>, record: TaskRecord,
   return tasks.sessionOf(record) ?? adoptSession(protocolVersion, id);
 }
 
-/** A request of our own about a task of an upstream. */
-export interface OwnTaskRequest {
-  readonly upstream: Upstream;
-  readonly session: UpstreamSession;
+/** Content of a request of our own about a task of an upstream. */
+export interface TaskRequest {
+  /** Era of the upstream. */
+  readonly era: Era;
   readonly upstreamId: string;
   readonly method: string;
   readonly clientInfo: JsonObject;
+  /** Capabilities of the client besides tasks. */
+  readonly capabilities?: JsonObject;
+}
+
+/** A task that a client requests something of, where it is executed. */
+export interface TaskTarget {
+  readonly record: TaskRecord;
+  readonly upstream: Upstream;
+  /** Headers of requests besides those of the session and those that mirror a message: names and values, alternating. */
+  readonly headers: readonly string[];
+  /** Returns the function that selects the session of one request. */
+  sessions(): () => UpstreamSession | Promise<UpstreamSession>;
+}
+
+/** A request of our own about a task of an upstream. */
+export interface OwnTaskRequest extends Omit<TaskRequest, 'era'> {
+  readonly upstream: Upstream;
+  readonly session: UpstreamSession;
   /** Headers that the client's own requests would have: names and values, alternating. */
   readonly headers: readonly string[];
 }
 
 /** Returns such a request as JSON text; `more` are further params. */
 export function taskMessage(
-  { session, upstreamId, method, clientInfo }: Omit<OwnTaskRequest, 'upstream' | 'headers'>,
+  { era, upstreamId, method, clientInfo, capabilities }: TaskRequest,
   id: string,
   more?: string,
 ): string {
-  const _meta = session.era === 'modern' ? envelope(clientInfo) : undefined;
+  const _meta = era === 'modern' ? envelope(clientInfo, capabilities) : undefined;
   const params = JSON.stringify({ taskId: upstreamId, _meta });
   const all = more === undefined ? params : `${params.slice(0, -1)},${more}}`;
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":"${method}","params":${all}}`;
@@ -59,17 +77,20 @@ export function requestTask(request: OwnTaskRequest, more?: string): Promise<Rpc
   const { era } = session;
   const id = newRequestId();
   return sendMessage(upstream.transport, {
-    message: taskMessage(request, id, more),
+    message: taskMessage({ ...request, era }, id, more),
     id,
     headers: [...session.identityHeaders, ...taskHeaders(era, method, upstreamId), ...headers],
     timeoutMs: TIMEOUT_MS,
   });
 }
 
-function envelope(clientInfo: JsonObject): JsonObject {
+function envelope(clientInfo: JsonObject, { extensions, ...capabilities }: JsonObject = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: LATEST_MODERN,
     [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: { extensions: { [TASKS_EXTENSION]: {} } },
+    [META_CLIENT_CAPABILITIES]: {
+      ...capabilities,
+      extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} },
+    },
   };
 }

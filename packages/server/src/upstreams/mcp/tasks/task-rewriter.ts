@@ -24,8 +24,17 @@ export class TaskRewriter implements ResponseRewriter {
   readonly #method: string;
   readonly #era: Era;
   readonly #capabilities: JsonObject;
+  readonly #onAccepted: () => void;
 
-  constructor(tasks: Tasks, record: TaskRecord, method: string, capabilities: JsonObject) {
+  /** `onAccepted` is called when the response is a result. */
+  constructor(
+    tasks: Tasks,
+    record: TaskRecord,
+    method: string,
+    capabilities: JsonObject,
+    onAccepted: () => void = () => undefined,
+  ) {
+    this.#onAccepted = onAccepted;
     this.#tasks = tasks;
     this.#record = record;
     this.#method = method;
@@ -41,6 +50,7 @@ export class TaskRewriter implements ResponseRewriter {
     if (!isJsonObject(value.result)) return undefined;
     const problem = this.#observe(value.result);
     if (problem) return errorResponse(id, problem);
+    this.#onAccepted();
     const edits: Edit[] = [];
     for (const { key, start } of members(text)) {
       if (key === 'result') edits.push(...reportedTaskEdits(this.#era, text, start, this.#reported));
@@ -68,10 +78,20 @@ export class TaskRewriter implements ResponseRewriter {
 
   /** Records a reported state. Returns the problem with it, if there is one. */
   #observe(result: JsonObject): string | undefined {
-    if (!STATE_METHODS[this.#era].includes(this.#method)) return undefined;
+    if (!STATE_METHODS[this.#era].includes(this.#method)) {
+      this.#onOtherResult(result);
+      return undefined;
+    }
     const state = readTask(this.#era, result);
     if (!state) return 'an invalid task';
-    return this.#tasks.observe(this.#record, state) ? undefined : 'another status of a task that has ended';
+    const isConsistent = this.#tasks.observe(this.#record, state, { by: 'polled', content: result });
+    return isConsistent ? undefined : 'another status of a task that has ended';
+  }
+
+  /** The end of a task also becomes known by its result, and by the acknowledgment that it is canceled. */
+  #onOtherResult(result: JsonObject): void {
+    if (this.#method === 'tasks/result') this.#tasks.end(this.#record, { by: 'polled', content: { result } });
+    if (this.#method === 'tasks/cancel') this.#tasks.end(this.#record, { by: 'cancelled' });
   }
 
   /** An upstream that does not know the task any more has discarded it. Its message may contain its own id. */

@@ -9,7 +9,7 @@ export class TaskSupport {
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
   /** Entries are immutable. */
-  readonly #requiring = new WeakMap<Entry, boolean>();
+  readonly #support = new WeakMap<Entry, ReadonlySet<string>>();
 
   constructor(isEnabled: boolean) {
     this.isEnabled = isEnabled;
@@ -21,17 +21,30 @@ export class TaskSupport {
   }
 
   /** True if a tool of a legacy upstream can only be called as a task (2025-11-25, "Tool-Level Negotiation"). */
-  requiresTask(tool: Entry, { taskEras }: Upstream): boolean {
-    return taskEras.has('legacy') && this.#requiring.getOrInsertComputed(tool, requiresTask);
+  requiresTask(tool: Entry, upstream: Upstream): boolean {
+    return this.#supportOf(tool, upstream).has('"required"');
+  }
+
+  /** True if a tool of a legacy upstream can be called as a task. */
+  allowsTask(tool: Entry, upstream: Upstream): boolean {
+    return this.requiresTask(tool, upstream) || this.#supportOf(tool, upstream).has('"optional"');
+  }
+
+  #supportOf(tool: Entry, { taskEras }: Upstream): ReadonlySet<string> {
+    return taskEras.has('legacy') ? this.#support.getOrInsertComputed(tool, taskSupportOf) : NO_SUPPORT;
   }
 }
 
-function requiresTask({ discovered }: Entry): boolean {
-  const variants = discovered?.variants ?? [];
-  return variants.some(({ json, catalogs }) => {
-    if (!json.includes('taskSupport') || catalogs?.every((key) => !key.startsWith('legacy:'))) return false;
-    return memberText(memberText(json, 'execution') ?? '', 'taskSupport') === '"required"';
-  });
+const NO_SUPPORT: ReadonlySet<string> = new Set();
+
+/** The values of `execution.taskSupport` in the legacy variants of a tool, as JSON text. */
+function taskSupportOf({ discovered }: Entry): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const { json, catalogs } of discovered?.variants ?? []) {
+    if (!json.includes('taskSupport') || catalogs?.every((key) => !key.startsWith('legacy:'))) continue;
+    found.add(memberText(memberText(json, 'execution') ?? '', 'taskSupport') ?? '');
+  }
+  return found;
 }
 
 /** Returns the eras in which an upstream with these catalogs declares tasks: core tasks, or the extension. */

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TaskEnd } from '@sluice/contract';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { TaskChange, TaskRecord } from './task-record.ts';
+import { clientEraOf, isOpen, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -11,6 +14,9 @@ export const MAX_TTL_MS = 24 * 3600 * 1000;
 const GRACE_MS = 60_000;
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
+
+/** States of a task that are stored. */
+const MAX_STATES = 20;
 
 /** Defaults of SERVICE_MAX_TASKS and SERVICE_MAX_TASKS_PER_USER. */
 export const TASK_LIMITS: TaskLimits = { total: 100_000, perUser: 1_000 };
@@ -37,14 +43,36 @@ export type NewTask = Pick<
   | 'forward'
   | 'address'
   | 'era'
+  | 'clientEra'
   | 'tool'
   | 'progress'
   | 'session'
   | 'isInternal'
+  | 'replica'
+  | 'eventId'
+  | 'callId'
+  | 'call'
 > & {
   /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
   readonly maxLifeMs?: number;
 };
+
+/** How a state of a task became known. */
+export interface TaskReport {
+  readonly by: TaskEnd;
+  /** The message with it: its result or error, if the task has ended with one. */
+  readonly content?: JsonObject | undefined;
+}
+
+/** Follows what becomes known of the tasks. */
+export interface TaskObserver {
+  /** A task was created here. */
+  onCreated(record: TaskRecord): void;
+  /** A task has another status. */
+  onChanged(record: TaskRecord): void;
+  /** The end of a task became known here. Called once for each. */
+  onEnded(record: TaskRecord, report: TaskReport): void;
+}
 
 export interface TasksOptions {
   readonly store: TaskStore;
@@ -53,12 +81,28 @@ export interface TasksOptions {
   readonly now?: () => number;
 }
 
+/** Longest time between two requests for the state of a task, and longest time that one waits for its turn, in milliseconds. */
+const POLL_SPACING_MS = 100;
+const MAX_POLL_WAIT_MS = 2_000;
+
+/** Limits of the questions of one task: their number, and their size in characters. */
+const MAX_QUESTIONS = 32;
+const MAX_QUESTION_CHARACTERS = 256 * 1024;
+
 interface Entry {
   record: TaskRecord;
   /** The upstream session that the task keeps open; undefined in the modern era, once it has ended, and after a restart. */
   pinned: UpstreamSession | undefined;
   /** The upstream session that its requests are sent in. */
   session: UpstreamSession | undefined;
+  /** Stored by another replica, which reports if the task expires. */
+  readonly isForeign: boolean;
+  /** Called when another state is known. */
+  readonly listeners: Set<() => void>;
+  /** When clients may request its state again: milliseconds of `performance.now()`. */
+  nextPollAt: number;
+  /** Resolves once its questions are durable. */
+  storing: Promise<void> | undefined;
 }
 
 /**
@@ -78,8 +122,15 @@ export class Tasks {
   readonly #byUpstreamId = new Map<string, string>();
   readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
+  /** Events, metrics and traces of the tasks. */
+  observer: TaskObserver | undefined = undefined;
   /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
   onOrphaned: ((record: TaskRecord, session: UpstreamSession | undefined) => void) | undefined = undefined;
+
+  /** Called with every record that was removed, for whatever reason. */
+  onRemoved: ((record: TaskRecord) => void) | undefined = undefined;
+  /** Called with a record that was canceled, here or by another replica. */
+  onCanceled: ((record: TaskRecord) => void) | undefined = undefined;
 
   constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
     this.#store = store;
@@ -92,7 +143,8 @@ export class Tasks {
 
   /** Loads the stored records. Throws `StoreError`. */
   async load(): Promise<void> {
-    for (const record of await this.#store.load()) this.#add(record, undefined);
+    const isShared = this.#store.refresh !== undefined;
+    for (const record of await this.#store.load()) this.#add(record, undefined, isShared);
     this.removeExpired();
   }
 
@@ -101,11 +153,21 @@ export class Tasks {
     return this.#entries.size;
   }
 
+  /** All tasks, the oldest first. */
+  all(): TaskRecord[] {
+    return Array.from(this.#entries.values(), ({ record }) => record).sort((a, b) => a.created - b.created);
+  }
+
+  /** Number of tasks whose end is not known, without those of clients that do not know them. */
+  get openCount(): number {
+    return this.#entries.values().reduce((sum, { record }) => sum + (isOpen(record) && !record.isInternal ? 1 : 0), 0);
+  }
+
   /**
    * Stores a new task of an upstream; resolves once it is durable. `session` stays open until the task has ended. Undefined if
    * its holder may have no more tasks; rejects with `StoreError`.
    */
-  async create(task: NewTask, state: TaskState, session: UpstreamSession): Promise<TaskRecord | undefined> {
+  async create(task: NewTask, state: TaskState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
     const { taskId: upstreamId, ...rest } = state;
     const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
@@ -115,23 +177,32 @@ export class Tasks {
       id: randomBytes(16).toString('base64url'),
       upstreamId,
       created: now,
+      states: [{ status: state.status, at: now }],
       expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
     };
     if (!this.#makeRoom(record.holder)) return undefined;
-    this.#add(record, session);
+    this.#add(record, session, false);
     try {
       await this.#store.put(record);
     } catch (error) {
       this.#drop(record.id);
       throw error;
     }
+    if (!record.isInternal) this.observer?.onCreated(record);
     return record;
+  }
+
+  /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
+  async locate(id: string): Promise<string | undefined> {
+    // Another replica may just have created it.
+    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    return this.#entries.get(id)?.record.replica;
   }
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
   async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
     // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    if (!this.#entries.has(id)) await this.refresh();
     const record = this.#entries.get(id)?.record;
     if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
     return record.expires > this.#now() ? record : undefined;
@@ -155,7 +226,7 @@ export class Tasks {
   }
 
   /**
-   * The tasks of an owner, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
+   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
    * tasks that were created there.
    */
   list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
@@ -168,9 +239,20 @@ export class Tasks {
     for (const id of ids ?? []) {
       const record = this.#entries.get(id)?.record;
       if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) continue;
-      if (record.expires > now) found.push(record);
+      if (record.expires > now && clientEraOf(record) === 'legacy') found.push(record);
     }
     return found;
+  }
+
+  /** Returns the tasks that were created in a session of a client. */
+  ofSession(clientSession: string): TaskRecord[] {
+    return [...(this.#byClientSession.get(clientSession) ?? [])].flatMap((id) => this.get(id) ?? []);
+  }
+
+  /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
+  ofCall(clientSession: string, idText: string): TaskRecord | undefined {
+    const now = this.#now();
+    return this.ofSession(clientSession).find(({ callId, expires }) => callId === idText && expires > now);
   }
 
   /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
@@ -192,28 +274,122 @@ export class Tasks {
    * Records the state that an upstream reports. False if it contradicts an earlier one: a status that is terminal never
    * changes.
    */
-  observe({ id }: TaskRecord, state: TaskState): boolean {
+  observe({ id }: TaskRecord, state: TaskState, report: TaskReport = { by: 'polled' }): boolean {
     const entry = this.#entries.get(id);
     if (!entry) return true;
     const { record } = entry;
     if (isTerminal(record.status) && state.status !== record.status) return false;
-    if (isTerminal(state.status)) this.#unpin(entry);
+    const isTerminalState = isTerminal(state.status);
+    if (isTerminalState) this.#unpin(entry);
     const { taskId: _, createdAt: __, ...rest } = state;
-    const change = { ...rest, expires: expiryOf(record.created, state.ttlMs) };
-    const isStored = record.status === state.status && record.ttlMs === state.ttlMs;
+    const details = record.era === 'modern' && report.content ? detailsOf(report.content) : {};
+    const now = this.#now();
+    const isChanged = record.status !== state.status;
+    const hasEnded = isTerminalState && isUnreported(record);
+    const change: TaskChange = {
+      ...rest,
+      ...details,
+      expires: expiryOf(record.created, state.ttlMs),
+      ...(isTerminalState && record.questions && { questions: [] }),
+      ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
+      ...(hasEnded && { endedAt: now }),
+    };
+    const isStored =
+      !isChanged &&
+      !hasEnded &&
+      record.ttlMs === state.ttlMs &&
+      (details.isError ?? false) === (record.isError ?? false) &&
+      areEqual(details.openKeys ?? record.openKeys, record.openKeys);
     // Messages and times are not worth a write.
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
+    if (!isStored || record.statusMessage !== state.statusMessage) for (const listener of entry.listeners) listener();
+    if (hasEnded) this.observer?.onEnded(entry.record, report);
+    else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
     return true;
+  }
+
+  /** The end of a task is known: it was canceled, or has the result in the report. */
+  end({ id }: TaskRecord, report: TaskReport): void {
+    const entry = this.#entries.get(id);
+    if (!entry || !isUnreported(entry.record)) return;
+    this.#change(entry, { endedAt: this.#now() });
+    this.observer?.onEnded(entry.record, report);
+  }
+
+  /**
+   * Waits until a client may request the state of a task, so that one that polls without pause does not load the upstream: as
+   * often as that suggests, and at most {@link POLL_SPACING_MS} later. False if too many requests wait.
+   */
+  async pollTurn({ id, pollIntervalMs = POLL_SPACING_MS }: TaskRecord): Promise<boolean> {
+    const entry = this.#entries.get(id);
+    if (!entry) return true;
+    const now = performance.now();
+    const at = Math.max(entry.nextPollAt, now);
+    if (at - now > MAX_POLL_WAIT_MS) return false;
+    entry.nextPollAt = at + Math.min(pollIntervalMs, POLL_SPACING_MS);
+    if (at > now) await delay(at - now, undefined, { ref: false });
+    return true;
+  }
+
+  /** Calls back whenever another state of a task is known. Returns the function that ends that. */
+  onChange({ id }: TaskRecord, listener: () => void): () => void {
+    const listeners = this.#entries.get(id)?.listeners;
+    listeners?.add(listener);
+    return () => listeners?.delete(listener);
+  }
+
+  /**
+   * Stores a request of the upstream that the task needs input for. False if there are too many, or if the task has ended.
+   */
+  ask({ id }: TaskRecord, question: TaskQuestion): boolean {
+    const entry = this.#entries.get(id);
+    if (!entry || isTerminal(entry.record.status)) return false;
+    const open = entry.record.questions ?? [];
+    if (open.some(({ requestId }) => requestId === question.requestId)) return true;
+    const characters = [...open, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
+    if (open.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
+    this.#changeQuestions(entry, (questions) => [...questions, question]);
+    return true;
+  }
+
+  /** Records that the upstream has got input under these keys. */
+  onAnswered({ id }: TaskRecord, keys: readonly string[]): void {
+    const entry = this.#entries.get(id);
+    const { openKeys = [] } = entry?.record ?? {};
+    const open = openKeys.filter((key) => !keys.includes(key));
+    if (entry && open.length < openKeys.length) this.#change(entry, { openKeys: open });
+  }
+
+  /** Resolves once the questions of a task are durable. */
+  async stored({ id }: TaskRecord): Promise<void> {
+    await this.#entries.get(id)?.storing;
+  }
+
+  /** Removes questions that were answered or canceled. */
+  removeQuestions({ id }: TaskRecord, test: (question: TaskQuestion) => boolean): void {
+    const entry = this.#entries.get(id);
+    if (entry?.record.questions?.some(test)) {
+      this.#changeQuestions(entry, (questions) => questions.filter((question) => !test(question)));
+    }
+  }
+
+  /** Brings the records up to date with other replicas, if there are any. */
+  async refresh(): Promise<void> {
+    await this.#store.refresh?.().catch(() => undefined);
   }
 
   /** Records that a client has canceled a task; resolves once that is durable. Rejects with `StoreError`. */
   async cancel({ id }: TaskRecord): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;
-    await this.#store.change(id, { isCanceled: true });
-    this.#set(entry, { isCanceled: true });
+    const { endedAt = this.#now() } = entry.record;
+    await this.#store.change(id, { isCanceled: true, endedAt });
+    const hasEnded = isUnreported(entry.record);
+    this.#set(entry, { isCanceled: true, endedAt });
     this.#unpin(entry);
+    if (hasEnded) this.observer?.onEnded(entry.record, { by: 'cancelled' });
+    this.onCanceled?.(entry.record);
   }
 
   /** Removes a record. A failure to store that costs only room until it expires. */
@@ -223,21 +399,24 @@ export class Tasks {
   }
 
   /** Removes a record whose task may be running: nobody can get its result any more. */
-  discard(record: TaskRecord): void {
+  discard(record: TaskRecord, by: TaskEnd = 'discarded'): void {
     const session = this.sessionOf(record);
+    // Of replicas that remove a record, the one that stored it reports that.
+    const isForeign = this.#entries.get(record.id)?.isForeign;
     this.remove(record);
+    if (isForeign === false && isUnreported(record)) this.observer?.onEnded(record, { by });
     if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
   }
 
   /** Removes the records for which this is true. */
-  discardWhere(test: (record: TaskRecord) => boolean): void {
-    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record);
+  discardWhere(test: (record: TaskRecord) => boolean, by?: TaskEnd): void {
+    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record, by);
   }
 
   /** Removes the expired records. */
   removeExpired(): void {
     const now = this.#now();
-    this.discardWhere(({ expires }) => expires <= now);
+    this.discardWhere(({ expires }) => expires <= now, 'expired');
   }
 
   /** Finishes pending writes. Sessions of tasks that will be lost are not kept open. Throws `StoreError`. */
@@ -264,9 +443,17 @@ export class Tasks {
     });
   }
 
-  #add(record: TaskRecord, session: UpstreamSession | undefined): void {
+  #add(record: TaskRecord, session: UpstreamSession | undefined, isForeign: boolean): void {
     const { id, holder } = record;
-    const entry: Entry = { record, session, pinned: undefined };
+    const entry: Entry = {
+      record,
+      session,
+      pinned: undefined,
+      isForeign,
+      listeners: new Set(),
+      nextPollAt: 0,
+      storing: undefined,
+    };
     this.#entries.set(id, entry);
     this.#shares.set(id, holder, 1);
     addTo(this.#byUser, holder.user, id);
@@ -282,10 +469,12 @@ export class Tasks {
     if (!record) {
       this.#drop(id);
     } else if (!entry) {
-      this.#add(record, undefined);
+      this.#add(record, undefined, true);
     } else {
       this.#set(entry, record);
+      for (const listener of entry.listeners) listener();
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
+      if (record.isCanceled) this.onCanceled?.(record);
     }
   }
 
@@ -300,7 +489,15 @@ export class Tasks {
     deleteFrom(this.#byClientSession, record.clientSession, id);
     if (record.progress) this.#byProgress.delete(record.progress.upstream);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
+    this.onRemoved?.(record);
     return true;
+  }
+
+  #changeQuestions(entry: Entry, change: (questions: readonly TaskQuestion[]) => TaskQuestion[]): void {
+    const questions = change(entry.record.questions ?? []);
+    this.#set(entry, { questions });
+    entry.storing = this.#store.change(entry.record.id, { questions }).catch(() => undefined);
+    for (const listener of entry.listeners) listener();
   }
 
   #pin(entry: Entry, session: UpstreamSession): void {
@@ -332,9 +529,31 @@ export class Tasks {
   }
 }
 
+/** True until the end of a task is reported. Tasks that no client knows are not reported: their calls are. */
+function isUnreported({ isInternal, endedAt }: TaskRecord): boolean {
+  return !isInternal && endedAt === undefined;
+}
+
+/** Returns what a modern upstream reports besides the state of a task. */
+function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isError' | 'openKeys'> {
+  return {
+    isError: isJsonObject(result) && result.isError === true,
+    openKeys: isJsonObject(inputRequests) ? Object.keys(inputRequests) : [],
+  };
+}
+
+/** The state of a task under our id, with a time to live within ours. */
+export function boundedState(state: TaskState, id: string): TaskState {
+  return { ...state, taskId: id, ttlMs: Math.min(state.ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) };
+}
+
 /** The stored part of an upstream session; undefined in the modern era. */
 export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
   return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+}
+
+function areEqual(some: readonly string[] = [], others: readonly string[] = []): boolean {
+  return some.length === others.length && some.every((key, at) => key === others[at]);
 }
 
 function addTo(index: Map<string, Set<string>>, key: string, id: string): void {

@@ -1,0 +1,129 @@
+import type { Implementation } from '@sluice/protocol/mcp/message';
+import { isToolHidden } from '../mcp/methods/tasks.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { StateEvents } from '../telemetry/state-events.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import type { Tracing } from '../telemetry/tracing/tracing.ts';
+import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
+import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { CallContext } from '../upstreams/mcp/relay/call-plan.ts';
+import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
+import { CallRouter } from '../upstreams/mcp/relay/router.ts';
+import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
+import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
+import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
+import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
+import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
+import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
+import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
+import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
+import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
+import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
+import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
+import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { Config } from './config/config.ts';
+
+/** Dependencies of {@link createCallParts}. */
+export interface CallPartsOptions {
+  readonly config: Config;
+  readonly serverInfo: Implementation;
+  readonly calling: CallContext;
+  readonly registry: Registry;
+  readonly forwards: Forwards;
+  readonly tasks: Tasks;
+  readonly suspendedCalls: SuspendedCalls;
+  readonly sessionBindings: SessionBindings;
+  readonly toolCalls: ToolCallEvents;
+  readonly stateEvents: StateEvents;
+  /** Undefined if no traces are exported. */
+  readonly tracing: Tracing | undefined;
+  /** Id of this process. */
+  readonly replica: string;
+  /** Undefined without other replicas. */
+  readonly shared: SharedLog | undefined;
+}
+
+/** The router of calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
+export interface CallParts {
+  readonly relay: CallRouter;
+  readonly taskRelay: TaskRelay;
+  readonly taskEvents: TaskEvents;
+  readonly autoTasks: AutoTasks;
+  readonly taskWatcherOptions: TaskWatcherOptions;
+  readonly sessionTasks: SessionTasks;
+  /** Cancels a task for an operator. */
+  readonly cancelTask: (task: TaskRecord) => Promise<void>;
+}
+
+/** Creates the parts, which refer to each other. */
+export function createCallParts(options: CallPartsOptions): CallParts {
+  const { config, serverInfo, calling, registry, forwards, tasks, suspendedCalls, sessionBindings, toolCalls, shared } =
+    options;
+  const taskCreation = new TaskCreation({
+    ...calling,
+    tasks,
+    clientInfo: serverInfo,
+    isEnabled: config.tasksForPlainClients,
+    observerOf: (record) => taskEvents.observerOf(record),
+    onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
+    suspendedCalls,
+    suspendedMs: config.parkedCallTimeoutMs,
+  });
+  const relay = new CallRouter({
+    ...calling,
+    taskSupport: new TaskSupport(config.tasksForPlainClients),
+    tasks: taskCreation,
+    forwards,
+    suspendedCalls,
+    callSessionPool: new CallSessionPool(calling.calls, (...message) => onTaskMessage(tasks, ...message)),
+    sessionBindings,
+    serverInfo,
+    toolCalls,
+    forwardHeaders: config.forwardHeaders,
+    parseHeaderNames: labelHeaders,
+  });
+  const taskRelay = new TaskRelay({
+    ...calling,
+    tasks,
+    forwards,
+    router: relay,
+    clientInfo: serverInfo,
+    creation: taskCreation,
+  });
+  const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
+  const taskEvents = new TaskEvents(options);
+  tasks.observer = taskEvents;
+  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: { ...serverInfo } });
+  const autoTasks = new AutoTasks({
+    tasks,
+    replica: options.replica,
+    isAlive: shared && ((id) => isAlive(shared, id)),
+    afterMs: config.taskAutoAfterMs,
+    maxCallMs: config.upstreamMaxTimeoutMs,
+    maxBytes: config.maxTaskResultBytes,
+    log: calling.log,
+  });
+  const taskWatcherOptions: TaskWatcherOptions = {
+    tasks,
+    upstreamOf,
+    read: (record, headers) => taskRelay.read(record, headers),
+    isHidden: (record) => isToolHidden(record, registry.current),
+  };
+  const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
+  tasks.onOrphaned = (task, session) => {
+    if (task.replica !== undefined) return;
+    const upstream = upstreamOf(task);
+    if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
+  };
+  const cancelTask = (task: TaskRecord) => taskCancellation.cancel(task);
+  return { relay, taskRelay, taskEvents, autoTasks, taskWatcherOptions, sessionTasks, cancelTask };
+}
+
+/** Whether another replica may be alive: unknown while the database cannot be reached. */
+async function isAlive({ members }: SharedLog, id: string): Promise<boolean> {
+  const replicas = await members.list().catch(() => undefined);
+  return replicas?.some((replica) => replica.id === id && replica.isLive) ?? true;
+}

@@ -1,0 +1,98 @@
+import { operations, type Task, type TaskFilter, taskFilter } from '@sluice/contract';
+import { truncateCharacters } from '@sluice/protocol/text';
+import { OperationError } from '../registry/operation-error.ts';
+import { isOpen, statusOf, type TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import type { ManagementContext } from './context.ts';
+import { pagedResponse } from './paging.ts';
+import { dataResponse } from './responses.ts';
+import type { Router } from './router.ts';
+
+/** Longest status message, in characters. */
+const MAX_MESSAGE = 1_000;
+
+/** `/api/v1/tasks`: long calls (docs/tasks.md). Neither their arguments nor their results, which are not stored. */
+export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementContext): void {
+  const { list, get, cancel } = operations.tasks;
+
+  router.add(list, ({ query }) => {
+    const filter = taskFilter.options.find((known) => known === query('state')) ?? 'open';
+    const [namespace, forward, tool, user] = [query('namespace'), query('forward'), query('tool'), query('user')];
+    const eventId = query('eventId');
+    const selected = tasks
+      .all()
+      .filter(
+        (record) =>
+          matches(record, filter) &&
+          (namespace === undefined || record.namespace === namespace) &&
+          (forward === undefined || record.forward === forward) &&
+          (tool === undefined || record.tool.key === tool) &&
+          (user === undefined || record.user === user) &&
+          (eventId === undefined || record.eventId === eventId),
+      );
+    return pagedResponse(
+      selected,
+      {
+        place: ({ created }) => [created],
+        key: ({ id }) => id,
+        texts: ({ id, tool: { key }, forward: of = '', user: owner = '', statusMessage = '' }) => [
+          id,
+          key,
+          of,
+          owner,
+          statusMessage,
+        ],
+        serialize: (record) => JSON.stringify(taskBody(record)),
+      },
+      query,
+    );
+  });
+
+  router.add(get, ({ name }) => dataResponse(JSON.stringify(taskBody(find(name)))));
+
+  router.add(cancel, async ({ name }) => {
+    const record = find(name);
+    const status = statusOf(record);
+    if (status !== 'cancelled') {
+      if (!isOpen(record)) throw new OperationError('CONFLICT', `task ${record.id} has ended: ${status}`);
+      await cancelTask(record);
+    }
+    // It may be gone with its forward.
+    return dataResponse(JSON.stringify({ ...taskBody(tasks.get(record.id) ?? record), status: 'cancelled' }));
+  });
+
+  function find(id: string): TaskRecord {
+    const record = tasks.get(id);
+    if (!record) throw new OperationError('NOT_FOUND', `task not found: ${id}`);
+    return record;
+  }
+}
+
+function matches(record: TaskRecord, filter: TaskFilter): boolean {
+  if (filter === 'all') return true;
+  if (filter === 'open' || filter === 'ended') return isOpen(record) === (filter === 'open');
+  return statusOf(record) === filter;
+}
+
+function taskBody(record: TaskRecord): Task {
+  const { id, namespace, tool, forward, user, era, replica, isInternal, statusMessage, eventId, states = [] } = record;
+  return {
+    id,
+    namespace,
+    tool: tool.key,
+    ...(forward !== undefined && { forward }),
+    ...(user !== undefined && { user }),
+    kind: replica !== undefined ? 'call' : era === 'legacy' ? 'core' : 'extension',
+    ...(isInternal && { internal: true as const }),
+    status: statusOf(record),
+    ...(statusMessage !== undefined && { statusMessage: truncateCharacters(statusMessage, MAX_MESSAGE) }),
+    states: states.map(({ status, at }) => ({ status, timestamp: time(at) })),
+    createdAt: time(record.created),
+    lastUpdatedAt: time(states.at(-1)?.at ?? record.created),
+    expiresAt: time(record.expires),
+    ...(eventId !== undefined && { eventId }),
+  };
+}
+
+function time(at: number): string {
+  return new Date(at).toISOString();
+}

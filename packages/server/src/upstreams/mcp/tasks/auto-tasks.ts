@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/text';
+import { INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
+import { type Outcome, rpcError } from '../../../http/outcome.ts';
+import { holderOf, Shares } from '../../../http/shares.ts';
+import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
+import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { Caller, CallOutcome } from '../../downstream.ts';
+import { type AutoCall, AutoTask, COMPLETE, POLL_INTERVAL_MS } from './auto-task.ts';
+import { eventTaskOf } from './task-events.ts';
+import { stateOf, type TaskRecord } from './task-record.ts';
+import { MAX_TTL_MS, type Tasks } from './tasks.ts';
+
+/** Default of SERVICE_TASK_AUTO_AFTER_MS. */
+export const AUTO_AFTER_MS = 10_000;
+/** Default of SERVICE_MAX_TASK_RESULT_BYTES. */
+export const MAX_TASK_RESULT_BYTES = 64 * 1024 * 1024;
+/** Time for which the result of the longest call can be polled, in milliseconds. */
+const RESULT_MS = 3_600_000;
+
+export interface AutoTasksOptions {
+  readonly tasks: Tasks;
+  /** Id of this process, which alone knows the calls and their results. */
+  readonly replica: string;
+  /** Whether another process with this id may be alive; undefined without any. */
+  readonly isAlive: ((replica: string) => Promise<boolean>) | undefined;
+  /** Time after which a call becomes a task, in milliseconds. */
+  readonly afterMs: number;
+  /** Longest time that a call may take, in milliseconds. */
+  readonly maxCallMs: number;
+  /** Memory for what all tasks keep. */
+  readonly maxBytes: number;
+  readonly log: TargetLogger;
+}
+
+/** The target of a call. */
+export interface AutoTarget {
+  readonly tool: Entry;
+  /** Address of its upstream or capability service. */
+  readonly address: string;
+  readonly forward: string | undefined;
+}
+
+/** Plain calls that become tasks when they take long, for tools with the label `service.task=auto` (docs/tasks.md). */
+export class AutoTasks {
+  readonly #options: AutoTasksOptions;
+  readonly #held = new Map<string, AutoTask>();
+  readonly #bytes: Shares<string>;
+
+  constructor(options: AutoTasksOptions) {
+    this.#options = options;
+    this.#bytes = new Shares(options.maxBytes);
+    const { tasks } = options;
+    tasks.onRemoved = ({ id }) => this.#drop(id);
+    tasks.onCanceled = ({ id }) => this.#held.get(id)?.cancel();
+    // Those of an earlier process, unless it may be alive.
+    if (options.isAlive) return;
+    for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
+  }
+
+  /** The outcome of a call that becomes a task if it takes long; unchanged for other tools and clients. */
+  wrap(call: AutoCall, target: AutoTarget, outcome: CallOutcome): CallOutcome {
+    const { era, capabilities } = call.caller;
+    if (outcome.kind !== 'deferred' || target.tool.labels[TASK_LABEL] !== 'auto') return outcome;
+    if (era !== 'modern' || !declaresTasks(capabilities)) return outcome;
+    return {
+      kind: 'deferred',
+      start: (client) => {
+        const store = {
+          create: (task: AutoTask) => this.#create(task, target),
+          remove: (record: TaskRecord) => this.#options.tasks.remove(record),
+          current: ({ id }: TaskRecord) => this.#options.tasks.get(id),
+          report: (record: TaskRecord, status: TaskStatus, statusMessage: string | undefined) =>
+            this.#report(record, status, statusMessage),
+          reserve: (record: TaskRecord, bytes: number) => this.#reserve(record, bytes),
+          onError: (error: unknown) => this.#options.log.error('task could not be stored', { error }),
+        };
+        new AutoTask(call, store, client).start(outcome, this.#options.afterMs);
+      },
+    };
+  }
+
+  /** The outcome of a request about a task of this kind. */
+  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<Outcome> {
+    const task = this.#held.get(record.id);
+    if (!task) return this.#requestLost(method, record);
+    if (method === 'tasks/get') return task.state(record);
+    if (method === 'tasks/update') return task.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
+    task.cancel();
+    return COMPLETE;
+  }
+
+  /** Ends the call of a task that was removed. */
+  #drop(id: string): void {
+    const task = this.#held.get(id);
+    this.#held.delete(id);
+    this.#bytes.delete(id);
+    task?.cancel();
+  }
+
+  async #create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
+    const { tasks, replica, maxCallMs } = this.#options;
+    const { user, observation, ...caller }: Caller = task.caller;
+    const namespace = caller.namespace?.name ?? '';
+    const now = new Date().toISOString();
+    const record = await tasks.create(
+      {
+        namespace,
+        user,
+        holder: holderOf(namespace, user, observation?.request.client),
+        forward,
+        address,
+        era: 'modern',
+        tool: { key: tool.key, upstreamKey: tool.discovered?.upstreamKey, copied: tool.discovered?.copied },
+        replica,
+        eventId: observation?.eventId,
+      },
+      {
+        taskId: randomUUID(),
+        status: 'working',
+        statusMessage: undefined,
+        createdAt: now,
+        lastUpdatedAt: now,
+        ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS),
+        pollIntervalMs: POLL_INTERVAL_MS,
+      },
+    );
+    if (!record) return undefined;
+    this.#held.set(record.id, task);
+    if (observation) observation.task = () => eventTaskOf(tasks.get(record.id) ?? record);
+    return record;
+  }
+
+  #report({ id }: TaskRecord, status: TaskStatus, statusMessage: string | undefined): void {
+    const { tasks } = this.#options;
+    const record = tasks.get(id);
+    if (!record) return;
+    const state = { ...stateOf(record), status, statusMessage, lastUpdatedAt: new Date().toISOString() };
+    tasks.observe(record, state, { by: status === 'cancelled' ? 'cancelled' : 'returned' });
+  }
+
+  #reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+    const before = this.#bytes.delete(id);
+    const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#held.get(other)?.displace());
+    if (hasRoom) this.#bytes.set(id, holder, bytes);
+    else if (before) this.#bytes.set(id, holder, 0);
+    return hasRoom;
+  }
+
+  /** The outcome for a task whose call is not known here. */
+  async #requestLost(method: string, record: TaskRecord): Promise<Outcome> {
+    const { replica = '' } = record;
+    const { tasks, isAlive, replica: own } = this.#options;
+    if (replica !== own && (await isAlive?.(replica))) {
+      return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);
+    }
+    this.#lose(record);
+    if (method !== 'tasks/get') return COMPLETE;
+    const state = taskJson('modern', { ...stateOf(tasks.get(record.id) ?? record), status: 'failed' });
+    return { kind: 'result', json: JSON.stringify({ resultType: 'complete', ...state, error: LOST }) };
+  }
+
+  #lose(record: TaskRecord): void {
+    if (isTerminal(record.status)) return;
+    const state = { ...stateOf(record), status: 'failed' as const, lastUpdatedAt: new Date().toISOString() };
+    this.#options.tasks.observe(record, state, { by: 'returned', content: { error: LOST } });
+  }
+}
+
+const LOST: JsonObject = {
+  code: INTERNAL_ERROR,
+  message: 'the call or its result was lost when the service was restarted: its outcome is unknown',
+};

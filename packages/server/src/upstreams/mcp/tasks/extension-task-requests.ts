@@ -1,0 +1,153 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
+import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
+import { isTerminal, readTask, type TaskState, translatedTask } from '@sluice/protocol/mcp/tasks';
+import { rpcError } from '../../../http/outcome.ts';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { Caller, CallOutcome, CallResponse } from '../../downstream.ts';
+import { LegacyResponseRewriter } from '../era-translation/messages.ts';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
+import { progressTokenOf } from '../relay/request-rewrite.ts';
+import { errorOf, type TaskReading } from './core-task-requests.ts';
+import { PolledTask } from './polled-task.ts';
+import { callTask, TASK_FAILURE, type TaskCallRequest, taskCallPlan } from './task-call.ts';
+import { stateOf } from './task-record.ts';
+import { requestTask, type TaskTarget } from './task-requests.ts';
+import { TASK_NOT_FOUND } from './task-rewriter.ts';
+import { boundedState, type Tasks } from './tasks.ts';
+
+const CANCELED = 'the task was canceled';
+
+/** Executes requests of legacy clients about tasks of the extension, of modern upstreams. */
+export class ExtensionTaskRequests {
+  readonly #context: CallContext;
+  readonly #tasks: Tasks;
+  /** Identity of clients that have no session. */
+  readonly #clientInfo: Implementation;
+
+  constructor(context: CallContext, tasks: Tasks, clientInfo: Implementation) {
+    this.#context = context;
+    this.#tasks = tasks;
+    this.#clientInfo = clientInfo;
+  }
+
+  /** Returns the outcome of `tasks/get`, `tasks/result` or `tasks/cancel`. */
+  async request(
+    caller: Caller,
+    message: RequestMessage,
+    target: TaskTarget,
+    observer: CallObserver,
+  ): Promise<CallOutcome> {
+    if (message.method === 'tasks/cancel') return await this.#cancel(caller, target);
+    if (message.method === 'tasks/result') return this.#result(caller, message, target, observer);
+    const reading = await this.read(caller, target);
+    return reading.kind === 'error' ? reading : { kind: 'result', json: `{${reading.members}}` };
+  }
+
+  /** Reads the state of a task, for legacy clients. */
+  async read(caller: Caller, target: TaskTarget): Promise<TaskReading> {
+    const { record } = target;
+    // For good: the upstream need not honor a cancellation.
+    if (record.isCanceled) {
+      const state = boundedState(stateOf(record), record.id);
+      return { kind: 'task', state, members: translatedTask('legacy', state) };
+    }
+    const reply = await callTask(this.#context, taskCallPlan(this.#call(caller, target, 'tasks/get')));
+    if (reply.kind === 'error' && reply.code === INVALID_PARAMS) {
+      this.#tasks.remove(record);
+      return { kind: 'error', error: { code: INVALID_PARAMS, message: TASK_NOT_FOUND } };
+    }
+    if (reply.kind !== 'result') return errorOf(reply);
+    const state = readTask('modern', reply.value);
+    const problem = state ? this.#observe(target, state, reply.value) : 'an invalid task';
+    if (!state || problem !== undefined) {
+      return {
+        kind: 'error',
+        error: { code: INTERNAL_ERROR, message: `${TASK_FAILURE}: the upstream answered with ${problem}` },
+      };
+    }
+    const { status } = stateOf(this.#tasks.get(record.id) ?? record);
+    const own = { ...boundedState(state, record.id), status };
+    return {
+      kind: 'task',
+      state: own,
+      members: translatedTask('legacy', own, reply.isLarge ? undefined : reply.text()),
+    };
+  }
+
+  /** Waits for the end of the task, and asks the client for input meanwhile. */
+  #result(caller: Caller, message: RequestMessage, target: TaskTarget, observer: CallObserver): CallOutcome {
+    const { record, upstream } = target;
+    if (record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: ${CANCELED}`);
+    const { accept } = caller.headers;
+    const session = upstream.sessions.modern;
+    const request = this.#call(caller, target, 'tasks/get');
+    const poll = taskCallPlan(request);
+    const plan: CallPlan = {
+      ...poll,
+      message,
+      capabilities: caller.capabilities,
+      streams: acceptsEventStream(accept),
+      json: acceptsJson(accept),
+      progressToken: progressTokenOf(message),
+      rewriter: new LegacyResponseRewriter(TASK_FAILURE, false),
+      observer,
+      session: caller.session,
+    };
+    const start = (response: CallResponse) => {
+      const created = { plan, session, requestId: '', text: '', value: {}, response, isClientDisconnected: false };
+      new PolledTask(
+        this.#context,
+        created,
+        { ...stateOf(record), taskId: record.upstreamId },
+        {
+          poll: (polled, rewriter) => new RelayedCall(this.#context, { ...poll, rewriter }, polled).start(),
+          update: async (inputResponses) => {
+            await requestTask({ ...request, session, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
+          },
+          observe: (state, value) => this.#observe(target, state, value),
+          onGone: () => this.#tasks.remove(record),
+          knownAs: record.id,
+        },
+      ).start();
+    };
+    return { kind: 'deferred', start };
+  }
+
+  /** That a task is canceled is durable before the response. */
+  async #cancel(caller: Caller, target: TaskTarget): Promise<CallOutcome> {
+    const { record } = target;
+    const reading = await this.read(caller, target);
+    if (reading.kind === 'error') return reading;
+    const { status } = reading.state;
+    if (isTerminal(status)) {
+      return rpcError(INVALID_PARAMS, `cannot cancel a task that has ended: its status is ${status}`);
+    }
+    await this.#tasks.cancel(record);
+    const { modern: session } = target.upstream.sessions;
+    requestTask({ ...this.#call(caller, target, 'tasks/cancel'), session }).catch((error: unknown) =>
+      this.#context.log.debug('task could not be canceled', { error }),
+    );
+    const canceled = { ...reading.state, status: 'cancelled' as const, lastUpdatedAt: new Date().toISOString() };
+    return { kind: 'result', json: `{${translatedTask('legacy', canceled)}}` };
+  }
+
+  #call({ era: own, capabilities: given, session }: Caller, target: TaskTarget, method: string): TaskCallRequest {
+    const { record, upstream, headers } = target;
+    const { era, upstreamId } = record;
+    const capabilities = own === 'modern' ? given : translatedCapabilities(given, session !== undefined);
+    const clientInfo = session?.clientInfo ?? { ...this.#clientInfo };
+    return { era, upstream, upstreamId, method, clientInfo, capabilities, headers, openSession: target.sessions() };
+  }
+
+  /** Records a reported state. Returns the problem with it, if there is one. */
+  #observe({ record: { id } }: TaskTarget, state: TaskState, reported: JsonObject): string | undefined {
+    const record = this.#tasks.get(id);
+    if (!record || record.isCanceled) return CANCELED;
+    const isConsistent = this.#tasks.observe(record, state, { by: 'polled', content: reported });
+    return isConsistent ? undefined : 'another status of a task that has ended';
+  }
+}

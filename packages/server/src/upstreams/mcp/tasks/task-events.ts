@@ -1,0 +1,164 @@
+import type { TaskEnd } from '@sluice/contract';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { truncateCharacters } from '@sluice/protocol/text';
+import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
+import type { StateEvents } from '../../../telemetry/state-events.ts';
+import {
+  contentOfResult,
+  type EventDetails,
+  type EventTask,
+  isErrorResult,
+  NO_EVALUATIONS,
+  type ToolCallIdentity,
+} from '../../../telemetry/tool-calls/event.ts';
+import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
+import { statusOf, type TaskRecord } from './task-record.ts';
+import type { TaskObserver, TaskReport } from './tasks.ts';
+
+/** How a task ended, for metrics. */
+export type TaskOutcome = 'completed' | 'failed' | 'cancelled' | 'expired' | 'discarded';
+
+export interface TaskEventsOptions {
+  readonly toolCalls: ToolCallRecorder;
+  readonly stateEvents: Pick<StateEvents, 'publish'>;
+  /** Undefined if no traces are exported. */
+  readonly tracing: Pick<Tracing, 'begin'> | undefined;
+}
+
+/** Longest message of an event, in characters. */
+const MAX_MESSAGE = 1_000;
+
+/** Why a call has no result, if its task ended without one. */
+const WITHOUT_RESULT: Readonly<Record<Exclude<TaskEnd, 'polled' | 'notified' | 'returned'>, string>> = {
+  cancelled: 'the task was canceled',
+  expired: 'the task expired before its end was known',
+  discarded: 'the task was removed before its end was known',
+};
+
+/** Reports tasks: the last event of the call that each continues, `tasks` events, metrics, and a span in the call's trace. */
+export class TaskEvents implements TaskObserver {
+  /** Number of tasks whose end became known here. */
+  readonly ended: Readonly<Record<TaskOutcome, number>>;
+  readonly #ended: Record<TaskOutcome, number> = { completed: 0, failed: 0, cancelled: 0, expired: 0, discarded: 0 };
+  readonly #options: TaskEventsOptions;
+
+  constructor(options: TaskEventsOptions) {
+    this.#options = options;
+    this.ended = this.#ended;
+  }
+
+  onCreated(record: TaskRecord): void {
+    this.#publish(record);
+  }
+
+  onChanged(record: TaskRecord): void {
+    this.#publish(record);
+  }
+
+  onEnded(record: TaskRecord, report: TaskReport): void {
+    const outcome = outcomeOf(record, report);
+    this.#ended[outcome]++;
+    this.#publish(record, report.by);
+    const { call, eventId } = record;
+    if (!call || eventId === undefined) return;
+    const task = eventTaskOf(record, report.by);
+    const details = { ...detailsOf(record, report, Math.max(0, Date.now() - call.startedAt)), task };
+    this.#options.toolCalls.record(eventId, identityOf(record, call), details);
+    this.#trace(record, call, outcome);
+  }
+
+  /** Observes the call of a record for its client, which another process has begun. */
+  observerOf(record: TaskRecord): CallObserver {
+    const { call, eventId } = record;
+    if (!call || eventId === undefined) return new CallObserver(undefined);
+    const events = this.#options.toolCalls;
+    return new CallObserver(undefined, { eventId, events, identity: identityOf(record, call) }, call.startedAt);
+  }
+
+  #publish(record: TaskRecord, end?: TaskEnd): void {
+    const { id, namespace, tool, forward, statusMessage, eventId } = record;
+    this.#options.stateEvents.publish('tasks', {
+      timestamp: new Date().toISOString(),
+      id,
+      namespace,
+      tool: tool.key,
+      ...(forward !== undefined && { forward }),
+      status: statusOf(record),
+      ...(statusMessage !== undefined && { statusMessage: truncateCharacters(statusMessage, MAX_MESSAGE) }),
+      ...(end !== undefined && { end }),
+      ...(eventId !== undefined && { eventId }),
+    });
+  }
+
+  /** A span from the creation of the task to its end, below that of the request that created it. */
+  #trace({ tool, created }: TaskRecord, { trace }: NonNullable<TaskRecord['call']>, outcome: TaskOutcome): void {
+    const { tracing } = this.#options;
+    if (!tracing || !trace) return;
+    const startedAt = created - performance.timeOrigin;
+    const parent = { ...trace, state: trace.state };
+    const span = tracing.begin({ name: `task ${tool.key}`, role: 'internal', startedAt }, parent);
+    span.attributes['gen_ai.tool.name'] = tool.key;
+    span.attributes['sluice.task.outcome'] = outcome;
+    if (outcome !== 'completed') span.failed(outcome);
+    span.end();
+  }
+}
+
+/** The part of an observed call that is stored with its task. */
+export function continuedCall(call: ContinuedCall | undefined): Pick<TaskRecord, 'eventId' | 'call'> {
+  if (!call) return {};
+  const { eventId, startedAt, trace, identity } = call;
+  const { toolType, conversationId, requestId, via } = identity;
+  return { eventId, call: { toolType, startedAt, conversationId, requestId, via, trace: trace && { ...trace } } };
+}
+
+/** The task in the last event of its call. */
+export function eventTaskOf({ id, states = [] }: TaskRecord, end?: TaskEnd): EventTask {
+  return { id, end, states };
+}
+
+function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): ToolCallIdentity {
+  const { namespace, tool, forward, address, user } = record;
+  const { toolType, conversationId, requestId, via, trace } = call;
+  return {
+    transport: 'mcp',
+    namespace,
+    toolName: tool.key,
+    toolType,
+    forward,
+    serviceId: undefined,
+    serviceAddress: new URL(address).origin,
+    conversationId,
+    requestId,
+    serviceRequestId: undefined,
+    traceId: trace?.traceId,
+    via,
+    user,
+    evaluations: NO_EVALUATIONS,
+  };
+}
+
+function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOutcome {
+  if (by !== 'polled' && by !== 'notified' && by !== 'returned') return by;
+  const status = statusOf(record);
+  if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
+  // The result became known without the status.
+  return isErrorResult(content.result) ? 'failed' : 'completed';
+}
+
+function detailsOf(record: TaskRecord, report: TaskReport, durationMs: number): EventDetails {
+  const { by, content = {} } = report;
+  const outcome = outcomeOf(record, report);
+  if (outcome === 'completed' || content.result !== undefined) {
+    const isError = isErrorResult(content.result);
+    return { type: 'COMPLETED', durationMs, isError, content: contentOfResult(content.result) };
+  }
+  const known = by === 'polled' || by === 'notified' || by === 'returned' ? undefined : WITHOUT_RESULT[by];
+  const message = known ?? messageOf(content) ?? record.statusMessage ?? `the task has the status ${outcome}`;
+  return { type: 'FAILED', durationMs, category: 'UNKNOWN', message: truncateCharacters(message, MAX_MESSAGE) };
+}
+
+function messageOf({ error }: JsonObject): string | undefined {
+  const { message }: JsonObject = isJsonObject(error) ? error : {};
+  return typeof message === 'string' ? message : undefined;
+}
