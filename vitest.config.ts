@@ -20,6 +20,8 @@ const LONGEST = [
   'action.test.ts',
   'fuzz.test.ts',
   'service.test.ts',
+  'replica-faults.test.ts',
+  'replica-processes.test.ts',
   'upstream-drills.test.ts',
   'management-model.test.ts',
   'suspended-calls.test.ts',
