@@ -1,5 +1,6 @@
 import type { Replica } from '@sluice/contract';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { InteractiveClient } from '../packages/server/testing/interactive-client.ts';
 import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
@@ -83,6 +84,23 @@ describe('behind a balancer', () => {
       const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
       expect(JSON.parse(called.text)).toHaveProperty('result');
     }
+  });
+
+  test('a list that changes upstream is announced by all replicas', async () => {
+    const listening = replicas.services.map((service) =>
+      new InteractiveClient(service.url()).send({
+        method: 'subscriptions/listen',
+        params: '"notifications":{"toolsListChanged":true}',
+      }),
+    );
+    for (const stream of listening) await stream.matching(/subscriptions\/acknowledged/);
+    await expect.poll(() => upstream.streams()).toBeGreaterThan(0);
+    const before = upstream.scripts['tools/list'] ?? '';
+    upstream.scripts['tools/list'] = toolList(toolText('known'), toolText('newer'));
+    upstream.push('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+    for (const stream of listening) await stream.matching(/notifications\/tools\/list_changed/);
+    for (const stream of listening) stream.disconnect();
+    upstream.scripts['tools/list'] = before;
   });
 
   test('a forward is discovered by one replica, and by another one when that has left', async () => {
