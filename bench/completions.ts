@@ -23,7 +23,8 @@ function handle(body: string, res: ServerResponse): void {
   const id = completionId(String(at(request, 'user')));
   const tokens = Number(at(request, 'max_tokens'));
   if (at(request, 'stream') === true) {
-    return stream(id, tokens, Number(at(request, 'metadata', 'every_ms')), res);
+    const { every_ms: everyMs, together } = Object(at(request, 'metadata'));
+    return stream(id, tokens, Number(everyMs), Number(together), res);
   }
   const message = { role: 'assistant', content: filler(4 * tokens), refusal: null };
   const choices = [{ index: 0, message, logprobs: null, finish_reason: 'stop' }];
@@ -33,14 +34,14 @@ function handle(body: string, res: ServerResponse): void {
 }
 
 /** Sends chunks, which contain their send time in nanoseconds and their index. */
-function stream(id: string, events: number, everyMs: number, res: ServerResponse): void {
+function stream(id: string, events: number, everyMs: number, together: number, res: ServerResponse): void {
   const chunk = (rest: object) =>
     `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, ...rest })}\n\n`;
   const start = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":"${model}","choices":[{"index":0,"delta":{`;
   let sent = 0;
   res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
   res.flushHeaders();
-  pacer.add(everyMs, () => {
+  const send = () => {
     if (res.destroyed) return false;
     if (sent === events) {
       const finish = chunk({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }] });
@@ -51,7 +52,8 @@ function stream(id: string, events: number, everyMs: number, res: ServerResponse
     const content = `${process.hrtime.bigint()} #${++sent} ${word}`;
     res.write(`${start}${role}"content":"${content}"},"logprobs":null,"finish_reason":null}]}\n\n`);
     return true;
-  });
+  };
+  pacer.add(everyMs, send, together);
 }
 
 const server = createServer((req, res) => {

@@ -194,7 +194,7 @@ export function busyCompletions(
 
 const streamMessages = (requested: StreamSpec) =>
   Array.from({ length: streamCount }, (_, index) =>
-    completionMessage(streamToken(index), requested.events, requested.everyMs),
+    completionMessage(streamToken(index), requested.events, requested.everyMs, requested.together),
   );
 
 function streamLane(caller: Caller, { running, url, gateway }: Relay): StreamLane {

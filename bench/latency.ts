@@ -90,8 +90,7 @@ export async function measureLatency(
     }
     for (const { contender, load: planned } of lanes) {
       if (contender.child === undefined) continue;
-      const warmed = { ...plan, warmUpSeconds: plan.caseWarmUpSeconds };
-      if (withWarmUp) await warmUp(warmed, (seconds) => load(planned, seconds));
+      if (withWarmUp) await warmUp(plan, (seconds) => load(planned, seconds));
       contender.child.clearOutput();
     }
     for (let round = 0; round < plan.singleRounds; round++) {

@@ -88,6 +88,8 @@ export function content(name: ContentName): string | readonly object[] {
 export interface StreamSpec {
   readonly events: number;
   readonly everyMs: number;
+  /** Number of streams that send nothing until all of them are open. */
+  readonly together?: number;
 }
 
 /**
@@ -105,7 +107,7 @@ export function streamMessage(era: Era, streamed: StreamSpec, index: number, ses
  *
  * @param user used for the completion id
  */
-export function completionMessage(user: string, tokens: number, everyMs?: number): Message {
+export function completionMessage(user: string, tokens: number, everyMs?: number, together = 1): Message {
   const messages = [
     { role: 'system', content: filler(300) },
     { role: 'user', content: filler(100) },
@@ -113,7 +115,11 @@ export function completionMessage(user: string, tokens: number, everyMs?: number
   const streamed =
     everyMs === undefined
       ? { stream: false }
-      : { stream: true, stream_options: { include_usage: true }, metadata: { every_ms: String(everyMs) } };
+      : {
+          stream: true,
+          stream_options: { include_usage: true },
+          metadata: { every_ms: String(everyMs), together: String(together) },
+        };
   const headers = {
     'Content-Type': 'application/json',
     Accept: 'application/json',

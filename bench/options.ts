@@ -52,8 +52,6 @@ export interface Plan {
   readonly caseRounds: number;
   readonly nginxRounds: number;
   readonly caseSeconds: number;
-  /** Warm-up of the gateway before the first round of such a case, in seconds. */
-  readonly caseWarmUpSeconds: number;
   /** True for figures without the log. */
   readonly withLogOff: boolean;
   /** Rounds and seconds of calls at a steady rate. */
@@ -64,7 +62,7 @@ export interface Plan {
   /** Rounds of calls over gRPC, and seconds of load of the other parts. */
   readonly rounds: number;
   readonly loadSeconds: number;
-  /** Warm-up of the gateway before the first round of a case, limited by requests and seconds. */
+  /** Limits of the warm-up of the gateway before the first round of a case. */
   readonly warmUpRequests: number;
   readonly warmUpSeconds: number;
   /** Requests of the single caller per contender, case and round. */
@@ -128,7 +126,7 @@ const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseN
 /** Text of `--help`. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               Run the short form (under 5 minutes instead of 40), less precise and only the parts
+  --quick               Run the short form (under 5 minutes instead of 50), less precise and only the parts
                         ${quickParts.join(', ')}
   --only <part,...>     Run only these parts: ${quickParts.join(', ')},
                         ${parts.slice(quickParts.length).join(', ')}
@@ -148,7 +146,6 @@ const fullPlan: Plan = {
   caseRounds: 7,
   nginxRounds: 7,
   caseSeconds: 2,
-  caseWarmUpSeconds: 6,
   withLogOff: true,
   pacedRounds: 7,
   pacedSeconds: 5,
@@ -188,15 +185,14 @@ const quickPlan: Plan = {
   caseRounds: 3,
   nginxRounds: 1,
   caseSeconds: 1,
-  caseWarmUpSeconds: 2,
   withLogOff: false,
   pacedRounds: 3,
   pacedSeconds: 3,
   singleRounds: 4,
   rounds: 2,
   loadSeconds: 1,
-  warmUpRequests: 80_000,
-  warmUpSeconds: 4,
+  warmUpRequests: 150_000,
+  warmUpSeconds: 10,
   singleCalls: 150,
   directRounds: 0,
   pairingRounds: 4,

@@ -1,7 +1,10 @@
 /** Invokes callbacks at steady intervals. */
 export interface Pacer {
-  /** Calls `send` with its due time every `everyMs` milliseconds, with a random phase, until it returns false. */
-  add(everyMs: number, send: Send): void;
+  /**
+   * Calls `send` with its due time every `everyMs` milliseconds, with a random phase, until it returns false. Starts when this
+   * many senders have been added.
+   */
+  add(everyMs: number, send: Send, together?: number): void;
 }
 
 /** Sends what is due at this time by `performance.now()`. */
@@ -22,6 +25,7 @@ interface Paced {
 export function makePacer(longestWaitMs = 1): Pacer {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   let paced: Paced[] = [];
+  let waiting: Pick<Paced, 'everyMs' | 'send'>[] = [];
   const turn = () => {
     let next = performance.now() + longestWaitMs;
     for (const { due } of paced) if (due < next) next = due;
@@ -37,9 +41,13 @@ export function makePacer(longestWaitMs = 1): Pacer {
     if (paced.length > 0) setImmediate(turn);
   };
   return {
-    add(everyMs, send) {
-      paced.push({ due: performance.now() + everyMs * Math.random(), everyMs, send });
-      if (paced.length === 1) setImmediate(turn);
+    add(everyMs, send, together = 1) {
+      waiting.push({ everyMs, send });
+      if (waiting.length < together) return;
+      if (paced.length === 0) setImmediate(turn);
+      const now = performance.now();
+      for (const one of waiting) paced.push({ due: now + one.everyMs * Math.random(), ...one });
+      waiting = [];
     },
   };
 }

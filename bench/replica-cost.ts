@@ -127,9 +127,7 @@ async function lanesOf(
     const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, gateway.child.pid);
     lanes.push({ gateway, load: planned, cpuUs: [], perSecond: [], times: [] });
   }
-  for (const lane of lanes) {
-    await warmUp({ ...plan, warmUpSeconds: plan.caseWarmUpSeconds }, (seconds) => load(lane.load, seconds));
-  }
+  for (const lane of lanes) await warmUp(plan, (seconds) => load(lane.load, seconds));
   return lanes;
 }
 

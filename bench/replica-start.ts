@@ -1,8 +1,8 @@
-import { NODE_FLAGS } from '../packages/server/src/app/node-flags.ts';
+import { nodeFlags } from '../packages/server/src/app/node-flags.ts';
 import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
 import { INSPECTOR_ARGS } from '../test/campaign/process-probe.ts';
 import { at, makeCaller, parseJson } from './caller.ts';
-import { peakMiB, residentMiB } from './child.ts';
+import { peakMiB, residentMiB, treeCpuSeconds } from './child.ts';
 import { startUpstream } from './gateway.ts';
 import { connectProbe } from './memory.ts';
 import { listMessage } from './messages.ts';
@@ -23,6 +23,8 @@ const COPY_MS = 600_000;
 export interface StartFigures {
   readonly namespaces: number;
   readonly readyMs: number;
+  /** CPU time of the replica until it is ready. */
+  readonly cpuSeconds: number;
   /** Resident memory when it is ready, and at most until then. */
   readonly readyMiB: number;
   readonly peakMiB: number;
@@ -44,11 +46,12 @@ export async function measureStart(bench: ReplicaBench): Promise<StartFigures> {
   await copyNamespace(database, namespaces - 1);
   log(`replicas: ${namespaces} namespaces written in ${((performance.now() - filledAt) / 1_000).toFixed(1)} s`);
   await using replica = await bench.startReplica('start', database, {
-    nodeFlags: [...NODE_FLAGS, ...INSPECTOR_ARGS],
+    nodeFlags: [...nodeFlags({ SERVICE_PERSIST_BACKEND: 'postgres' }), ...INSPECTOR_ARGS],
     readyTimeoutMs: 300_000,
   });
+  const { pid } = replica.child;
   const { readyMs } = replica;
-  const [readyMiB, peak] = [residentMiB(replica.child.pid), peakMiB(replica.child.pid)];
+  const [cpuSeconds, readyMiB, peak] = [treeCpuSeconds(pid), residentMiB(pid), peakMiB(pid)];
   using caller = makeCaller();
   const listed = await caller.post(replica.endpoint(`ns${namespaces - 1}`), listMessage('modern'));
   const tools = at(parseJson(listed.body), 'result', 'tools');
@@ -60,7 +63,7 @@ export async function measureStart(bench: ReplicaBench): Promise<StartFigures> {
   probe.close();
   const bytesPerTool = used / (namespaces * toolsPerNamespace);
   log(`replicas: ready after ${(readyMs / 1_000).toFixed(1)} s, ${bytesPerTool.toFixed(0)} bytes per tool`);
-  return { namespaces, readyMs, readyMiB, peakMiB: peak, bytesPerTool };
+  return { namespaces, readyMs, cpuSeconds, readyMiB, peakMiB: peak, bytesPerTool };
 }
 
 /** Adds copies of the records of the namespace `ns0` and its forward, as if they had been discovered too. */

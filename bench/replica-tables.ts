@@ -101,26 +101,36 @@ function writeTable(figures: WriteFigures, missed: string[]): string {
   );
 }
 
+/** The number of replicas for which the figures of the smallest and the largest fleet are extrapolated in a straight line. */
+const EXTRAPOLATED = 1_000;
+
 function fleetTable(figures: readonly FleetFigures[]): string {
-  const row = (title: string, value: (figures: FleetFigures) => string) => [title, ...figures.map(value)];
+  const [smallest, largest] = [figures.at(0), figures.at(-1)];
+  const row = (title: string, format: (value: number) => string, name: keyof FleetFigures, isExtrapolated = true) => {
+    const cells = figures.map((each) => format(each[name]));
+    if (!smallest || !largest || smallest === largest || !isExtrapolated) return [title, ...cells, ''];
+    const perReplica = (largest[name] - smallest[name]) / (largest.replicas - smallest.replicas);
+    return [title, ...cells, format(largest[name] + perReplica * (EXTRAPOLATED - largest.replicas))];
+  };
   return table(
-    ['simulated replicas', ...figures.map(({ replicas }) => String(replicas))],
+    ['simulated replicas', ...figures.map(({ replicas }) => String(replicas)), `${whole(EXTRAPOLATED)}, extrapolated`],
     [
-      row('connections', ({ connections }) => whole(connections)),
-      row('idle: transactions per second', ({ idleTransactions }) => whole(idleTransactions)),
-      row('idle: CPU ms of PostgreSQL per second', ({ idleCpuMs }) => tenths(idleCpuMs)),
-      row('change: transactions', ({ changeTransactions }) => tenths(changeTransactions)),
-      row('change: CPU ms of PostgreSQL', ({ changeCpuMs }) => tenths(changeCpuMs)),
-      row('change: ms until all have applied it, p50', ({ appliedP50Ms }) => tenths(appliedP50Ms)),
-      row('change: the same, p99', ({ appliedP99Ms }) => tenths(appliedP99Ms)),
-      row('change that all confirm: CPU ms of PostgreSQL', ({ confirmedCpuMs }) => tenths(confirmedCpuMs)),
-      row('change that all confirm: ms, p50', ({ confirmedP50Ms }) => tenths(confirmedP50Ms)),
-      row('change that all confirm: the same, p99', ({ confirmedP99Ms }) => tenths(confirmedP99Ms)),
+      row('connections', whole, 'connections'),
+      row('idle: transactions per second', whole, 'idleTransactions'),
+      row('idle: CPU ms of PostgreSQL per second', tenths, 'idleCpuMs'),
+      row('change: transactions', tenths, 'changeTransactions'),
+      row('change: CPU ms of PostgreSQL', tenths, 'changeCpuMs'),
+      row('change: ms until all have applied it, p50', tenths, 'appliedP50Ms', false),
+      row('change: the same, p99', tenths, 'appliedP99Ms', false),
+      row('change that all confirm: CPU ms of PostgreSQL', tenths, 'confirmedCpuMs'),
+      row('change that all confirm: ms, p50', tenths, 'confirmedP50Ms', false),
+      row('change that all confirm: the same, p99', tenths, 'confirmedP99Ms', false),
     ],
   );
 }
 
-function startTable({ namespaces, readyMs, readyMiB, peakMiB, bytesPerTool }: StartFigures, missed: string[]): string {
+function startTable(figures: StartFigures, missed: string[]): string {
+  const { namespaces, readyMs, cpuSeconds, readyMiB, peakMiB, bytesPerTool } = figures;
   const { aim, limit } = startSeconds;
   const tools = whole(namespaces * toolsPerNamespace);
   if (readyMs > limit * 1_000)
@@ -131,6 +141,7 @@ function startTable({ namespaces, readyMs, readyMiB, peakMiB, bytesPerTool }: St
     [`${tools} tools in ${whole(namespaces)} namespaces`, 'figure', 'limit'],
     [
       ['start to ready, s', bold(tenths(readyMs / 1_000), true), `${limit}, aim ${aim}`],
+      ['CPU time of the replica until then, s', tenths(cpuSeconds), ''],
       ['bytes per tool, without garbage', bold(whole(bytesPerTool), true), String(bytesPerToolLimit)],
       ['RSS when ready, MiB', whole(readyMiB), ''],
       ['RSS at most until then, MiB', whole(peakMiB), ''],

@@ -86,12 +86,11 @@ async function loadLane({ contender, load: planned }: Lane, seconds: number): Pr
   return result;
 }
 
-/** Warms up a gateway or the relay. After an earlier case a shorter time is enough, and none for the relay. */
+/** Warms up a gateway, or the relay once. */
 async function warmUpLane(lane: Lane, plan: Plan, isWarm: boolean): Promise<void> {
   const { name, child } = lane.contender;
   if (child === undefined || (isWarm && name === 'relay')) return;
-  const warmUpSeconds = isWarm ? plan.caseWarmUpSeconds : plan.warmUpSeconds;
-  await warmUp({ ...plan, warmUpSeconds }, (seconds) => loadLane(lane, seconds));
+  await warmUp(plan, (seconds) => loadLane(lane, seconds));
 }
 
 async function measureLanes(
@@ -231,8 +230,8 @@ async function checkMixed(caller: Caller, url: URL, messages: readonly Message[]
 }
 
 /**
- * Generates load until the engine has compiled the code of the case. Measured: the CPU time of a call falls to less than
- * half within the first 80,000 calls and stays there; on a busy machine these take long.
+ * Generates load until the engine has compiled the code of the case: until the CPU time per response has not fallen by
+ * 3 % for two seconds. The first 60,000 calls cost about twice as much; on a busy machine these take long.
  *
  * @returns number of requests
  */
@@ -241,8 +240,13 @@ export async function warmUp(
   loaded: (seconds: number) => Promise<Load>,
 ): Promise<number> {
   let requests = 0;
-  for (let second = 0; second < warmUpSeconds && requests < warmUpRequests; second++) {
-    requests += (await loaded(1)).requests;
+  let best = 0;
+  let steadySeconds = 0;
+  for (let second = 0; second < warmUpSeconds && requests < warmUpRequests && steadySeconds < 2; second++) {
+    const load = await loaded(1);
+    requests += load.requests;
+    steadySeconds = load.perCpuSecond > 1.03 * best ? 0 : steadySeconds + 1;
+    best = Math.max(best, load.perCpuSecond);
   }
   return requests;
 }

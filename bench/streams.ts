@@ -191,6 +191,7 @@ export async function busyStreams(
 export const streamSpec = (seconds: number, everyMs = busyEveryMs): StreamSpec => ({
   events: (seconds * 1000) / everyMs,
   everyMs,
+  together: streamCount,
 });
 
 /** Opens a session for each stream of a legacy client. */

@@ -177,7 +177,8 @@ function stream(params: unknown, events: number, last: string, res: ServerRespon
   let sent = 0;
   res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
   res.flushHeaders();
-  pacer.add(Number(member(member(params, 'arguments'), 'everyMs')), () => {
+  const args = member(params, 'arguments');
+  const send = () => {
     if (res.destroyed) return false;
     if (sent === events) {
       res.end(`event: message\ndata: ${last}\n\n`);
@@ -186,7 +187,8 @@ function stream(params: unknown, events: number, last: string, res: ServerRespon
     const message = `${process.hrtime.bigint()} ${eventFiller}`;
     res.write(`${start}"progress":${++sent},"total":${events},"message":"${message}"}}\n\n`);
     return true;
-  });
+  };
+  pacer.add(Number(member(args, 'everyMs')), send, Number(member(args, 'together') ?? 1));
 }
 
 const server = createServer((req, res) => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startBalancedGateway } from './fixtures/balanced-gateway.ts';
 import { startDualEra } from './fixtures/dual-era.ts';
 import { startEverything } from './fixtures/everything.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
@@ -105,11 +106,14 @@ describe('the inspector in front of the reference server', () => {
   );
 });
 
-describe('the inspector in front of a server of both eras', () => {
+describe.each([
+  ['through one process', startGateway],
+  ['through replicas', startBalancedGateway],
+])('the inspector in front of a server of both eras, %s', (_through, start) => {
   let upstream: Awaited<ReturnType<typeof startDualEra>>;
   let gateway: Gateway;
   beforeAll(async () => {
-    [upstream, gateway] = await Promise.all([startDualEra(), startGateway()]);
+    [upstream, gateway] = await Promise.all([startDualEra(), start()]);
     await gateway.forward('dual', upstream.url);
   });
   afterAll(() => Promise.all([upstream.close(), gateway.close()]));

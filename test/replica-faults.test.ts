@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
 import {
   blackHole,
   type ConnectionHandler,
@@ -22,6 +23,8 @@ import { replicaEnvironment } from './fixtures/replicas.ts';
 let postgres: TestPostgres;
 let upstream: RawUpstream;
 let proxy: FaultyProxy;
+let databaseUrl: string;
+let throughProxy: string;
 /** Reaches the database through the proxy. */
 let replica: TestService;
 /** Reaches it directly. */
@@ -40,10 +43,10 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  const database = await postgres.createDatabase();
+  databaseUrl = await postgres.createDatabase();
   proxy = await openFaultyProxy(connectingTo(postgres.port));
-  const throughProxy = database.replace(`:${postgres.port}/`, `:${proxy.port}/`);
-  other = await startTestService(replicaEnvironment(database));
+  throughProxy = databaseUrl.replace(`:${postgres.port}/`, `:${proxy.port}/`);
+  other = await startTestService(replicaEnvironment(databaseUrl));
   replica = await startTestService(replicaEnvironment(throughProxy));
 });
 
@@ -82,6 +85,10 @@ test.each([
     const ready = await manage(replica, 'GET', '/readyz');
     expect([ready.status, ready.body.data]).toEqual([200, { status: 'ready', database: 'unreachable' }]);
     expect(await client.request('tools/call', '{"name":"known","arguments":{}}')).toHaveProperty('result');
+    // What may be missing is looked for in the database for a moment only.
+    const missedAt = performance.now();
+    expect(JSON.parse((await post(replica.url('later'), rpc('tools/list'))).text)).toHaveProperty('error');
+    expect(performance.now() - missedAt).toBeLessThan(2_000);
     expect(await sessionClient(replica.url())).toBeDefined();
 
     await other.register('namespaces', { name: 'later' });
@@ -219,4 +226,52 @@ test('a change names the other replicas if the database cannot be asked whether 
   const { status, body } = await manage(replica, 'POST', '/api/v1/tools/enabled', { names: ['known'], enabled: false });
   expect(status).toBe(200);
   expect(body.unconfirmed).toEqual([listed.find(({ self }: { self: boolean }) => self).id]);
+});
+
+test('a replica that is cut off serves what was withdrawn for as long as is permitted', async () => {
+  await replica.register('forwards', { name: 'up', address: upstream.url });
+  const strict = await startTestService({ ...replicaEnvironment(throughProxy), SERVICE_REPLICA_MAX_STALENESS: '1' });
+  const call = async (service: TestService) => {
+    const { status, text } = await post(service.url(), rpc('tools/call', { name: 'known', arguments: {} }));
+    return [status, Object.keys(JSON.parse(text)).find((key) => key === 'result' || key === 'error')];
+  };
+  expect([await call(strict), await call(replica)]).toEqual(Array(2).fill([200, 'result']));
+  proxy.setHandler(refuse);
+  proxy.cut();
+  const { body } = await manage(other, 'POST', '/api/v1/tools/enabled', { names: ['known'], enabled: false });
+  expect(body.unconfirmed).toHaveLength(2);
+  expect(await call(replica)).toEqual([200, 'result']);
+  await expect.poll(() => call(strict)).toEqual([503, 'error']);
+  proxy.setHandler(connectingTo(postgres.port));
+  for (const service of [strict, replica]) await expect.poll(() => call(service)).toEqual([200, 'error']);
+  await strict.stop(0);
+});
+
+test('a change of which the outcome stays unknown is answered with the id that it has in the database', async () => {
+  proxy.setHandler((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    far.on('error', () => undefined);
+    let isLost = false;
+    near.on('data', (bytes) => {
+      isLost ||= bytes.includes('COMMIT');
+      far.write(bytes);
+    });
+    far.on('data', (bytes) => {
+      if (!isLost) return near.write(bytes);
+      proxy.setHandler(refuse);
+      return proxy.cut();
+    });
+    near.once('close', () => far.destroy());
+  });
+  proxy.cut();
+  const { status, headers, body } = await manage(replica, 'POST', '/api/v1/namespaces', { name: 'team' });
+  expect([status, headers.get('retry-after')]).toEqual([503, expect.stringMatching(/^\d+$/)]);
+  expect(body.error.details).toEqual({ outcome: 'unknown', commit: expect.any(String) });
+  const database = new Database({ url: databaseUrl, log: console });
+  const changes = await database.query(
+    'SELECT section, changes.id FROM sluice.commits JOIN sluice.changes USING (revision) WHERE commits.id = $1',
+    [body.error.details.commit],
+  );
+  await database.close();
+  expect(changes).toEqual([{ section: 'namespaces', id: 'team' }]);
 });

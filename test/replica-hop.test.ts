@@ -284,6 +284,26 @@ test.each(['says nothing', 'has another key'])(
   },
 );
 
+test('a replica that has announced the address of another one gets nothing from there', async () => {
+  const liar = await startTestService({
+    ...replicaEnvironment(replicas.database),
+    SERVICE_PEER_LISTEN: '127.0.0.1:0',
+    SERVICE_PEER_ADVERTISE: b.addresses.peer ?? '',
+  });
+  const asking = new InteractiveClient(liar.url()).send();
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const { state, keys } = await inputRequired(asking);
+  const answer = `{"${keys[0]}":{"role":"assistant","model":"m"}}`;
+  // Passed on once: the other one does not look further.
+  for (const service of [a, b]) {
+    const retried = new InteractiveClient(service.url()).retry(state, answer);
+    expect(await failure(retried)).toMatchObject({ status: 200, data: { kind: 'not_held' } });
+  }
+  await liar.stop(0);
+});
+
 test('a replica that has lost its database still reaches the others', async () => {
   const database = new URL(replicas.database);
   const proxy = await openFaultyProxy(connectingTo(Number(database.port)));

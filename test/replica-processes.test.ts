@@ -132,8 +132,10 @@ test('a replica that was stopped neither calls what was disabled meanwhile, nor 
   };
   await expect.poll(() => names(b)).toEqual(['newer', 'work']);
 
-  process.kill(a.pid() ?? 0, 'SIGCONT');
+  // What it was waiting for has arrived when it goes on.
   held.resolve(listOf('older'));
+  await held.promise;
+  process.kill(a.pid() ?? 0, 'SIGCONT');
   expect(JSON.parse((await called).text)).toHaveProperty('error');
   await refreshed;
   for (const gateway of [a, b]) expect(await names(gateway)).toEqual(['newer', 'work']);

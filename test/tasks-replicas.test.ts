@@ -59,7 +59,10 @@ it('a plain call that has become a task is polled through all replicas, and has 
   plain.scripts['tools/call'] = () => new Promise<string>((respond) => void calls.push(respond));
   const [first, second] = replicas.services;
   await first?.register('forwards', { name: 'plain', address: plain.url, namespace: 'plain' });
-  const { data } = (await first?.manage('GET', '/tools/slow?namespace=plain')) ?? {};
+  // A slow discovery goes on after the response.
+  const tool = async () => (await first?.manage('GET', '/tools/slow?namespace=plain'))?.data;
+  await expect.poll(tool).toBeTruthy();
+  const data = await tool();
   const { forward: _, upstreamName: __, shadowed: ___, ...entry } = Object(data);
   const labeled = { ...entry, labels: { ...entry.labels, 'service.task': 'auto' } };
   expect((await first?.manage('PUT', '/tools/slow?namespace=plain', labeled))?.status).toBe(200);

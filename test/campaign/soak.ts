@@ -86,9 +86,10 @@ export class Soak {
     this.#upstreams = upstreams;
   }
 
-  static async start(): Promise<Soak> {
+  /** `start` starts the gateway. */
+  static async start(start: typeof startGateway = startGateway): Promise<Soak> {
     const [gateway, ...upstreams] = await Promise.all([
-      startGateway({ nodeArgs: INSPECTOR_ARGS }),
+      start({ nodeArgs: INSPECTOR_ARGS }),
       startDualEraProcess(),
       startDualEraProcess(),
     ]);

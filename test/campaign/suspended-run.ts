@@ -15,6 +15,8 @@ export interface SuspensionRunOptions {
   readonly timeoutMs: number;
   /** Node.js arguments for the gateway. */
   readonly nodeArgs?: readonly string[];
+  /** Starts the gateway. */
+  readonly start?: typeof startGateway;
 }
 
 /** Result of a restart of the gateway while calls were suspended. */
@@ -58,14 +60,11 @@ export class SuspensionRun {
     this.#timeoutMs = timeoutMs;
   }
 
-  static async start({ timeoutMs, nodeArgs = [] }: SuspensionRunOptions): Promise<SuspensionRun> {
+  static async start({ timeoutMs, nodeArgs = [], start = startGateway }: SuspensionRunOptions): Promise<SuspensionRun> {
     const env = { SERVICE_PARKED_CALL_TIMEOUT_MS: String(timeoutMs) };
     const [management, mcp] = await Promise.all([freePort(), freePort()]);
     const addresses = { management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` };
-    const [gateway, upstream] = await Promise.all([
-      startGateway({ ...addresses, env, nodeArgs }),
-      startRequestingUpstream(),
-    ]);
+    const [gateway, upstream] = await Promise.all([start({ ...addresses, env, nodeArgs }), startRequestingUpstream()]);
     for (const namespace of NAMESPACES) await gateway.forward(`upstream in ${namespace}`, upstream.url, namespace);
     return new SuspensionRun(gateway, upstream, timeoutMs);
   }

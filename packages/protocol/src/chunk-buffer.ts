@@ -101,7 +101,7 @@ export class ChunkBuffer {
  * a socket that has not ended. The garbage collector would find it later, but it collects the whole heap for every 50 MB of
  * buffers: that was a third of the cost of a large message.
  */
-export function freeBuffer({ buffer, byteLength }: Buffer): void {
+function freeBuffer({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 

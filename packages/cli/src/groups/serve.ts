@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { NODE_FLAGS } from '@sluice/server/node-flags';
+import { nodeFlags } from '@sluice/server/node-flags';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
@@ -45,7 +45,7 @@ export function serveCommand({ terminal }: Context): Command {
         if (!process.execve) throw new Failure('sluice serve is not supported on this system: run npm start');
         const node = process.execPath;
         const main = fileURLToPath(import.meta.resolve('@sluice/server/main'));
-        process.execve(node, [node, ...NODE_FLAGS, main, ...args], terminal.env);
+        process.execve(node, [node, ...nodeFlags(terminal.env), main, ...args], terminal.env);
       })
   );
 }

@@ -309,12 +309,21 @@ function valueStart(bytes: Buffer, colon: number, end: number): number {
  * since the format has no other form). Throws RangeError for a line break in `event` or `id`, which would forge fields.
  */
 export function encodeEvent(event: ServerSentEvent): string {
-  const { data } = event;
   let text = '';
   if (event.event !== undefined) text += `event: ${requireSingleLine('event', event.event)}\n`;
   if (event.id !== undefined) text += `id: ${requireSingleLine('id', event.id)}\n`;
   if (event.retry !== undefined) text += `retry: ${event.retry}\n`;
-  if (!data.includes('\n') && !data.includes('\r')) return `${text}data: ${data}\n\n`;
+  return withData(text, event.data);
+}
+
+/** The text of a message as an event with this id, which must not contain a line break or NUL. */
+export function encodeMessage(data: string, id?: string): string {
+  return withData(id === undefined ? 'event: message\n' : `event: message\nid: ${id}\n`, data);
+}
+
+function withData(fields: string, data: string): string {
+  if (!data.includes('\n') && !data.includes('\r')) return `${fields}data: ${data}\n\n`;
+  let text = fields;
   for (const line of data.split(/\r\n|\n|\r/)) text += `data: ${line}\n`;
   return `${text}\n`;
 }

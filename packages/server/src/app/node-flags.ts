@@ -1,3 +1,6 @@
+import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
+
 /**
  * Node.js flags of the service (docs/architecture.md, "Performance"): a larger young generation, no pretenuring, and more
  * inlining, because a call passes many small functions.
@@ -8,3 +11,19 @@ export const NODE_FLAGS: readonly string[] = [
   '--max-inlined-bytecode-size=1000',
   '--max-inlined-bytecode-size-cumulative=3000',
 ];
+
+/** Part of the memory that all processes of a service may use for JavaScript objects. */
+const HEAP_SHARE = 0.5;
+
+/**
+ * The flags of a service with these environment variables. Replicas may have a million tools: their heap may use half of the
+ * memory, where that is more than Node.js permits by itself.
+ */
+export function nodeFlags(env: NodeJS.ProcessEnv): readonly string[] {
+  const isSetByUser = /--max[-_](?:old[-_]space|heap)[-_]size/.test(env.NODE_OPTIONS ?? '');
+  if (env.SERVICE_PERSIST_BACKEND !== 'postgres' || isSetByUser) return NODE_FLAGS;
+  const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+  const heapBytes = (memory * HEAP_SHARE) / Math.max(1, Number(env.SERVICE_PROCESSES) || 1);
+  if (heapBytes <= getHeapStatistics().heap_size_limit) return NODE_FLAGS;
+  return [...NODE_FLAGS, `--max-old-space-size=${Math.floor(heapBytes / 2 ** 20)}`];
+}

@@ -90,6 +90,14 @@ const MAX_HEAD_BYTES = 16 * 1024;
 const MAX_KEPT_HEAD_BYTES = 2 * 1024;
 /** Limit of a chunk-size line including its extensions. */
 const MAX_SIZE_LINE_BYTES = 1024;
+/** Digits of a chunk size that need no regular expression. */
+const MAX_SIMPLE_DIGITS = 7;
+const NO_DIGIT = 255;
+/** Values of hexadecimal digits by their bytes. */
+const HEX_DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const character = String.fromCharCode(byte);
+  return /[\da-f]/i.test(character) ? Number.parseInt(character, 16) : NO_DIGIT;
+});
 /** A chunk size below 2^52 and its extensions (RFC 9112 7.1.1), which are discarded. */
 const SIZE_LINE =
   /^([\da-f]{1,13})(?:;[!#$%&'*+\-.^_`|~\da-z]+(?:=(?:[!#$%&'*+\-.^_`|~\da-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t\x20-\x7e])*"))?)*\r\n$/i;
@@ -250,6 +258,8 @@ export abstract class MessageParser<Head> {
 
   /** Consumes a chunk-size line. */
   #size(buffer: Buffer, start: number, end: number): number {
+    const simple = this.#partial === '' ? this.#simpleSize(buffer, start, end) : 0;
+    if (simple > 0) return simple;
     let at = start;
     while (at < end && buffer[at] !== LF) at++;
     const complete = at < end;
@@ -259,9 +269,27 @@ export abstract class MessageParser<Head> {
     if (!complete) return at;
     const size = SIZE_LINE.exec(line)?.[1];
     if (size === undefined) throw new MalformedMessage('invalid chunk size');
-    this.#remaining = Number.parseInt(size, 16);
-    this.#state = this.#remaining === 0 ? 'trailers' : 'chunk';
+    this.#beginChunk(Number.parseInt(size, 16));
     return at;
+  }
+
+  /** Consumes a chunk-size line of few digits without extensions, as nearly always; returns 0 for every other one. */
+  #simpleSize(buffer: Buffer, start: number, end: number): number {
+    let size = 0;
+    let at = start;
+    for (const limit = Math.min(end, start + MAX_SIMPLE_DIGITS); at < limit; at++) {
+      const digit = HEX_DIGITS[buffer[at] ?? 0] ?? NO_DIGIT;
+      if (digit === NO_DIGIT) break;
+      size = size * 16 + digit;
+    }
+    if (at === start || at + 1 >= end || buffer[at] !== CR || buffer[at + 1] !== LF) return 0;
+    this.#beginChunk(size);
+    return at + 2;
+  }
+
+  #beginChunk(size: number): void {
+    this.#remaining = size;
+    this.#state = size === 0 ? 'trailers' : 'chunk';
   }
 
   /** Consumes bytes of a fixed-length body or a chunk. */

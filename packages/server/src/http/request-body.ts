@@ -24,11 +24,15 @@ export interface BodyMemory {
   readonly response: Pick<ResponseLike, 'once'>;
 }
 
+/** Takes a small body that has arrived with its head, as nearly all have, without events; undefined for others. */
+export function takeSmallBody(request: RequestLike, limit: number): ChunkBuffer | undefined {
+  const whole = request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
+  return whole && ChunkBuffer.of(whole);
+}
+
 /** Reads a request body of at most `limit` bytes. */
 export function collectBody(request: RequestLike, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
-  const whole = request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
-  if (whole !== undefined) return handler.onBody(ChunkBuffer.of(whole));
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
   let turnEnd = TURN_BYTES;

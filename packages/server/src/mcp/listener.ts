@@ -5,7 +5,7 @@ import { isRejection } from '../http/chain.ts';
 import type { RequestLike, ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
-import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
+import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -123,6 +123,8 @@ function receive(
   request: RequestLike,
   response: ResponseLike,
 ): void {
+  const whole = takeSmallBody(request, mcp.maxRequestBytes);
+  if (whole) return handle(options, observation, request, response, whole);
   const { caller } = observation;
   const memory = {
     budget: mcp.bodies,

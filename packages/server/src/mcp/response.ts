@@ -1,7 +1,6 @@
-import { freeBuffer } from '@sluice/protocol/chunk-buffer';
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
+import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';
 import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
@@ -124,19 +123,22 @@ export class ResponseWriter implements ClientResponse {
     const parts = [...before, Buffer.from(this.idText), ...after];
     if (!this.#streaming && (json || failed)) {
       this.#writeHead(status, lengthOf(parts));
-      return writeParts(this.#response, parts, free);
+      writeParts(this.#response, parts, free);
+      this.#response.end();
+      return;
     }
     if (!this.#streaming) this.beginStream();
     const lines = parts.map(toSingleLine);
     if (this.#stream) return this.#endStream(this.#stream, Buffer.concat(lines));
     writeParts(this.#response, [Buffer.from('event: message\ndata: '), ...lines, Buffer.from('\n\n')]);
+    this.#response.end();
   }
 
   beginBody(length: number | undefined): ResponseBody {
     this.#hasBody = true;
     this.#writeHead(200, length);
     return {
-      write: (chunk) => this.#response.write(chunk, (error) => error || freeBuffer(chunk)),
+      write: (parts, onWritten) => writeParts(this.#response, parts, onWritten),
       end: () => this.#response.end(),
     };
   }
@@ -179,7 +181,7 @@ export class ResponseWriter implements ClientResponse {
 
   sendEvent(data: string): boolean {
     if (this.#stream) return this.#stream.send(data);
-    return this.#response.write(encodeEvent({ event: 'message', data }));
+    return this.#response.write(encodeMessage(data));
   }
 
   /** Sends the last message on the stream. */
@@ -246,13 +248,12 @@ function lengthOf(parts: readonly Buffer[]): number {
   return parts.reduce((bytes, part) => bytes + part.length, 0);
 }
 
-/** Writes the last parts of a response. `onWritten` is not called if the client disconnects before that. */
-function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?: () => void): void {
+/** Writes parts. `onWritten` is not called if the client disconnects before that. False if it reads too slowly. */
+function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?: () => void): boolean {
   response.cork();
   const last = parts.length - 1;
   for (const part of parts.slice(0, last)) response.write(part);
-  response.write(parts[last] ?? '', (error) => error || onWritten?.());
-  response.end();
+  return response.write(parts[last] ?? '', (error) => error || onWritten?.());
 }
 
 /** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */

@@ -65,6 +65,8 @@ test.each(eras)("a copied tool is its upstream's, after a restart too, for a %s 
   const other = JSON.parse(reply(await copyClient.call('tools/call', '{"name":"crm.grüße"}')));
   expect(other.error).toMatchObject({ code: -32602, message: 'tool not found: crm.grüße' });
 
+  // The next one would share the discovery of the start if that were in progress.
+  await service.manage('POST', '/forwards/up/refreshes');
   upstream.scripts['tools/list'] = toolList(toolText('new'), toolText('a', ',"title":"Second"'));
   const refreshed = await service.manage('POST', '/forwards/up/refreshes');
   expect(refreshed.data).toMatchObject({ tools_discovered: 2 });

@@ -1,4 +1,4 @@
-import { ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
+import { detach, ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
 
 /** Log levels, most severe first. */
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
@@ -61,10 +61,13 @@ const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, war
 
 const noop: LogMethod = () => {};
 
-/** Creates the log. `write` receives lines with their line break and must not throw; `now` returns epoch milliseconds. */
+/**
+ * Creates the log. `write` receives lines with their line break and must not throw; `isAscii`: the line is known to have only
+ * ASCII. `now` returns epoch milliseconds.
+ */
 export function createLogger(
   filter: LogFilter,
-  write: (line: string, level: LogLevel) => void,
+  write: (line: string, level: LogLevel, isAscii?: boolean) => void,
   now: () => number = Date.now,
 ): Logger {
   const line = new LineWriter();
@@ -88,7 +91,7 @@ export function createLogger(
           if (!enabled(level)) return;
           line.begin(now(), level, target, msg);
           addFields(line);
-          write(line.end(), level);
+          write(line.end(), level, line.isAscii);
         },
       };
     },
@@ -111,21 +114,28 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
   };
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-/** Most bytes that the JSON of one character takes: an escape. */
-const MAX_CHARACTER_BYTES = 6;
+/** Characters that JSON escapes, and all beyond visible ASCII. */
+const NOT_PLAIN = /[^\x20-\x7e]|["\\]/;
+/** Longest value that is kept for the next line. */
+const MAX_KEPT_LENGTH = 256;
+
+/** A field and its last value. */
+interface KeptField {
+  value: string;
+  text: string;
+}
 
 /**
- * Writes a line field by field into a buffer, without objects or texts in between. Made for the line of each request; the fields
- * are those of {@link logLine}, with names that need no escapes.
+ * Writes a line field by field, without objects in between. Made for the line of each request; the fields are those of
+ * {@link logLine}, with names that need no escapes.
  */
 export class LineWriter {
-  #bytes = Buffer.allocUnsafe(4096);
-  #length = 0;
-  #isAscii = true;
+  #line = '';
+  /** The line has only ASCII. */
+  isAscii = true;
   #timestampMs = 0;
   #timestamp = '';
+  readonly #kept = new Map<string, KeptField>();
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
@@ -134,83 +144,49 @@ export class LineWriter {
       this.#timestampMs = ms;
       this.#timestamp = new Date(ms).toISOString();
     }
-    this.#length = 0;
-    this.#isAscii = true;
-    this.#reserve(256);
-    this.#copy('{"ts":"');
-    this.#copy(this.#timestamp);
-    this.#copy('","level":"');
-    this.#copy(level);
-    this.#copy('","target":"');
-    this.#copy(target);
-    this.#copy('","msg":"');
-    this.#copy(msg);
-    this.#copy('"');
+    this.isAscii = true;
+    this.#line = `{"ts":"${this.#timestamp}","level":"${level}","target":"${target}","msg":"${msg}"`;
   }
 
-  /** Writes a field unless its value is undefined. */
+  /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is kept. */
   text(name: string, value: string | undefined): void {
     if (value === undefined) return;
-    this.#name(name, value.length * MAX_CHARACTER_BYTES);
-    const bytes = this.#bytes;
-    let length = this.#length;
-    bytes[length++] = QUOTE;
-    for (let at = 0; at < value.length; at++) {
-      const code = value.charCodeAt(at);
-      if (code < 0x20 || code > 0x7e || code === QUOTE || code === BACKSLASH) {
-        return this.#value(escapeInvisible(JSON.stringify(value)));
-      }
-      bytes[length++] = code;
-    }
-    bytes[length++] = QUOTE;
-    this.#length = length;
+    const kept = this.#kept.get(name);
+    if (kept !== undefined && kept.value === value) this.#line += kept.text;
+    else if (value.length > MAX_KEPT_LENGTH || NOT_PLAIN.test(value)) this.id(name, value);
+    else this.#line += this.#keep(name, value);
+  }
+
+  /** Writes a field whose value differs from line to line, unless it is undefined. */
+  id(name: string, value: string | undefined): void {
+    if (value === undefined) return;
+    if (NOT_PLAIN.test(value)) this.json(name, JSON.stringify(value));
+    else this.#line += `,"${name}":"${value}"`;
   }
 
   /** Writes a field unless its value is undefined. */
   value(name: string, value: number | boolean | undefined): void {
-    if (value === undefined) return;
-    this.#name(name, 32);
-    this.#copy(String(value));
+    if (value !== undefined) this.#line += `,"${name}":${value}`;
   }
 
   /** Writes a field whose value is JSON. */
   json(name: string, value: string): void {
-    this.#name(name, value.length * MAX_CHARACTER_BYTES);
-    this.#value(escapeInvisible(value));
+    this.isAscii = false;
+    this.#line += `,"${name}":${escapeInvisible(value)}`;
   }
 
   /** Ends the line and returns it, with its line break. */
   end(): string {
-    this.#reserve(2);
-    this.#copy('}\n');
-    return this.#bytes.toString(this.#isAscii ? 'latin1' : 'utf8', 0, this.#length);
+    const line = `${this.#line}}\n`;
+    this.#line = '';
+    return line;
   }
 
-  #name(name: string, bytes: number): void {
-    this.#reserve(name.length + bytes + 8);
-    this.#copy(',"');
-    this.#copy(name);
-    this.#copy('":');
-  }
-
-  #value(json: string): void {
-    this.#isAscii = false;
-    this.#length += this.#bytes.write(json, this.#length);
-  }
-
-  /** Copies ASCII. Texts are so short that a call of Buffer costs more. */
-  #copy(text: string): void {
-    const bytes = this.#bytes;
-    let length = this.#length;
-    for (let at = 0; at < text.length; at++) bytes[length++] = text.charCodeAt(at);
-    this.#length = length;
-  }
-
-  #reserve(bytes: number): void {
-    if (this.#length + bytes <= this.#bytes.length) return;
-    const larger = Buffer.allocUnsafe((this.#length + bytes) * 2);
-    this.#bytes.copy(larger, 0, 0, this.#length);
-    this.#bytes = larger;
+  #keep(name: string, value: string): string {
+    // Copies: a slice would retain the request that it is from.
+    const text = detach(`,"${name}":"${value}"`);
+    this.#kept.set(name, { value: text.slice(name.length + 5, -1), text });
+    return text;
   }
 }
 

@@ -88,8 +88,8 @@ export interface ResponseBytes {
 
 /** Body of a response that was begun. */
 export interface ResponseBody {
-  /** Writes a chunk and frees its memory. False if the client reads too slowly. */
-  write(chunk: Buffer): boolean;
+  /** Writes at least one part; `onWritten` is called unless the client disconnects. False if it reads too slowly. */
+  write(parts: readonly Buffer[], onWritten: () => void): boolean;
   end(): void;
 }
 

@@ -52,7 +52,6 @@ export class Connection implements RequestSink, ResponseConnection {
     this.socket = socket;
     this.heads = owner.heads;
     this.#owner = owner;
-    socket.on('data', (chunk: Buffer) => this.#onData(chunk));
     socket.on('end', () => this.#onEnd());
     socket.on('drain', () => this.#onDrain());
     // `close` follows.
@@ -92,7 +91,7 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {
-    this.#request?.push(buffer.subarray(start, end));
+    this.#request?.push(copyOf(buffer, start, end));
   }
 
   /** The response was written. */
@@ -109,40 +108,41 @@ export class Connection implements RequestSink, ResponseConnection {
     this.#owner.ended(response);
   }
 
-  #onData(chunk: Buffer): void {
+  /** Receives the first bytes of a buffer, in which others are received afterwards. */
+  receive(buffer: Buffer, bytes: number): void {
     if (this.#closing) return;
-    if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) return this.#parse(chunk);
-    this.#pipelined = this.#pipelined.length === 0 ? chunk : Buffer.concat([this.#pipelined, chunk]);
+    if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) return this.#parse(buffer, bytes);
+    this.#pipelined = Buffer.concat([this.#pipelined, buffer.subarray(0, bytes)]);
     if (this.#pipelined.length >= MAX_PIPELINED_BYTES) this.socket.pause();
   }
 
-  #parse(chunk: Buffer): void {
+  #parse(buffer: Buffer, bytes: number): void {
     let end: number;
     try {
-      end = this.#parser.execute(chunk, 0, chunk.length);
+      end = this.#parser.execute(buffer, 0, bytes);
     } catch (error) {
       if (!(error instanceof MalformedMessage)) throw error;
       return this.#reject(error.kind === 'too-large' ? 431 : 400);
     }
     const request = this.#request;
     if (request === undefined) {
-      if (!this.#receives) this.#receive();
+      if (!this.#receives) this.#begin();
       return;
     }
     if (this.#parser.done) {
       this.#receives = false;
-      if (end < chunk.length) this.#pipelined = chunk.subarray(end);
+      if (end < bytes) this.#pipelined = copyOf(buffer, end, bytes);
       request.finish();
       // From now on, reading only shows whether the client disconnects.
       if (this.socket.isPaused()) this.socket.resume();
     } else if (!this.#receives) {
-      this.#receive();
+      this.#begin();
     }
     if (this.#isNew) this.#serve(request);
     else if (request.complete && this.#response?.writableEnded === true) this.#next();
   }
 
-  #receive(): void {
+  #begin(): void {
     this.#receives = true;
     this.#since = performance.now();
   }
@@ -170,7 +170,7 @@ export class Connection implements RequestSink, ResponseConnection {
     if (this.socket.destroyed || this.#closing || this.#request || !this.#hasRoom) return;
     const pipelined = this.#pipelined;
     this.#pipelined = EMPTY;
-    if (pipelined.length > 0) this.#parse(pipelined);
+    if (pipelined.length > 0) this.#parse(pipelined, pipelined.length);
     if (this.socket.isPaused()) this.socket.resume();
   }
 
@@ -227,4 +227,11 @@ export class Connection implements RequestSink, ResponseConnection {
     request?.abort();
     if (response && !response.writableFinished) response.close(false);
   }
+}
+
+/** Not a view: a large body is freed as soon as it has been forwarded (`ChunkBuffer.free`). */
+function copyOf(buffer: Buffer, start: number, end: number): Buffer {
+  const copy = Buffer.allocUnsafe(end - start);
+  buffer.copy(copy, 0, start, end);
+  return copy;
 }

@@ -78,6 +78,18 @@ it('serves pipelined requests one after another, whatever their framing', async 
   ]);
 });
 
+it('a response that is complete does not close the connection of the next one', async () => {
+  let first: ServerResponse | undefined;
+  const { client } = await connected((request, response) => {
+    first?.destroy();
+    first ??= response;
+    echo(request, response);
+  });
+  client.write('GET /1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  await received(client, 'GET /1 ');
+  expect(await exchange(client, `GET /2 HTTP/1.1\r\n${CLOSE}`)).toContain('GET /2 ');
+});
+
 it('writes the head like node:http', async () => {
   const { client } = await connected((_request, response) => response.writeHead(200, TEXT).end('é€'));
   const { statusLine, headers, body } = responseParts(await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`));

@@ -1,4 +1,4 @@
-import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import type { ServerRequest } from './request.ts';
@@ -61,12 +61,17 @@ export function createHttp1Server(
     },
     remove: (connection) => void connections.delete(connection),
   };
-  const accept = (socket: Socket): void => void connections.add(new Connection(socket, owner));
+  const accept = (socket: Socket): void => {
+    const connection = new Connection(socket, owner);
+    connections.add(connection);
+    if (socket instanceof ReadingSocket) socket.reader = connection;
+    else socket.on('data', (chunk: Buffer) => connection.receive(chunk, chunk.length));
+  };
   // A client that ends its side gets a response to an incomplete request; with TLS, it may do so before the handshake has ended.
   const tcp = { allowHalfOpen: tls === undefined, noDelay: true };
   const server = tls
     ? createTlsServer({ ...tcp, ...tls, ALPNProtocols: ['http/1.1'] }, accept)
-    : createTcpServer(tcp, accept);
+    : new ReadingServer(tcp, accept);
   /** Also those of which the TLS handshake has not ended. */
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -91,4 +96,42 @@ export function createHttp1Server(
       for (const socket of sockets) socket.destroy();
     },
   });
+}
+
+/** Size of the buffer for reads: a body of 64 KiB is read at once. With half the size, it cost 10 % more. */
+const READ_BYTES = 128 * 1024;
+
+/** A socket that passes on what it reads in a buffer that is used again, without the streams of Node.js. */
+class ReadingSocket extends Socket {
+  reader: Pick<Connection, 'receive'> | undefined = undefined;
+}
+
+/**
+ * A TCP server whose sockets share one buffer for reads: it stays in the processor's cache, and nothing is allocated for a read.
+ * What was read is parsed before anything else is read.
+ */
+class ReadingServer extends Server {
+  readonly #buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+
+  override emit(event: string, ...values: unknown[]): boolean {
+    const [value] = values;
+    return event === 'connection' && value instanceof Socket
+      ? super.emit(event, this.#reading(value))
+      : super.emit(event, ...values);
+  }
+
+  /** Returns a socket for the same connection: Node.js has the option `onread` only for sockets that a program creates. */
+  #reading(accepted: Socket): Socket {
+    const buffer = this.#buffer;
+    const callback = (bytes: number): boolean => {
+      socket.reader?.receive(buffer, bytes);
+      return true;
+    };
+    const handle = Reflect.get(accepted, '_handle');
+    Reflect.set(accepted, '_handle', null);
+    const socket = new ReadingSocket({ handle, allowHalfOpen: true, onread: { buffer, callback } });
+    // The server counts the accepted one.
+    socket.once('close', () => accepted.destroy());
+    return socket;
+  }
 }

@@ -110,8 +110,9 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     process.nextTick(ServerResponse.uncork, this);
   }
 
+  /** Closes the connection, unless the response is complete: then the connection may have the next one. */
   destroy(): this {
-    this.#connection.destroy();
+    if (!this.writableFinished) this.#connection.destroy();
     return this;
   }
 

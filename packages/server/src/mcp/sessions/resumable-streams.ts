@@ -1,4 +1,4 @@
-import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
+import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/context.ts';
 import type { Holder } from '../../http/shares.ts';
 
@@ -176,8 +176,7 @@ export class ClientStream {
   #write(target: ResponseLike, number: number, data: string | Buffer, retry?: number): boolean {
     const id = `${this.token}.${number}`;
     if (typeof data !== 'string') return this.#writeBytes(target, id, data);
-    const prime = retry === undefined ? { id, data } : { id, retry, data };
-    const keepsUp = target.write(encodeEvent(data === '' ? prime : { event: 'message', id, data }));
+    const keepsUp = target.write(data === '' ? encodeEvent({ id, retry, data }) : encodeMessage(data, id));
     if (!keepsUp) this.#full = true;
     return keepsUp;
   }

@@ -22,7 +22,8 @@ export interface DatabaseOptions extends DatabaseSettings {
 
 /** Connections for transactions, per process. */
 const CONNECTIONS = 4;
-const CONNECT_MS = 3_000;
+/** An attempt that begins before PostgreSQL can be reached again delays the next one: replicas catch up within two seconds. */
+const CONNECT_MS = 1_800;
 /** Limit for the response to a statement: a partitioned network would delay it for a quarter of an hour. */
 const RESPONSE_MS = 15_000;
 /**

@@ -86,6 +86,13 @@ export interface ResultMember {
   next: number | undefined;
 }
 
+/** Bytes that were taken. */
+export interface TakenBytes {
+  readonly parts: readonly Buffer[];
+  /** Frees the bytes. To be called when they are written. */
+  free(): void;
+}
+
 /** Positions in a result that is an object; see {@link LargeMessage.result}. */
 export interface ResultPositions {
   /** The position after the opening brace. */
@@ -274,21 +281,18 @@ export class LargeMessage {
   }
 
   /** Takes the bytes that have arrived and were not taken yet, with another id; those of an incomplete id remain. */
-  take(idText: string): Buffer[] {
+  take(idText: string): TakenBytes {
     const { idRange, idStart } = this.#scan;
-    const bytes = this.#bytes.concat();
+    const bytes = this.#bytes;
     const end = idStart >= 0 ? idStart - this.#taken : bytes.length;
-    const parts: Buffer[] = [];
-    let at = 0;
-    if (idRange && idRange.start >= this.#taken) {
-      parts.push(bytes.subarray(0, idRange.start - this.#taken), Buffer.from(idText));
-      at = idRange.end - this.#taken;
-    }
-    parts.push(bytes.subarray(at, end));
+    const hasId = idRange !== undefined && idRange.start >= this.#taken;
+    const before = hasId ? [...bytes.slice(0, idRange.start - this.#taken), Buffer.from(idText)] : [];
+    const parts = [...before, ...bytes.slice(hasId ? idRange.end - this.#taken : 0, end)];
     this.#bytes = new ChunkBuffer();
-    if (end < bytes.length) this.#bytes.push(bytes.subarray(end));
+    // Not a view: the chunks are freed.
+    if (end < bytes.length) this.#bytes.push(Buffer.concat(bytes.slice(end, bytes.length)));
     this.#taken += end;
-    return parts;
+    return { parts, free: () => bytes.free() };
   }
 
   /**

@@ -176,7 +176,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         this.#relayPart(this.#large);
       } else {
         this.#body.push(chunk);
-        if (size >= LARGE_MESSAGE_BYTES) this.#beginLarge(this.#body.concat());
+        if (size >= LARGE_MESSAGE_BYTES) for (const part of this.#body.chunks) this.#writeLarge(part);
       }
     } catch (error) {
       this.#onInternalError(error);
@@ -185,7 +185,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   /** Scans a large message as it arrives. */
-  #beginLarge(bytes: Buffer): void {
+  #writeLarge(bytes: Buffer): void {
     this.#large ??= new LargeMessage();
     this.#large.write(bytes);
   }
@@ -207,9 +207,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     const body = this.#responseBody;
     if (!body) return;
-    for (const part of large.take(response.idText)) {
-      if (part.length > 0 && !this.#isClientDisconnected && !body.write(part)) this.#block();
-    }
+    const { parts, free } = large.take(response.idText);
+    if (parts.length > 0 && !this.#isClientDisconnected && !body.write(parts, free)) this.#block();
   }
 
   onEnd(): void {
@@ -368,7 +367,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   onLargeData(bytes: Buffer): void {
     this.activeAt = performance.now();
-    this.#beginLarge(bytes);
+    this.#writeLarge(bytes);
   }
 
   onLargeEvent({ id, retry }: Omit<ServerSentEvent, 'data'>): void {
@@ -474,7 +473,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #withClientToken(data: string): string {
     const { message, progressToken } = this.#plan;
     if (!progressToken) return data;
-    return withParam(data, 'progressToken', message.text.slice(progressToken.start, progressToken.end));
+    const own = message.text.slice(progressToken.start, progressToken.end);
+    // Without escapes and in one place, it can only be the value of the parameter, which was compared.
+    const sent = `"${this.#id}"`;
+    const at = data.indexOf(sent);
+    if (at === -1 || at !== data.lastIndexOf(sent) || data.includes('\\')) return withParam(data, 'progressToken', own);
+    return data.slice(0, at) + own + data.slice(at + sent.length);
   }
 
   #wantsLog({ params }: JsonObject): boolean {
