@@ -5,7 +5,7 @@ import { PROGRAM_CACHE } from '../fixtures/programs.ts';
 import { loginChecks } from '../login/checks.ts';
 import { startLogin } from '../login/environment.ts';
 import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
-import { buildOauth2Proxy } from '../login/oauth2-proxy.ts';
+import { buildOauth2Proxy, VERSION } from '../login/oauth2-proxy.ts';
 import type { Campaign } from './campaign.ts';
 
 /** How long event streams are held. */
@@ -43,7 +43,7 @@ export const loginCampaign: Campaign = {
     } finally {
       await login.close();
     }
-    const versions = `oauth2-proxy ${/v[\d.]+/.exec(oauth2Proxy)?.[0]}, Keycloak ${/keycloak-([\d.]+)/.exec(keycloak)?.[1]}`;
+    const versions = `oauth2-proxy ${VERSION}, Keycloak ${/keycloak-([\d.]+)/.exec(keycloak)?.[1]}`;
     const report = [
       `${versions}; an agent of the official SDK, and Chromium for the sign-in pages.`,
       '',
