@@ -13,7 +13,11 @@ import { startWorkingService } from '../../upstreams/grpc/fixtures/working-servi
 const tests = relayTests();
 let service: TestService;
 beforeAll(async () => {
-  service = await startTestService({ SERVICE_TASK_AUTO_AFTER_MS: '50', SERVICE_MAX_TASK_RESULT_BYTES: '1048576' });
+  service = await startTestService({
+    SERVICE_TASK_AUTO_AFTER_MS: '50',
+    SERVICE_MAX_TASK_RESULT_BYTES: '1048576',
+    SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000',
+  });
 });
 afterAll(() => service.stop());
 
