@@ -7,6 +7,7 @@ import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
+import { shippedOptional } from './release/licenses.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** Packages in the tarball, and their folders beside `src`. */
@@ -27,6 +28,7 @@ const manifestSchema = z.looseObject({
   name: z.string(),
   version: z.string(),
   dependencies: z.record(z.string(), z.string()).default({}),
+  optionalDependencies: z.record(z.string(), z.string()).optional(),
   exports: z.unknown().optional(),
 });
 
@@ -54,7 +56,7 @@ try {
     files: ['bin', 'npm-shrinkwrap.json', 'README.md', 'LICENSE'],
     dependencies: Object.fromEntries([...external, ...own.map((name) => [name, version])].sort()),
     bundleDependencies: own,
-    optionalDependencies,
+    optionalDependencies: shippedOptional(optionalDependencies ?? {}),
     overrides,
   });
   await lockDependencies(own, version);
