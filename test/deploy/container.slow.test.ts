@@ -22,8 +22,8 @@ import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts'
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
-const MAX_COMPRESSED_BYTES = 120e6;
-const MAX_BYTES = 350e6;
+const MAX_COMPRESSED_BYTES = 85e6;
+const MAX_BYTES = 250e6;
 
 const isPossible = imagePrograms.find() !== undefined && process.getuid?.() === 0;
 if (!isPossible)
