@@ -19,7 +19,7 @@ const PACKAGES = fileURLToPath(new URL('../../packages/', import.meta.url));
 const COUNTED = /^(?:server|protocol)\/src\//;
 const WARM_UP_CALLS = 20;
 /** What every one of these calls enters counts: timers of the service may run during one of them. */
-const MEASURED_CALLS = 4;
+const MEASURED_CALLS = 12;
 const TOOL = 'echo_arguments';
 const DISCOVERY_MS = 20_000;
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { consoleTests, dialog, rowOf, settled } from '../fixtures/console.ts';
+import { consoleTests, dialog, fillEditor, rowOf, settled } from '../fixtures/console.ts';
 import { evaluator, startEvaluatedService } from '../fixtures/evaluated/evaluated-service.ts';
 
 const tests = consoleTests(startEvaluatedService);
@@ -55,7 +55,7 @@ test('tries a changed evaluator on a typed call, and enforces nothing', async (c
   await settled(page);
   await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
   await page.getByRole('button', { name: 'Dry run' }).click();
-  await page.locator('#dry-run-params .cm-content').fill('{"name":"transfer","arguments":{"amount":1}}');
+  await fillEditor(page, 'dry-run-params', '{"name":"transfer","arguments":{"amount":1}}');
   await page.locator('#dry-run-answer').fill('block:too much');
   await page.getByRole('button', { name: 'Try the evaluator' }).click();
   const verdict = dialog(page).locator('dl[aria-label="Verdict"]');
@@ -108,7 +108,7 @@ test('tries an evaluator on a call of a recorded completion, with the answer of 
   await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
   await page.getByRole('button', { name: 'Dry run' }).click();
   const run = page.getByRole('button', { name: 'Try the evaluator' });
-  await page.locator('#dry-run-params .cm-content').fill('{"name":');
+  await fillEditor(page, 'dry-run-params', '{"name":');
   expect(await run.isDisabled()).toBe(true);
   await page.locator('#dry-run-recorded').selectOption({ label: 'transfer' });
   await expect.poll(() => page.locator('#dry-run-params .cm-content').textContent()).toContain('"amount": 7');
@@ -126,7 +126,7 @@ test('an invalid schema is marked in place and cannot be saved', async (context)
   await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
   const save = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: 'Save' });
   expect(await save.isEnabled()).toBe(true);
-  await page.locator('#evaluator-schema .cm-content').fill('{"type": "obj');
+  await fillEditor(page, 'evaluator-schema', '{"type": "obj');
   await dialog(page).getByText('Must be a JSON object').waitFor();
   await page.locator('#evaluator-schema .cm-lint-marker-error').first().waitFor();
   expect(await save.isDisabled()).toBe(true);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestService } from '../../packages/server/testing/service.ts';
-import { consoleTests } from '../fixtures/console.ts';
+import { consoleTests, fillEditor } from '../fixtures/console.ts';
 
 const TOOL = { description: 'd', uri: 'reports://x', toolType: 'reports', input_schema: { type: 'object' } };
 const env: Record<string, string> = {};
@@ -43,10 +43,10 @@ test('a message with tools is answered, and what was typed stays when it is not'
   }
   await page.getByRole('button', { name: 'Remove report' }).click();
   await page.getByRole('button', { name: 'System prompt and parameters' }).click();
-  await page.locator('#chat-parameters .cm-content').fill('{"temperature": ');
+  await fillEditor(page, 'chat-parameters', '{"temperature": ');
   await page.locator('#chat-prompt').fill('Hello');
   expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true);
-  await page.locator('#chat-parameters .cm-content').fill('{"temperature": 0}');
+  await fillEditor(page, 'chat-parameters', '{"temperature": 0}');
   await page.locator('#chat-prompt').fill('Hello');
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText('Hello <i>back</i>').waitFor();

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { consoleTests, dialog, rowOf, settled } from '../fixtures/console.ts';
+import { consoleTests, dialog, fillEditor, rowOf, settled } from '../fixtures/console.ts';
 import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 
 const tests = consoleTests();
@@ -28,8 +28,7 @@ test('creates, changes and deletes a tool by hand, and undoes the deletion', asy
 
   await rowOf(page, 'report').getByRole('button', { name: 'Edit' }).click();
   await page.locator('#tool-description').fill('Writes the report of a month');
-  const editor = page.locator('#tool-input-schema .cm-content');
-  await editor.fill('{"type": "object", "properties": {"month": {"type": "string"}}}');
+  await fillEditor(page, 'tool-input-schema', '{"type": "object", "properties": {"month": {"type": "string"}}}');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
   await dialog(page).waitFor({ state: 'detached' });
   const changed = {
