@@ -131,7 +131,7 @@ function rowsOf({ seconds, tally, faults, lostCommits, recoveredAfter }: Replica
     ],
     ['requests or responses lost on the way', tally.lost],
     [
-      'tools enabled or disabled; not confirmed by a replica that was stopped or cut off',
+      'tools enabled or disabled; not confirmed by all replicas but those that were killed',
       `${tally.switches}; ${tally.unconfirmed}`,
     ],
     ['calls with a result; rejected', `${tally.calls}; ${tally.rejected}`],
