@@ -44,33 +44,46 @@ export interface ProcessFigures {
   readonly twoUs: Spread;
 }
 
-/** A gateway with the load of a case and its measurements, one for each round. */
-interface Lane {
-  readonly gateway: Gateway;
-  readonly load: LoadPlan;
+/** Measurements of a case on gateways of one kind: one for each round, and response times of a single caller. */
+interface Measurements {
   readonly cpuUs: number[];
   readonly perSecond: number[];
   readonly times: number[];
 }
 
+/** A gateway with the load of a case. */
+interface Lane extends Measurements {
+  readonly gateway: Gateway;
+  readonly load: LoadPlan;
+}
+
+function noMeasurements(): Measurements {
+  return { cpuUs: [], perSecond: [], times: [] };
+}
+
 const listsAndCalls = cases.filter(({ part }) => part === 'list' || part === 'call');
 
-/** Measures the same requests on a replica and on a gateway with a registry folder, in turn in every round. */
+/** Processes of each kind that are compared: what V8 compiles differs from start to start by as much as the limits allow. */
+const STARTS = 3;
+
+/** Measures the same requests on a replica and on a gateway with a registry folder, in turn in every round of every start. */
 export async function measureCost(bench: ReplicaBench): Promise<CostFigures[]> {
-  const { plan, log, upstreams, postgres } = bench;
-  await using alone = await bench.startAlone('alone');
-  await using replica = await bench.startReplica('replica', await postgres.createDatabase());
-  for (const gateway of [alone, replica]) await connectUpstreams(gateway, upstreams);
-  const figures: CostFigures[] = [];
-  for (const measured of listsAndCalls) {
-    using caller = makeCaller();
-    const [folder, shared] = await lanesOf(bench, measured, [alone, replica]);
-    if (!folder || !shared) throw new Error('there are two lanes');
-    await measureRounds([folder, shared], plan);
-    const round = plan.singleCalls * plan.singleRounds;
-    await callSequentially(caller, [folder, shared], round);
+  const plan = { ...bench.plan, replicaRounds: Math.ceil(bench.plan.replicaRounds / STARTS) };
+  const measured = listsAndCalls.map((each) => ({ case: each, folder: noMeasurements(), shared: noMeasurements() }));
+  for (let start = 0; start < STARTS; start++) {
+    await using alone = await bench.startAlone(`alone-${start}`);
+    await using replica = await bench.startReplica(`replica-${start}`, await bench.postgres.createDatabase());
+    for (const gateway of [alone, replica]) await connectUpstreams(gateway, bench.upstreams);
+    for (const { case: measuredCase, folder, shared } of measured) {
+      using caller = makeCaller();
+      const lanes = await lanesOf(bench, measuredCase, [alone, replica], [folder, shared]);
+      await measureRounds(lanes, plan);
+      await callSequentially(caller, lanes, plan.singleCalls * plan.singleRounds);
+    }
+  }
+  return measured.map(({ case: measuredCase, folder, shared }) => {
     const found = {
-      case: measured,
+      case: measuredCase,
       folderUs: spread(folder.cpuUs),
       postgresUs: spread(shared.cpuUs),
       ratio: medianInterval(shared.cpuUs.map((cost, at) => cost / (folder.cpuUs[at] ?? Number.NaN))),
@@ -79,12 +92,11 @@ export async function measureCost(bench: ReplicaBench): Promise<CostFigures[]> {
     };
     const { ratio, folderMs, postgresMs } = found;
     const added = (postgresMs - folderMs).toFixed(3);
-    log(
-      `replicas, ${measured.name}: ${ratio.median.toFixed(3)} times the CPU time with a folder, p50 ${added} ms more`,
+    bench.log(
+      `replicas, ${measuredCase.name}: ${ratio.median.toFixed(3)} times the CPU time with a folder, p50 ${added} ms more`,
     );
-    figures.push(found);
-  }
-  return figures;
+    return found;
+  });
 }
 
 /** Measures the same requests on one process and on two that share its ports. */
@@ -119,13 +131,14 @@ async function lanesOf(
   { folder, plan }: ReplicaBench,
   measured: Case,
   gateways: readonly Gateway[],
+  measurements: readonly Measurements[] = gateways.map(noMeasurements),
 ): Promise<readonly Lane[]> {
   using caller = makeCaller();
   const lanes: Lane[] = [];
-  for (const gateway of gateways) {
+  for (const [at, gateway] of gateways.entries()) {
     const url = gateway.endpoint(measured.upstream);
     const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, gateway.child.pid);
-    lanes.push({ gateway, load: planned, cpuUs: [], perSecond: [], times: [] });
+    lanes.push({ gateway, load: planned, ...(measurements[at] ?? noMeasurements()) });
   }
   for (const lane of lanes) await warmUp(plan, (seconds) => load(lane.load, seconds));
   return lanes;

@@ -5,8 +5,6 @@ import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
-import { Peers, peerKey } from '../http/peers.ts';
-import { OtherReplicas } from '../http/replica-views.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -31,8 +29,6 @@ import { NamespaceBindings } from '../policy/bindings.ts';
 import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
-import { ConversationCache, ConversationReader } from '../policy/llm/history.ts';
-import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
@@ -66,9 +62,8 @@ import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
-import { type ChainParts, makeChain, managementMcpHandler, peerListener, pipelineListener } from './pipeline.ts';
+import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
-import { liveChain, passOn } from './replica-chain.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
   announce,
@@ -208,10 +203,10 @@ async function start(
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
   const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
   open.defer(() => sessionStore.close());
-  const replica = shared?.members.id ?? randomBytes(6).toString('base64url');
-  const events = new EventStore(sealer, replica, config.maxResumableBytes);
+  const replicaId = shared?.members.id ?? randomBytes(6).toString('base64url');
+  const events = new EventStore(sealer, replicaId, config.maxResumableBytes);
   open.defer(() => events.close());
-  const activeSessions = new ActiveSessions(events, replica);
+  const activeSessions = new ActiveSessions(events, replicaId);
   const sessions = new ClientSessions(sealer, profiles, sessionStore, activeSessions);
   const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
@@ -262,7 +257,7 @@ async function start(
   });
   const suspendedCalls = new SuspendedCalls({
     sealer,
-    replica,
+    replica: replicaId,
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
     isHidden: ({ entry, forward, uri }) => {
@@ -294,7 +289,7 @@ async function start(
     toolCalls,
     stateEvents,
     tracing,
-    replica,
+    replica: replicaId,
     shared,
   });
 
@@ -334,11 +329,8 @@ async function start(
     namespace_bindings: bindings.size,
   });
   metrics.hosts = () => actions.counts;
-  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
-  const peers = replicaKey && new Peers(replicaKey);
-  open.defer(() => peers?.close());
-  const otherReplicas = shared && new OtherReplicas({ peers, others: () => shared.members.others, log });
-  const otherConversations = otherReplicas && new OtherConversations({ replicas: otherReplicas, interactions });
+  const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
+  open.defer(() => replica?.close());
   const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
@@ -348,7 +340,7 @@ async function start(
     actions,
     registry,
     interactions,
-    otherConversations,
+    otherConversations: replica?.conversations,
     calls,
     maxMembers: config.messageLimits.members,
     toolCalls,
@@ -393,12 +385,11 @@ async function start(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const chains = pipeline.listeners.map((listener) => {
-    const own = peers &&
-      shared && { peers, members: shared.members, events, suspendedCalls, tasks, listener: listener.name };
-    const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
-    return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
-  });
+  const located = { events, suspendedCalls, tasks };
+  const chains = pipeline.listeners.map((listener) => ({
+    listener,
+    chain: replica?.chain(listener, parts, located) ?? makeChain(listener.filters, parts),
+  }));
   const listening = { guard, events, logger, requests, registry, bodies };
   const servers = chains.map(({ listener, chain }) => ({
     listener,
@@ -429,7 +420,7 @@ async function start(
           ...shared.counts,
           isReachable: shared.isCurrent,
           staleSeconds: shared.members.staleMs / 1000,
-          passedOn: peers?.sent ?? 0,
+          passedOn: replica?.passedOn ?? 0,
         },
     }),
   });
@@ -458,7 +449,7 @@ async function start(
       llm,
       registry,
       interactions,
-      otherConversations,
+      otherConversations: replica?.conversations,
       limits: config.messageLimits,
     }),
     bindings,
@@ -487,7 +478,7 @@ async function start(
     log: managementLog,
     ready: () => ready,
     hasDatabase: () => shared?.isCurrent ?? true,
-    otherReplicas,
+    otherReplicas: replica?.others,
     replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
@@ -504,23 +495,18 @@ async function start(
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config, management.server, servers);
-  if (replicaKey && config.peerListen) {
-    const cache = new ConversationCache(interactions);
-    const views = {
-      ...toolCallView(toolCalls),
-      ...interactionView(interactions),
-      ...conversationView(interactions, {
-        latest: (id) => cache.latestHere(id),
-        whole: (id) => new ConversationReader(interactions).read(id),
-      }),
-    };
-    const server = peerListener(chains, replicaKey, views, listening);
-    const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
+  const peerServer = replica?.listener(
+    chains,
+    { ...toolCallView(toolCalls), ...interactionView(interactions) },
+    listening,
+  );
+  if (peerServer && config.peerListen) {
+    const peer = await bindAs('SERVICE_PEER_LISTEN', peerServer, config.peerListen);
     bound.push({ name: 'peer', listener: peer });
   }
   addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
-  log.info('started', { ...startFields(config), ...(shared && { replica }) });
+  log.info('started', { ...startFields(config), ...(shared && { replica: replicaId }) });
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);

@@ -4,9 +4,6 @@ import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
-import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, peerServerTls } from '../http/peers.ts';
-import { serveView, type Views } from '../http/replica-views.ts';
-import { drainRequestBody } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createPipelineServer, type ServeRequest } from '../http/server.ts';
@@ -56,7 +53,6 @@ import {
   type LoadedSettings,
   MCP_LISTENER,
 } from './config/pipeline/pipeline.ts';
-import { recheckMisses } from './replica-chain.ts';
 
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
@@ -85,15 +81,23 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly log: TargetLogger;
   /** Counts the outcomes of each filter. */
   readonly metrics: ServiceMetrics;
-  /** Adds to the filter that some requests are passed on to other replicas; undefined without any. */
-  readonly passOn?: ((filter: McpFilter) => McpFilter) | undefined;
+  /** What a replica does in addition; undefined for the only process. */
+  readonly replica?: ReplicaFilters | undefined;
+}
+
+/** Filters of a replica (docs/replicas.md). */
+export interface ReplicaFilters {
+  /** Makes a filter look for what it lacks in the database, where another replica may have added it. */
+  recheckMisses(filter: McpFilter): McpFilter;
+  /** Makes a filter pass requests on to the replica that has what they are about. */
+  passOn(filter: McpFilter): McpFilter;
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   const named = filters.map(({ settings }) => {
     const { filter, methods } = makeFilter(settings, parts);
-    const checked = parts.registry.isShared ? recheckMisses(filter, parts.registry) : filter;
+    const checked = parts.replica?.recheckMisses(filter) ?? filter;
     return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
   });
   return compile(named, parts.metrics);
@@ -107,8 +111,10 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
       return { filter: cors(settings) };
     case 'mcp':
       return { filter: mcp(settings, parts.messageLimits, passes) };
-    case 'service_namespace':
-      return { filter: parts.passOn ? parts.passOn(serviceNamespace(parts, passes)) : serviceNamespace(parts, passes) };
+    case 'service_namespace': {
+      const filter = serviceNamespace(parts, passes);
+      return { filter: parts.replica?.passOn(filter) ?? filter };
+    }
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
@@ -163,7 +169,7 @@ export interface PipelineListenerOptions {
 }
 
 /** Timeout for a request body that is buffered whole; proxied bodies have none. */
-const READ_TIMEOUT_MS = 300_000;
+export const READ_TIMEOUT_MS = 300_000;
 
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
@@ -182,47 +188,6 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
     },
     requestHandler(serving),
   );
-}
-
-/**
- * The server for other replicas: requests that they pass on, each of which runs through the chain of the listener that it came to,
- * and their own about this replica.
- */
-export function peerListener(
-  chains: readonly ListenerChain[],
-  key: Buffer,
-  views: Views,
-  options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
-): HttpServer {
-  const handlers = new Map(
-    chains.map(({ listener, chain }) => [
-      listener.name,
-      requestHandler({ ...servingOptions(listener, { ...options, chain, guard: () => undefined }), viaPeer: true }),
-    ]),
-  );
-  const observe = requestObserver('peer', 'service::mcp::access', options.requests);
-  return createPipelineServer(
-    {
-      tls: peerServerTls(key),
-      readTimeoutMs: READ_TIMEOUT_MS,
-      maxConnections: undefined,
-      guard: () => undefined,
-      observe: (request) => observe({ ...request, client: stringOf(request.headers[PEER_CLIENT]) ?? request.client }),
-    },
-    (request, response, observation, rejection) => {
-      const listener = stringOf(request.headers[PEER_LISTENER]);
-      if (listener === PEER_VIEWS) return serveView(views, request, response);
-      const handler = handlers.get(listener ?? '');
-      if (handler) return handler(request, response, observation, rejection);
-      drainRequestBody(request, response);
-      response.writeHead(404, []);
-      response.end();
-    },
-  );
-}
-
-function stringOf(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'string' ? value : undefined;
 }
 
 /** A listener of the pipeline with its chain. */
@@ -256,7 +221,8 @@ function managementView(request: ObservedRequest): ObservedRequest {
   return { ...request, target: `/${namespace}/mcp`, headers: Object.fromEntries(protocol) };
 }
 
-function servingOptions(
+/** How the requests of a listener are served. */
+export function servingOptions(
   { filters, keyPair }: LoadedListener,
   { chain, events, logger, registry, bodies }: Omit<PipelineListenerOptions, 'allow'>,
 ): ServingOptions {
