@@ -152,7 +152,11 @@ export class SharedLog {
     this.members.start(() => void this.#check().catch(() => undefined));
     this.database.listen((message) => {
       const [kind, revision] = message.split(' ');
-      if (kind === 'left') return this.onReplicaLeft?.();
+      if (kind === 'left') {
+        // Nothing is passed on to it any more.
+        this.members.renew().catch(() => undefined);
+        return this.onReplicaLeft?.();
+      }
       const work = kind === 'confirm' ? this.#announce(Number(revision)) : this.#check();
       work.catch(() => undefined);
     });
