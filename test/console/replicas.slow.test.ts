@@ -20,7 +20,7 @@ test('the page of replicas shows each of them, and those that come and go', asyn
   const rows = page.locator('table tbody tr');
   await expect.poll(() => rows.count()).toBe(1);
   expect(await rows.first().textContent()).toContain('this one');
-  expect(await rows.first().textContent()).toMatch(/\d %/);
+  expect(await rows.first().textContent()).toMatch(/\d\s?%/);
   expect(await rows.first().locator('.cds--tag', { hasText: 'Live' }).count()).toBe(1);
 
   const second = await startTestService(replicaEnvironment(database));
