@@ -494,6 +494,7 @@ async function start(
     exportedMetrics &&
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
+  forwards.open();
   const bound = await bind(config, management.server, servers);
   const peerServer = replica?.listener(
     chains,

@@ -108,17 +108,24 @@ export class Forwards {
     });
   }
 
+  /** Creates the controllers of the stored forwards, before the first request that needs their upstreams. */
+  open(): void {
+    const { forwards } = this.#options.registry.current;
+    this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
+    for (const forward of forwards.values()) {
+      for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
+      // A forward registered a moment ago is being discovered already, and a client waits for that.
+      if (!this.#hasController(forward)) this.#startController(forward);
+    }
+  }
+
   /**
    * Starts the controllers of all forwards in the registry; discovery runs in the background. Forwards whose discovery was in
    * progress when the previous process died may be the cause: each is discovered alone, after all others (decisions 10.4).
    */
   start(): void {
     this.#isStarted = true;
-    for (const forward of this.#options.registry.current.forwards.values()) {
-      for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
-      // A forward registered a moment ago is being discovered already, and a client waits for that.
-      if (!this.#controllers.has(forward.name)) this.#startController(forward);
-    }
+    this.open();
     const { discoveryMarks, log } = this.#options;
     const interrupted = new Set(discoveryMarks?.interrupted);
     const others = [...this.#controllers.values()].filter(({ forward }) => !interrupted.has(forward.name));
@@ -340,9 +347,7 @@ export class Forwards {
     const { forwards } = this.#options.registry.current;
     this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
     for (const forward of forwards.values()) {
-      const known = this.#controllers.get(forward.name)?.forward;
-      const isSame = known?.registrationId === forward.registrationId && connectionOf(known) === connectionOf(forward);
-      if (isSame) {
+      if (this.#hasController(forward)) {
         this.#controllers.get(forward.name)?.follow();
         continue;
       }
@@ -351,6 +356,12 @@ export class Forwards {
         .discover()
         .catch(() => undefined);
     }
+  }
+
+  /** Whether there is a controller for a forward as it is now. */
+  #hasController(forward: Forward): boolean {
+    const known = this.#controllers.get(forward.name)?.forward;
+    return known?.registrationId === forward.registrationId && connectionOf(known) === connectionOf(forward);
   }
 
   /** Closes idle sessions, and removes unregistered upstreams that were not called for long. */
