@@ -240,6 +240,39 @@ describe('a tool of a legacy upstream that requires a task', () => {
     expect(upstream.tasks).toHaveLength(1);
   });
 
+  it('is polled for status messages if the client requests progress, since the upstream need not send them', async () => {
+    const { url, upstream } = await coreUpstream();
+    const modern = modernClient(url);
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+      progressToken: 7,
+    };
+    const headers = { ...modern.headers, 'content-type': 'application/json', 'mcp-method': 'tools/call' };
+    const params = { name: 'endless', _meta };
+    const calls = [
+      legacyCall(await sessionClient(url), 'endless', {}, { progressToken: 7 }),
+      new ResponseReader(
+        url,
+        'POST',
+        { ...headers, accept: 'application/json, text/event-stream', 'mcp-name': 'endless' },
+        JSON.stringify({ jsonrpc: '2.0', id: 'call', method: 'tools/call', params }),
+      ),
+    ];
+    await expect.poll(() => upstream.tasks.length).toBe(2);
+    for (const [at, message] of ['one', 'two'].entries()) {
+      for (const task of upstream.tasks) await upstream.setStatusMessage(task, message);
+      for (const call of calls) {
+        expect(JSON.parse(await call.message(at))).toMatchObject({
+          method: 'notifications/progress',
+          params: { progressToken: 7, progress: at + 1, message },
+        });
+      }
+    }
+    for (const task of upstream.tasks) await upstream.finish(task, 'done');
+    for (const call of calls) expect((await replyOf(call)).result.content).toEqual([{ type: 'text', text: 'done' }]);
+  });
+
   it('is canceled with the call', async () => {
     const { url, upstream } = await coreUpstream();
     const client = await sessionClient(url);

@@ -1,7 +1,15 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { applyEdits, members } from '@sluice/protocol/json/text';
 import { type RequestMessage, withParam } from '@sluice/protocol/mcp/message';
-import { relatedTaskOf, TASK_STATUS_NOTIFICATION, unrelated, withoutRelatedTask } from '@sluice/protocol/mcp/tasks';
+import {
+  isTerminal,
+  readTask,
+  relatedTaskOf,
+  TASK_STATUS_NOTIFICATION,
+  type TaskState,
+  unrelated,
+  withoutRelatedTask,
+} from '@sluice/protocol/mcp/tasks';
 import type {
   CallPlan,
   CreatedTask,
@@ -12,6 +20,8 @@ import type {
 import { tokenOf } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
+import { pollDelayMs } from './polled-task.ts';
+import { type OwnTaskRequest, requestTask } from './task-requests.ts';
 
 /** Removes the related task from the `_meta` of the member `content` of a message: its params or its result. */
 function withoutTask(text: string, content: 'params' | 'result'): string {
@@ -59,6 +69,7 @@ class PlainMessages implements MessageTranslator {
   /** The client's progress token as JSON text, if it requests progress. */
   readonly #token: string | undefined;
   #progress = 0;
+  #statusMessage: string | undefined = undefined;
 
   constructor(upstreamId: string, requestId: string, token: string | undefined) {
     this.#upstreamId = upstreamId;
@@ -66,13 +77,15 @@ class PlainMessages implements MessageTranslator {
     this.#token = token;
   }
 
-  /** Status messages become progress. */
+  /** Changes of the status message become progress. */
   toClient(text: string, value: JsonObject): string | undefined {
     const params = isJsonObject(value.params) ? value.params : {};
     if (value.method === TASK_STATUS_NOTIFICATION) {
       const { taskId, statusMessage } = params;
       if (taskId !== this.#upstreamId || typeof statusMessage !== 'string' || this.#token === undefined)
         return undefined;
+      if (statusMessage === this.#statusMessage) return undefined;
+      this.#statusMessage = statusMessage;
       const message = JSON.stringify(statusMessage);
       const progress = `{"progressToken":${this.#token},"progress":${++this.#progress},"message":${message}}`;
       return `{"jsonrpc":"2.0","method":"notifications/progress","params":${progress}}`;
@@ -118,5 +131,41 @@ export function awaitedResult(
     messages: new PlainMessages(upstreamId, requestId, clientTokenOf(plan)),
     waitsForTask: true,
     onAbandoned,
+  };
+}
+
+/**
+ * Polls a core task whose result is awaited, and passes its states on as the notifications that an upstream need not send.
+ * Returns the function that stops it.
+ */
+export function pollStatus(
+  request: Omit<OwnTaskRequest, 'method'>,
+  created: TaskState,
+  onStatus: (notification: string, value: JsonObject) => void,
+): () => void {
+  let state = created;
+  let isStopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  const report = () => {
+    const { taskId, statusMessage = null } = state;
+    const value = { jsonrpc: '2.0', method: TASK_STATUS_NOTIFICATION, params: { taskId, statusMessage } };
+    onStatus(JSON.stringify(value), value);
+    timer = setTimeout(poll, pollDelayMs(state)).unref();
+  };
+  const poll = async () => {
+    // A failed request is repeated: the response to that for the result tells whether the task still exists.
+    const response = await requestTask({ ...request, method: 'tasks/get' }).catch(() => undefined);
+    if (isStopped) return;
+    const outcome = response?.outcome;
+    const read =
+      outcome?.kind === 'result' && isJsonObject(outcome.result) ? readTask('legacy', outcome.result) : undefined;
+    if (read && isTerminal(read.status)) return;
+    if (read) state = read;
+    report();
+  };
+  timer = setTimeout(report, 0).unref();
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
   };
 }

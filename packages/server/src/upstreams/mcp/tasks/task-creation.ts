@@ -23,7 +23,7 @@ import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import { awaitedResult, clientTokenOf } from './awaited-result.ts';
+import { awaitedResult, clientTokenOf, pollStatus } from './awaited-result.ts';
 import { PolledTask } from './polled-task.ts';
 import { taskCallPlan } from './task-call.ts';
 import { continuedCall } from './task-events.ts';
@@ -213,8 +213,19 @@ export class TaskCreation implements TaskHandler {
     if (message.kind !== 'request') throw new Error('invalid request for a result');
     const cancel = () => this.#cancelUpstream(created, upstreamId);
     const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
-    const observer = observeEnd(plan.observer, this.#remember(created, state, record));
-    new RelayedCall(this.#options, { ...awaited, observer }, response).start();
+    const forget = this.#remember(created, state, record);
+    let stopPolling = () => {};
+    const observer = observeEnd(plan.observer, () => {
+      stopPolling();
+      forget();
+    });
+    const call = new RelayedCall(this.#options, { ...awaited, observer }, response);
+    if (token !== undefined && plan.streams) {
+      const { upstream } = plan;
+      const polled = { upstream, session, upstreamId, clientInfo: {}, headers: sentHeaders(plan.headers) };
+      stopPolling = pollStatus(polled, state, (text, value) => call.onSessionMessage(text, value));
+    }
+    call.start();
   }
 
   /**
