@@ -92,13 +92,13 @@ const CANCELLATION = { method: 'POST', target: '/', headers: {}, listener: 'mcp'
 
 test('notifications to a replica that does not answer take few connections, and end', async () => {
   const open = new Set<ServerResponse>();
-  let received = 0;
+  let most = 0;
   const { peers, url } = await otherReplica((_, response) => {
-    received++;
     open.add(response.on('close', () => open.delete(response)));
+    most = Math.max(most, open.size);
   }, 1_000);
   for (let at = 0; at < 100; at++) peers.notify(url, CANCELLATION, Buffer.from('{}'));
   await vi.waitFor(() => expect(open.size).toBe(8), { timeout: 5_000 });
   await vi.waitFor(() => expect(open.size).toBe(0), { timeout: 5_000 });
-  expect(received).toBe(8);
+  expect(most).toBe(8);
 });
