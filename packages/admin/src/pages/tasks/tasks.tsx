@@ -17,10 +17,10 @@ import { useToasts } from '../../ui/toasts.tsx';
 
 /** Tasks that are loaded at most. */
 const LIMIT = 1_000;
-/** States that can be selected; without one, those under way are shown. */
+/** States that can be selected; without one, open tasks are shown. */
 const STATES = ['all', 'ended', 'working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
 
-/** `#/tasks`: long tool calls, those under way first of all. */
+/** `#/tasks`: long tool calls, by default the open ones. */
 export default function Tasks() {
   useLiveTasks();
   const [state, setState] = useParameter('state');
@@ -89,7 +89,7 @@ export default function Tasks() {
         onSearch={setSearch}
         placeholder="Search id, tool, namespace, user or message"
         selects={[
-          { id: 'state', label: 'State', all: 'Under way', options: STATES, value: state, onChange: setState },
+          { id: 'state', label: 'State', all: 'Open', options: STATES, value: state, onChange: setState },
           {
             id: 'forward',
             label: 'Forward',
