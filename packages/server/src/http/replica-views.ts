@@ -127,7 +127,7 @@ export class OtherReplicas {
   #report(unanswered: readonly string[]): void {
     const silent = unanswered.join(', ');
     if (silent !== this.#silent && silent !== '') {
-      this.#options.log.warn('replicas did not answer what they have in memory', { replicas: silent });
+      this.#options.log.warn('replicas did not respond', { replicas: silent });
     }
     this.#silent = silent;
   }
@@ -135,7 +135,7 @@ export class OtherReplicas {
 
 /** The chunks of an answer, which ends with an error if the next one does not arrive in time. */
 async function* chunksOf(message: IncomingMessage, timeoutMs: number): AsyncGenerator<Buffer> {
-  const wait = () => setTimeout(() => message.destroy(new Error('the answer has stopped')), timeoutMs);
+  const wait = () => setTimeout(() => message.destroy(new Error('response timed out')), timeoutMs);
   let timer = wait();
   for await (const chunk of message) {
     clearTimeout(timer);
@@ -151,7 +151,7 @@ async function readText(message: IncomingMessage, maxBytes: number): Promise<str
   for await (const chunk of message) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > maxBytes) throw new Error('the answer is too large');
+    if (length > maxBytes) throw new Error('response too large');
   }
   return Buffer.concat(chunks).toString();
 }

@@ -73,14 +73,14 @@ class FrameReader {
         this.#buffer = this.#buffer.subarray(end + 1);
         return line;
       }
-      if (this.#buffer.length > MAX_LINE) throw new Error('the answer has another format');
+      if (this.#buffer.length > MAX_LINE) throw new Error('invalid response format');
       await this.#read();
     }
   }
 
   async #read(): Promise<void> {
     const { done, value } = await this.#chunks.next();
-    if (done) throw new Error('the answer is not complete');
+    if (done) throw new Error('incomplete response');
     this.#buffer = this.#buffer.length === 0 ? value : Buffer.concat([this.#buffer, value]);
   }
 }
@@ -97,8 +97,9 @@ interface Source {
 const SLICE = 128 * 1024;
 
 /**
- * The response with the interactions of this replica and of others, in order of arrival and as fast as the client reads: of each
- * replica, one is in memory. `limit`: how many of the newest ones. What a replica has not sent is missing at its end, which names it.
+ * The response with the interactions of this replica and of others, in order of arrival. It is sent as fast as the client reads,
+ * with one interaction of each replica in memory. `limit`: number of the newest interactions. The end of the response names the
+ * replicas that have not sent all of theirs.
  */
 export async function* mergedInteractions(
   own: readonly Interaction[],

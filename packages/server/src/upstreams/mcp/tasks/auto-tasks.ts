@@ -172,5 +172,5 @@ export class AutoTasks {
 
 const LOST: JsonObject = {
   code: INTERNAL_ERROR,
-  message: 'the call or its result was lost when the service was restarted: its outcome is unknown',
+  message: 'outcome unknown: the call or its result was lost in a restart of the service',
 };

@@ -34,7 +34,7 @@ export interface TaskRelayOptions extends CallContext {
   readonly creation: Pick<TaskCreation, 'takeUp'>;
 }
 
-const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of the task: wait for their responses');
+const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of this task: poll less often');
 /** Time for the response to a cancellation, in milliseconds. */
 const CANCEL_TIMEOUT_MS = 30_000;
 

@@ -226,8 +226,8 @@ export class Tasks {
   }
 
   /**
-   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
-   * tasks that were created there.
+   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by
+   * its session only, and gets the tasks that were created there.
    */
   list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
     const now = this.#now();
