@@ -11,7 +11,7 @@ const POLL_MS = 5_000;
 const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts', 'tasks'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Loads again what an event of the service says has changed, or everything regularly while no events arrive. Repeats what failed. */
+/** Reloads what events of the service report as changed, or everything regularly while none arrive. Retries failures. */
 export function useLiveQueries(): void {
   const queries = useQueryClient();
   const { events } = useApi();

@@ -293,7 +293,7 @@ export class SharedLog {
       this.#onFailure(error);
       throw error;
     }
-    if (this.#failure) this.#log.warn('the database can be used again');
+    if (this.#failure) this.#log.warn('database available again');
     this.#failure = undefined;
   }
 
@@ -303,7 +303,7 @@ export class SharedLog {
 
   #onFailure(error: unknown): void {
     if (!this.#failure && this.#isOpen) {
-      this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
+      this.#log.error('database unavailable; serving the last known state read-only', { error });
     }
     this.#failure = error instanceof Error ? error : new Error(String(error));
   }
