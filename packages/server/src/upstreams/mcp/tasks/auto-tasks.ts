@@ -6,7 +6,7 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { type Outcome, rpcError } from '../../../http/outcome.ts';
 import { holderOf, Shares } from '../../../http/shares.ts';
-import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
 import { type AutoCall, AutoTask, COMPLETE, POLL_INTERVAL_MS } from './auto-task.ts';
@@ -61,11 +61,10 @@ export class AutoTasks {
     for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
   }
 
-  /** The outcome of a call that becomes a task if it takes long; unchanged for other tools and clients. */
+  /** The outcome of a call of such a tool, which becomes a task if it takes long; unchanged for other clients. */
   wrap(call: AutoCall, target: AutoTarget, outcome: CallOutcome): CallOutcome {
     const { era, capabilities } = call.caller;
-    if (outcome.kind !== 'deferred' || target.tool.labels[TASK_LABEL] !== 'auto') return outcome;
-    if (era !== 'modern' || !declaresTasks(capabilities)) return outcome;
+    if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
     return {
       kind: 'deferred',
       start: (client) => {
