@@ -92,6 +92,12 @@ export function declaresTasks({ extensions }: ClientCapabilities): boolean {
   return declared !== undefined && declared !== null && declared !== false;
 }
 
+/** Adds the extension to the capabilities of a modern client. */
+export function withTasksExtension(capabilities: JsonObject): JsonObject {
+  const { extensions } = capabilities;
+  return { ...capabilities, extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} } };
+}
+
 /** What clients see of a task in place of what its upstream reports. */
 export interface ReportedTask {
   readonly id: string;

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import {
   type Era,
   HEADER_METHOD,
@@ -8,8 +8,8 @@ import {
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
+import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import { newRequestId, type RpcResponse, sendMessage } from '../rpc-request.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
@@ -84,13 +84,10 @@ export function requestTask(request: OwnTaskRequest, more?: string): Promise<Rpc
   });
 }
 
-function envelope(clientInfo: JsonObject, { extensions, ...capabilities }: JsonObject = {}): JsonObject {
+function envelope(clientInfo: JsonObject, capabilities: JsonObject = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: LATEST_MODERN,
     [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: {
-      ...capabilities,
-      extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} },
-    },
+    [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
   };
 }
