@@ -9,9 +9,10 @@ import { holderOf, Shares } from '../../../http/shares.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
-import { type AutoCall, AutoTask, COMPLETE, POLL_INTERVAL_MS } from './auto-task.ts';
+import { type AutoCall, AutoTask, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
+import { ACKNOWLEDGED } from './task-requests.ts';
 import { MAX_TTL_MS, type Tasks } from './tasks.ts';
 
 /** Default of SERVICE_TASK_AUTO_AFTER_MS. */
@@ -89,7 +90,7 @@ export class AutoTasks {
     if (method === 'tasks/get') return task.state(record);
     if (method === 'tasks/update') return task.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
     task.cancel();
-    return COMPLETE;
+    return ACKNOWLEDGED;
   }
 
   /** Ends the call of a task that was removed. */
@@ -157,7 +158,7 @@ export class AutoTasks {
       return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);
     }
     this.#lose(record);
-    if (method !== 'tasks/get') return COMPLETE;
+    if (method !== 'tasks/get') return ACKNOWLEDGED;
     const state = taskJson('modern', { ...stateOf(tasks.get(record.id) ?? record), status: 'failed' });
     return { kind: 'result', json: JSON.stringify({ resultType: 'complete', ...state, error: LOST }) };
   }

@@ -10,10 +10,14 @@ import {
 } from '@sluice/protocol/mcp/constants';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
+import type { ResultOutcome } from '../../../http/outcome.ts';
 import { newRequestId, type RpcResponse, sendMessage } from '../rpc-request.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
+
+/** Acknowledgment of `tasks/update` and `tasks/cancel`. */
+export const ACKNOWLEDGED: ResultOutcome = { kind: 'result', json: '{"resultType":"complete"}' };
 
 /** Time for the response to a request about a task, in milliseconds. */
 const TIMEOUT_MS = 30_000;
