@@ -1,5 +1,6 @@
 import { Tag } from '@carbon/react';
 import { unwrap, unwrapPage } from '@sluice/contract/client';
+import { isTerminal, TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { useMemo, useState } from 'react';
 import { useLiveTasks } from '../../api/live-queries.ts';
 import { type Task, useApiQuery, useChange } from '../../api/queries.ts';
@@ -18,7 +19,7 @@ import { useToasts } from '../../ui/toasts.tsx';
 /** Tasks that are loaded at most. */
 const LIMIT = 1_000;
 /** States that can be selected; without one, those under way are shown. */
-const STATES = ['all', 'ended', 'working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
+const STATES = ['all', 'ended', ...TASK_STATUSES] as const;
 
 /** `#/tasks`: long tool calls, those under way first of all. */
 export default function Tasks() {
@@ -60,7 +61,7 @@ export default function Tasks() {
           <RowActions
             actions={{
               Details: () => setOpen(original.id),
-              ...(isOpen(original) && { Cancel: () => setCanceled(original) }),
+              ...(!isTerminal(original.status) && { Cancel: () => setCanceled(original) }),
             }}
           />
         ),
@@ -123,10 +124,6 @@ function textColumn(id: string, header: string, value: (task: Task) => string | 
     accessorFn: (task) => value(task) ?? '',
     cell: ({ row }) => <InertText text={value(row.original) ?? '–'} maxLength={60} />,
   };
-}
-
-function isOpen({ status }: Task): boolean {
-  return status === 'working' || status === 'input_required';
 }
 
 const TAGS = {
