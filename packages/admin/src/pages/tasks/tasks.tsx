@@ -13,7 +13,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { routeTo, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 
 /** Tasks that are loaded at most. */
@@ -53,19 +53,10 @@ export default function Tasks() {
       textColumn('namespace', 'Namespace', ({ namespace }) => namespace),
       textColumn('forward', 'Forward', ({ forward: name }) => name),
       textColumn('user', 'User', ({ user }) => user),
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(original.id),
-              ...(!isTerminal(original.status) && { Cancel: () => setCanceled(original) }),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(row.id),
+        ...(!isTerminal(row.status) && { Cancel: () => setCanceled(row) }),
+      })),
     ],
     [setOpen],
   );
