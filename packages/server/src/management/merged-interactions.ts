@@ -93,8 +93,8 @@ interface Source {
   next(): Frame | Promise<Frame>;
 }
 
-/** Bytes that are sent at once. */
-const SLICE = 128 * 1024;
+/** Bytes that are assembled per turn of the event loop, and sent at once. */
+export const SLICE_BYTES = 128 * 1024;
 
 /**
  * The response with the interactions of this replica and of others, in order of arrival and as fast as the client reads: of each
@@ -124,7 +124,7 @@ export async function* mergedInteractions(
         length += json.length;
       }
       await advance(source, sources, missing);
-      if (length < SLICE) continue;
+      if (length < SLICE_BYTES) continue;
       yield Buffer.concat(slice);
       slice = [];
       length = 0;

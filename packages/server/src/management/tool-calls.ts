@@ -6,7 +6,7 @@ import {
   toolCallEvent,
 } from '@sluice/contract';
 import { z } from 'zod';
-import type { Views } from '../http/replica-views.ts';
+import { LIST_TIMEOUT_MS, type Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
@@ -43,8 +43,7 @@ export function toolCallText(event: ToolCallEvent): Buffer {
 const DEFAULT_LIMIT = 100;
 
 const VIEW = '/tool-calls';
-/** Time for the answers of other replicas, and bytes of each. */
-const ANSWER_MS = 2_000;
+/** Bytes of the answer of another replica. */
 const ANSWER_BYTES = 32 * 1024 * 1024;
 
 /** The events that the query parameters select. Without those that do not apply, so that they can be passed on. */
@@ -78,7 +77,7 @@ export function toolCallRoutes(
     if (!otherReplicas) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
     const { answers, unanswered } = await otherReplicas.ask({
       target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
-      timeoutMs: ANSWER_MS,
+      timeoutMs: LIST_TIMEOUT_MS,
       maxBytes: ANSWER_BYTES,
     });
     const others = answers.flatMap((text) => z.array(toolCallEvent).parse(JSON.parse(text)));

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { OtherReplicas, View } from '../../http/replica-views.ts';
+import type { OtherReplicas, Views } from '../../http/replica-views.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
 import type { HistoryMessage } from '../sandbox/action.ts';
 
@@ -107,7 +107,7 @@ function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly Reco
 export function conversationView(
   interactions: Pick<InteractionStore, 'conversationOf'>,
   read: { readonly latest: Read<HistoryMessage>; readonly whole: Read<string> },
-): Readonly<Record<string, View>> {
+): Views {
   return {
     [`GET ${TARGET}`]: async (query) => {
       const id = query.get('id') ?? '';
