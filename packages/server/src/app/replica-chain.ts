@@ -98,7 +98,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     if (taskId !== undefined) {
       return tasks
         .locate(taskId)
-        .then((has) => (has === undefined || has === members.id ? undefined : to(has, context)));
+        .then((owner) => (owner === undefined || owner === members.id ? undefined : to(owner, context)));
     }
     const owner = ownerOf(context, ids);
     return owner === undefined || owner === members.id ? undefined : to(owner, context);
