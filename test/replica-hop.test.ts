@@ -94,10 +94,7 @@ test('responses and cancellations in one batch reach the calls on different repl
   ] as const) {
     const response = client.call(id);
     asking.push(response);
-    const call = await upstream.calls.next();
-    calls.push(call);
-    call.begin();
-    call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    calls.push(await nextSamplingCall());
     asked.push(JSON.parse(await response.message(0)).id);
   }
   onA.call('"c1"');
@@ -268,7 +265,7 @@ test.each(['says nothing', 'has another key'])(
       SERVICE_PEER_ADVERTISE: `127.0.0.1:${await listen(server, 0)}`,
     });
     const asking = new InteractiveClient(liar.url()).send();
-    const call = await nextSamplingCall();
+    await nextSamplingCall();
     const { state, keys } = await inputRequired(asking);
     const retried = new InteractiveClient(a.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
     expect(await failure(retried)).toMatchObject({
@@ -291,7 +288,7 @@ test('a replica that has announced the address of another one gets nothing from 
     SERVICE_PEER_ADVERTISE: b.addresses.peer ?? '',
   });
   const asking = new InteractiveClient(liar.url()).send();
-  const call = await nextSamplingCall();
+  await nextSamplingCall();
   const { state, keys } = await inputRequired(asking);
   const answer = `{"${keys[0]}":{"role":"assistant","model":"m"}}`;
   // Passed on once: the other one does not look further.
