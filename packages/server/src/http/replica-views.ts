@@ -61,9 +61,6 @@ export interface Question {
   readonly maxBytes: number;
 }
 
-/** Time for the answers of other replicas to a list, in milliseconds; for one that is streamed, until it begins and between its pieces. */
-export const LIST_TIMEOUT_MS = 2_000;
-
 /** Options of {@link OtherReplicas}. */
 export interface OtherReplicasOptions {
   /** Undefined without a listener for replicas: then none can be asked. */

@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
 import { z } from 'zod';
-import { LIST_TIMEOUT_MS, type Views } from '../http/replica-views.ts';
+import type { Views } from '../http/replica-views.ts';
 import { quote } from '../http/settings.ts';
 import type { Interaction, InteractionFilter, InteractionStore, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { interactionFrames, mergedInteractions, SLICE_BYTES } from './merged-interactions.ts';
-import { dataResponse, streamResponse, withUnanswered } from './responses.ts';
+import { dataResponse, LIST_TIMEOUT_MS, streamResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /** Consecutive pieces of JSON text. */

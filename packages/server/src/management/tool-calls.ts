@@ -6,12 +6,12 @@ import {
   toolCallEvent,
 } from '@sluice/contract';
 import { z } from 'zod';
-import { LIST_TIMEOUT_MS, type Views } from '../http/replica-views.ts';
+import type { Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { EventStreams } from './event-stream.ts';
-import { listResponse, withUnanswered } from './responses.ts';
+import { LIST_TIMEOUT_MS, listResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
