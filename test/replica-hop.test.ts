@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { createServer as createHttpsServer } from 'node:https';
 import { connect as connectTcp, createServer as createTcpServer, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -280,6 +281,27 @@ test.each(['says nothing', 'has another key'])(
     server.close();
   },
 );
+
+test('a request that is passed on to a replica that does not answer ends once that is no longer live', async () => {
+  const received = Promise.withResolvers<void>();
+  const key = peerKey(Buffer.from(replicaEnvironment('').SERVICE_SESSION_KEY ?? '', 'hex'));
+  const server = createHttpsServer(peerServerTls(key), () => received.resolve());
+  const stuck = await startTestService({
+    ...replicaEnvironment(replicas.database),
+    SERVICE_PEER_LISTEN: '127.0.0.1:0',
+    SERVICE_PEER_ADVERTISE: `127.0.0.1:${await listen(server, 0)}`,
+  });
+  const asking = new InteractiveClient(stuck.url()).send();
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const { state, keys } = await inputRequired(asking);
+  const retried = new InteractiveClient(a.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
+  await received.promise;
+  await stuck.stop(0);
+  expect(await failure(retried)).toMatchObject({ status: 503, message: expect.stringContaining('cannot be reached') });
+  server.close();
+});
 
 test('a replica that has announced the address of another one gets nothing from there', async () => {
   const liar = await startTestService({

@@ -74,7 +74,13 @@ export function interactionRoutes(router: Router, { interactions, otherReplicas 
     interactions.clear();
     const cleared = dataResponse('{"cleared":true}');
     if (!otherReplicas) return cleared;
-    const question = { method: 'DELETE', target: VIEW, timeoutMs: LIST_TIMEOUT_MS, maxBytes: 1024 } as const;
+    const question = {
+      method: 'DELETE',
+      target: VIEW,
+      timeoutMs: LIST_TIMEOUT_MS,
+      maxBytes: 1024,
+      parse: () => {},
+    } as const;
     return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
   });
 }
@@ -101,7 +107,7 @@ export function interactionView(interactions: Pick<InteractionStore, 'list' | 'c
     },
     [`DELETE ${VIEW}`]: () => {
       interactions.clear();
-      return '';
+      return [];
     },
   };
 }

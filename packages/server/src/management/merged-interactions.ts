@@ -93,7 +93,7 @@ interface Source {
   next(): Frame | Promise<Frame>;
 }
 
-/** Bytes that are assembled per turn of the event loop, and sent at once. */
+/** Bytes that are handled in one turn of the event loop, and sent at once. */
 export const SLICE_BYTES = 128 * 1024;
 
 /**
@@ -113,7 +113,7 @@ export async function* mergedInteractions(
     const total = sources.reduce((sum, { remaining }) => sum + remaining, 0);
     let skipped = limit === undefined ? 0 : Math.max(0, total - limit);
     let slice: Buffer[] = [Buffer.from('{"data":[')];
-    let length = 0;
+    let handled = 0;
     let isFirst = true;
     for (let source = earliest(sources); source; source = earliest(sources)) {
       const { json } = source.head;
@@ -121,13 +121,13 @@ export async function* mergedInteractions(
       else {
         slice.push(Buffer.from(isFirst ? '' : ','), json);
         isFirst = false;
-        length += json.length;
       }
+      handled += json.length;
       await advance(source, sources, missing);
-      if (length < SLICE_BYTES) continue;
-      yield Buffer.concat(slice);
+      if (handled < SLICE_BYTES) continue;
+      if (slice.length > 0) yield Buffer.concat(slice);
       slice = [];
-      length = 0;
+      handled = 0;
       await nextTurn();
     }
     const end = missing.length === 0 ? '' : `,"unanswered":${JSON.stringify(missing.sort())}`;

@@ -5,8 +5,7 @@ import {
   type ToolCallEvent,
   toolCallEvent,
 } from '@sluice/contract';
-import { z } from 'zod';
-import type { Views } from '../http/replica-views.ts';
+import { jsonLines, type Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
@@ -58,7 +57,7 @@ function filterOf(query: (name: 'toolName' | 'category' | 'limit') => string | u
 export function toolCallView(toolCalls: Pick<ToolCallEvents, 'recent'>): Views {
   return {
     [`GET ${VIEW}`]: (query) =>
-      JSON.stringify(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined)).map(eventOf)),
+      jsonLines(Iterator.from(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined))).map(eventOf)),
   };
 }
 
@@ -79,9 +78,9 @@ export function toolCallRoutes(
       target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
       timeoutMs: LIST_TIMEOUT_MS,
       maxBytes: ANSWER_BYTES,
+      parse: (event) => toolCallEvent.parse(event),
     });
-    const others = answers.flatMap((text) => z.array(toolCallEvent).parse(JSON.parse(text)));
-    const events = [...found.map(eventOf), ...others]
+    const events = [...found.map(eventOf), ...answers.flat()]
       .sort((a, b) => Date.parse(b.timestamp) - Date.parse(a.timestamp))
       .slice(0, Math.min(filter.limit, TOOL_CALL_EVENT_CAPACITY));
     return withUnanswered(

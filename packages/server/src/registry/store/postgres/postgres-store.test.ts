@@ -269,6 +269,29 @@ test('a replica whose lease had expired is live again once it has caught up', as
   expect(calls).toBe(1);
 });
 
+test('a replica that leaves while it renews its lease is not listed afterwards', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  const database = new Database({ url, listenUrl: url, log: silent });
+  const done: string[] = [];
+  const query = async (...[sql, ...rest]: Parameters<Database['query']>) => {
+    const kind = sql.includes('DELETE') ? 'removal' : 'renewal';
+    done.push(`${kind} sent`);
+    const rows = await database.query(sql, ...rest);
+    done.push(`${kind} done`);
+    return rows;
+  };
+  const recorded = new Proxy(database, { get: (on, name) => (name === 'query' ? query : Reflect.get(on, name)) });
+  const member = new Membership({ database: recorded, version: '1', applied: () => 0, catchUp: async () => undefined });
+  await Promise.all([member.renew(), member.leave()]);
+  // Sent together, they may arrive in the other order: each has a connection of its own.
+  expect(done).toEqual(['renewal sent', 'renewal done', 'removal sent', 'removal done']);
+  expect((await a.log.members.list()).map(({ id }) => id)).toEqual([a.log.members.id]);
+  await expect(member.renew()).rejects.toThrow('this replica is stopping');
+  expect(member.isLive).toBe(false);
+  await database.close();
+});
+
 test('statements are sent again on a new connection if all that are open have been broken', async () => {
   const proxy = await openFaultyProxy(connectingTo(postgres.port));
   const url = (await postgres.createDatabase()).replace(`:${postgres.port}/`, `:${proxy.port}/`);
