@@ -1,7 +1,8 @@
+import { TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 
 /** Status of a task, in the words of MCP. */
-export const taskStatus = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+export const taskStatus = z.enum(TASK_STATUSES);
 
 /** Filter of tasks: open, ended, all, or one status. */
 export const taskFilter = z.enum(['open', 'ended', 'all', ...taskStatus.options]);

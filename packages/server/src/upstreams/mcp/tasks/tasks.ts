@@ -195,7 +195,7 @@ export class Tasks {
   /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
   async locate(id: string): Promise<string | undefined> {
     // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    if (!this.#entries.has(id)) await this.refresh();
     return this.#entries.get(id)?.record.replica;
   }
 
