@@ -77,9 +77,10 @@ const UNREACHABLE = {
 };
 
 /**
- * Passes requests on to the replica that has what they are about: a stream to resume, a suspended call, a call that became a
- * task, a server request that the client responds to (docs/replicas.md). If that is no longer live, they are answered here, as
- * after a restart. A cancellation is also sent to all others, since the client's id of a call does not name its replica.
+ * Forwards requests to the replica that owns their stream, call or task: a stream to resume, a suspended call, a call that
+ * became a task, a server request that the client responds to (docs/replicas.md). If that replica is no longer live, they are
+ * answered here, as after a restart. A cancellation is also sent to all others, since the client's id of a call does not name
+ * its replica.
  */
 export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, context: McpRequest) => {
@@ -98,7 +99,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     if (taskId !== undefined) {
       return tasks
         .locate(taskId)
-        .then((has) => (has === undefined || has === members.id ? undefined : to(has, context)));
+        .then((owner) => (owner === undefined || owner === members.id ? undefined : to(owner, context)));
     }
     const owner = ownerOf(context, ids);
     return owner === undefined || owner === members.id ? undefined : to(owner, context);

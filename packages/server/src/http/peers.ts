@@ -131,7 +131,7 @@ export class Peers {
       });
       sent.on('error', reject);
       // Also ends the response.
-      const onAbort = () => sent.destroy(new Error('no answer in time'));
+      const onAbort = () => sent.destroy(new Error('timed out'));
       signal.addEventListener('abort', onAbort, { once: true });
       sent.on('close', () => signal.removeEventListener('abort', onAbort));
     });
@@ -175,7 +175,7 @@ export class Peers {
     sent.once('socket', (socket) => {
       if (sent.reusedSocket) return;
       // What listens there may not be a replica.
-      const timer = setTimeout(() => sent.destroy(new Error('no handshake')), HANDSHAKE_MS);
+      const timer = setTimeout(() => sent.destroy(new Error('TLS handshake timed out')), HANDSHAKE_MS);
       socket.once('secureConnect', () => clearTimeout(timer)).once('close', () => clearTimeout(timer));
     });
     sent.end(body);

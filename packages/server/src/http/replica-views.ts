@@ -146,7 +146,7 @@ export class OtherReplicas {
   #report(unanswered: readonly string[]): void {
     const silent = unanswered.join(', ');
     if (silent !== this.#silent && silent !== '') {
-      this.#options.log.warn('replicas did not answer what they have in memory', { replicas: silent });
+      this.#options.log.warn('replicas did not respond', { replicas: silent });
     }
     this.#silent = silent;
   }
@@ -157,7 +157,7 @@ export class OtherReplicas {
  * client that it is for may have left.
  */
 function chunksOf(message: IncomingMessage, timeoutMs: number): AsyncIterable<Buffer> {
-  const wait = () => setTimeout(() => message.destroy(new Error('the answer has stopped')), timeoutMs);
+  const wait = () => setTimeout(() => message.destroy(new Error('response timed out')), timeoutMs);
   let timer = wait();
   message.once('close', () => clearTimeout(timer));
   return (async function* () {
@@ -177,7 +177,7 @@ async function parseLines<Item>(text: string, parse: (item: unknown) => Item): P
   let parsed = 0;
   for (let start = 0; start < text.length; ) {
     const end = text.indexOf('\n', start);
-    if (end < 0) throw new Error('the answer is not complete');
+    if (end < 0) throw new Error('incomplete response');
     items.push(parse(JSON.parse(text.slice(start, end))));
     parsed += end - start;
     if (parsed > PARSED_PER_TURN) {
@@ -195,7 +195,7 @@ async function readText(message: IncomingMessage, maxBytes: number): Promise<str
   for await (const chunk of message) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > maxBytes) throw new Error('the answer is too large');
+    if (length > maxBytes) throw new Error('response too large');
   }
   return Buffer.concat(chunks).toString();
 }

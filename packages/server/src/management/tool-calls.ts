@@ -10,7 +10,7 @@ import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { EventStreams } from './event-stream.ts';
-import { listResponse, withUnanswered } from './responses.ts';
+import { LIST_TIMEOUT_MS, listResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
@@ -42,8 +42,7 @@ export function toolCallText(event: ToolCallEvent): Buffer {
 const DEFAULT_LIMIT = 100;
 
 const VIEW = '/tool-calls';
-/** Time for the answers of other replicas, and bytes of each. */
-const ANSWER_MS = 2_000;
+/** Bytes of the answer of another replica. */
 const ANSWER_BYTES = 32 * 1024 * 1024;
 
 /** The events that the query parameters select. Without those that do not apply, so that they can be passed on. */
@@ -77,7 +76,7 @@ export function toolCallRoutes(
     if (!otherReplicas) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
     const { answers, unanswered } = await otherReplicas.ask({
       target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
-      timeoutMs: ANSWER_MS,
+      timeoutMs: LIST_TIMEOUT_MS,
       maxBytes: ANSWER_BYTES,
       parse: (event) => toolCallEvent.parse(event),
     });

@@ -21,7 +21,7 @@ import { TASK_FAILURE } from './task-call.ts';
 import type { TaskCreation } from './task-creation.ts';
 import { TaskMessages } from './task-messages.ts';
 import { clientEraOf, type TaskRecord } from './task-record.ts';
-import { type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
+import { ACKNOWLEDGED, type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
 import { TASK_NOT_FOUND, TaskRewriter } from './task-rewriter.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -34,7 +34,7 @@ export interface TaskRelayOptions extends CallContext {
   readonly creation: Pick<TaskCreation, 'takeUp'>;
 }
 
-const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of the task: wait for their responses');
+const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of this task: poll less often');
 /** Time for the response to a cancellation, in milliseconds. */
 const CANCEL_TIMEOUT_MS = 30_000;
 
@@ -139,7 +139,7 @@ export class TaskRelay {
       if (reading.kind === 'error') return reading;
     }
     const open = keys.filter(isOpen);
-    if (open.length === 0 && keys.length > 0) return { kind: 'result', json: '{"resultType":"complete"}' };
+    if (open.length === 0 && keys.length > 0) return ACKNOWLEDGED;
     const member = message.paramMembers.find(({ key }) => key === 'inputResponses');
     const edits = member ? removeEdits(message.text, member.start, (key) => !open.includes(key)) : [];
     return this.#relay(caller, message, target, edits, () => tasks.onAnswered(target.record, open));

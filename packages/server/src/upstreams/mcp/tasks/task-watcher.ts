@@ -35,8 +35,8 @@ export interface TaskWatcherOptions {
 const READY_MS = 5_000;
 
 /**
- * Watches tasks for one modern client: those of the extension with one `subscriptions/listen` per upstream, core tasks by
- * polling, and whenever their upstream reports another status.
+ * Watches tasks for one client: those of the extension with one `subscriptions/listen` per upstream, core tasks by polling and by
+ * notifications of their upstream.
  */
 export class TaskWatcher {
   readonly #options: TaskWatcherOptions;
@@ -171,7 +171,7 @@ class TaskPoll {
     this.#record = record;
     this.#headers = headers;
     this.#onChanged = onChanged;
-    this.#reported = digestOf('working', record.statusMessage, '');
+    this.#reported = stateKey('working', record.statusMessage, '');
   }
 
   start(): void {
@@ -201,9 +201,9 @@ class TaskPoll {
   }
 
   #report(status: string, message: string | undefined, members: string): void {
-    const digest = digestOf(status, message, this.#openKeys());
-    if (digest === this.#reported || this.#options.isHidden(this.#record)) return;
-    this.#reported = digest;
+    const key = stateKey(status, message, this.#openKeys());
+    if (key === this.#reported || this.#options.isHidden(this.#record)) return;
+    this.#reported = key;
     this.#onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
   }
 
@@ -213,6 +213,6 @@ class TaskPoll {
   }
 }
 
-function digestOf(...parts: readonly (string | undefined)[]): string {
+function stateKey(...parts: readonly (string | undefined)[]): string {
   return JSON.stringify(parts);
 }
