@@ -13,6 +13,8 @@ export interface ConnectionOwner {
   serve(request: ServerRequest, response: ServerResponse): void;
   /** Status of the response to CONNECT. */
   readonly connectStatus: 400 | 403;
+  /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
+  endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
   ended(response: ServerResponse): void;
   remove(connection: Connection): void;
@@ -92,6 +94,10 @@ export class Connection implements RequestSink, ResponseConnection {
 
   onBody(buffer: Buffer, start: number, end: number): void {
     this.#request?.push(copyOf(buffer, start, end));
+  }
+
+  endsLater(response: ServerResponse): boolean {
+    return this.#request?.complete === true && this.#owner.endsLater(response);
   }
 
   /** The response was written. */

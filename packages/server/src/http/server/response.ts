@@ -7,6 +7,8 @@ import type { HeadEncoder } from './response-head.ts';
 /** The connection of a response. */
 export interface ResponseConnection extends RequestConnection {
   readonly heads: HeadEncoder;
+  /** Whether the end of a response is sent at the end of the turn, by its `finish`; else it is sent at once. */
+  endsLater(response: ServerResponse): boolean;
   /** The whole response was written to the socket. */
   onResponseEnd(response: ServerResponse): void;
 }
@@ -43,6 +45,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #chunked = false;
   /** Bytes of the body that must follow; -1 if its length is not known. */
   #remaining = -1;
+  #isFinished = false;
   #needsDrain = false;
   #isCorked = false;
   #isSocketCorked = false;
@@ -98,13 +101,22 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   end(chunk: string | Buffer = '', encoding?: Encoding): this {
     if (this.writableEnded || this.destroyed) return this;
     if (!this.headersSent) this.writeHead(200, ['Content-Length', String(Buffer.byteLength(chunk))]);
+    const isLater = !this.#isCorked && this.#connection.endsLater(this);
+    if (isLater) this.#isCorked = true;
     this.#send(chunk, encoding, true);
     this.writableEnded = true;
+    if (!isLater) this.finish();
+    return this;
+  }
+
+  /** Sends what is left of an ended response. */
+  finish(): void {
+    if (this.#isFinished || this.destroyed) return;
+    this.#isFinished = true;
     this.#uncork();
     // A client would take the next response for the rest of this one.
     if (this.#remaining > 0) this.#connection.destroy();
     else this.#connection.onResponseEnd(this);
-    return this;
   }
 
   /** Sends what is written before the next tick at once: a stream may get several events at a time. */
@@ -116,6 +128,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
 
   /** Closes the connection, unless the response is complete: then the connection may have the next one. */
   destroy(): this {
+    if (this.writableEnded) this.finish();
     if (!this.writableFinished) this.#connection.destroy();
     return this;
   }
