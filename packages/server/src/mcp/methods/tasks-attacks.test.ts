@@ -26,7 +26,7 @@ const IDENTITY =
 const RELATED = 'io.modelcontextprotocol/related-task';
 
 /** A legacy upstream that gives each task the next number as its id; `state` is that of all of them. */
-async function coreUpstream(state: string): Promise<{ url: string; upstream: RawUpstream }> {
+async function coreUpstream(state: string | (() => string)): Promise<{ url: string; upstream: RawUpstream }> {
   let last = 0;
   const upstream = await tests.upstreamWith(
     {
@@ -127,6 +127,25 @@ describe('an upstream', () => {
     await expect.poll(() => upstream.count('tasks/get')).toBeGreaterThan(before + 4);
     expect(performance.now() - start).toBeGreaterThan(390);
     listening.disconnect();
+  });
+
+  it('with another state each time is polled once for all clients that listen', async () => {
+    let at = 0;
+    const { url, upstream } = await coreUpstream(() => {
+      const state = `"status":"working","statusMessage":"step ${++at}","ttl":${60_000 + at},"pollInterval":5000`;
+      return `{"taskId":"1",${state}}`;
+    });
+    const client = taskClient(url);
+    const taskId = await client.create('work');
+    const capabilities = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+    const open = (id: string) => listenTo(url, { taskIds: [taskId] }, { id, capabilities });
+    const streams = await Promise.all(['1', '2', '3', '4'].map(open));
+    for (const stream of streams) await stream.first(2);
+    for (let times = 0; times < 5; times++) await client.request('tasks/get', { taskId });
+    // Those of the client, and at most one for each stream.
+    expect(upstream.count('tasks/get')).toBeLessThanOrEqual(9);
+    for (const { events } of streams) expect(events.length).toBeLessThanOrEqual(5);
+    for (const stream of streams) stream.disconnect();
   });
 
   it('cannot list or report tasks of others', async () => {

@@ -13,7 +13,7 @@ import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 
 /** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
-const MIN_POLL_MS = 100;
+export const MIN_POLL_MS = 100;
 const MAX_POLL_MS = 30_000;
 const DEFAULT_POLL_MS = 1_000;
 

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import { clientEraOf, isOpen, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
+import { clientEraOf, isOpen, statusOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -303,7 +303,9 @@ export class Tasks {
     // Messages and times are not worth a write.
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
-    if (!isStored || record.statusMessage !== state.statusMessage) for (const listener of entry.listeners) listener();
+    // Those who poll know a message that another poll has found at their next one.
+    const hasNewMessage = report.by !== 'polled' && record.statusMessage !== state.statusMessage;
+    if (isChanged || hasNewMessage) for (const listener of entry.listeners) listener();
     if (hasEnded) this.observer?.onEnded(entry.record, report);
     else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
     return true;
@@ -332,7 +334,10 @@ export class Tasks {
     return true;
   }
 
-  /** Calls back whenever another state of a task is known. Returns the function that ends that. */
+  /**
+   * Calls back whenever another status of a task is known, its upstream reports another message, or its questions change. Returns
+   * the function that ends that.
+   */
   onChange({ id }: TaskRecord, listener: () => void): () => void {
     const listeners = this.#entries.get(id)?.listeners;
     listeners?.add(listener);
@@ -471,8 +476,9 @@ export class Tasks {
     } else if (!entry) {
       this.#add(record, undefined, true);
     } else {
+      const isNews = statusOf(entry.record) !== statusOf(record) || keysOf(entry.record) !== keysOf(record);
       this.#set(entry, record);
-      for (const listener of entry.listeners) listener();
+      if (isNews) for (const listener of entry.listeners) listener();
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
       if (record.isCanceled) this.onCanceled?.(record);
     }
@@ -550,6 +556,11 @@ export function boundedState(state: TaskState, id: string): TaskState {
 /** The stored part of an upstream session; undefined in the modern era. */
 export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
   return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+}
+
+/** Keys of the open questions of a task. */
+function keysOf({ questions = [] }: TaskRecord): string {
+  return questions.map(({ key }) => key).join();
 }
 
 function areEqual(some: readonly string[] = [], others: readonly string[] = []): boolean {
