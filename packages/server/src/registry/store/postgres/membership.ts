@@ -58,6 +58,9 @@ export class Membership {
   readonly #processors = new ProcessorUse();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
+  /** The renewal that is on its way to the database. */
+  #registering: Promise<unknown> | undefined;
+  #hasLeft = false;
   /** What the database has as the revision of this replica's state. */
   #announced = 0;
 
@@ -67,7 +70,7 @@ export class Membership {
 
   /** Whether others regard it as live. False for a process that was stopped or cut off, until it has renewed its lease. */
   get isLive(): boolean {
-    return performance.now() < this.#liveUntil;
+    return !this.#hasLeft && performance.now() < this.#liveUntil;
   }
 
   /** Milliseconds since it was live; 0 while it is. */
@@ -82,6 +85,7 @@ export class Membership {
 
   /**
    * Renews the lease. If it had expired, others have not waited for this replica meanwhile: it is live again once it has caught up.
+   * Rejects with {@link UnavailableStoreError}, also after this replica has left.
    */
   renew(): Promise<void> {
     this.#renewing ??= this.#renew().finally(() => {
@@ -91,9 +95,12 @@ export class Membership {
   }
 
   async #renew(): Promise<void> {
+    if (this.#hasLeft) throw new UnavailableStoreError('this replica is stopping');
     const sentAt = performance.now();
     const { database, onRevision } = this.#options;
-    const revision = await this.register(database);
+    const registering = this.register(database);
+    this.#registering = registering;
+    const revision = await registering;
     onRevision?.(revision);
     if (!this.isLive) await this.#options.catchUp();
     this.#liveUntil = sentAt + OWN_LEASE_MS;
@@ -203,7 +210,9 @@ export class Membership {
   /** Leaves the replicas; its leases are free then. */
   async leave(): Promise<void> {
     clearInterval(this.#timer);
-    this.#liveUntil = Number.NEGATIVE_INFINITY;
+    this.#hasLeft = true;
+    // It could reach the database after the removal, on another connection.
+    await this.#registering?.catch(() => undefined);
     const { database } = this.#options;
     await database.query(
       `WITH removed AS (DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}')

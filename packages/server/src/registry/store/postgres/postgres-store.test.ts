@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectingTo, openFaultyProxy } from '../../../../testing/faulty-proxy.ts';
 import { startPostgres, type TestPostgres } from '../../../../testing/postgres.ts';
@@ -58,6 +59,33 @@ test('a replica sees what another one has committed, and both may commit at the 
   expect(state(a.registry)).toEqual(state(b.registry));
   await using c = await startReplica(url);
   expect(state(c.registry)).toEqual(state(a.registry));
+});
+
+test('commits of which the confirmation of one is lost do not wait for each other', async () => {
+  const url = new URL(await postgres.createDatabase());
+  let losing = false;
+  const proxy = await openFaultyProxy((near) => {
+    const far = connect(postgres.port, '127.0.0.1');
+    let isLost = false;
+    far.on('error', () => undefined);
+    near.on('data', (bytes) => {
+      if (losing && bytes.includes('COMMIT')) [isLost, losing] = [true, false];
+      far.write(bytes);
+    });
+    far.on('data', (bytes) => (isLost ? near.resetAndDestroy() : near.write(bytes)));
+    near.once('close', () => far.destroy());
+    far.once('close', () => near.destroy());
+  });
+  url.port = String(proxy.port);
+  await using a = await startReplica(url.href);
+  for (let round = 0; round < 5; round++) {
+    losing = true;
+    const put = (id: string) => ({ op: 'put', section: 's', id, json: '1', isShadowed: false }) as const;
+    const commits = ['one', 'two'].map((name) => a.log.commit({ changes: [put(`${name}-${round}`)], publish() {} }));
+    await expect(Promise.all(commits)).resolves.toBeDefined();
+    expect(losing).toBe(false);
+  }
+  proxy.close();
 });
 
 test('a replica whose commits wait for others reads meanwhile, and stays live', async () => {
@@ -239,6 +267,29 @@ test('a replica whose lease had expired is live again once it has caught up', as
   expect(members.isLive).toBe(true);
   await members.renew();
   expect(calls).toBe(1);
+});
+
+test('a replica that leaves while it renews its lease is not listed afterwards', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  const database = new Database({ url, listenUrl: url, log: silent });
+  const done: string[] = [];
+  const query = async (...[sql, ...rest]: Parameters<Database['query']>) => {
+    const kind = sql.includes('DELETE') ? 'removal' : 'renewal';
+    done.push(`${kind} sent`);
+    const rows = await database.query(sql, ...rest);
+    done.push(`${kind} done`);
+    return rows;
+  };
+  const recorded = new Proxy(database, { get: (on, name) => (name === 'query' ? query : Reflect.get(on, name)) });
+  const member = new Membership({ database: recorded, version: '1', applied: () => 0, catchUp: async () => undefined });
+  await Promise.all([member.renew(), member.leave()]);
+  // Sent together, they may arrive in the other order: each has a connection of its own.
+  expect(done).toEqual(['renewal sent', 'renewal done', 'removal sent', 'removal done']);
+  expect((await a.log.members.list()).map(({ id }) => id)).toEqual([a.log.members.id]);
+  await expect(member.renew()).rejects.toThrow('this replica is stopping');
+  expect(member.isLive).toBe(false);
+  await database.close();
 });
 
 test('statements are sent again on a new connection if all that are open have been broken', async () => {

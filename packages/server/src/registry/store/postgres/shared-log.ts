@@ -390,7 +390,7 @@ export class SharedLog {
     const deadline = performance.now() + RESOLVE_MS;
     while (performance.now() < deadline) {
       try {
-        if (await this.#inTurn(() => this.#findCommit(id, revision, publish))) return;
+        if (await this.#findCommit(id, revision, publish)) return;
         throw cause;
       } catch (error) {
         if (error === cause || !(error instanceof UnavailableStoreError)) throw error;
@@ -409,8 +409,11 @@ export class SharedLog {
       // Waits for the end of the lost transaction, which may still be in progress.
       const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
-      if (this.#revision === revision - 1) publish();
-      await (await this.#newer(transaction, current.revision))();
+      // In this order, as in a commit: another one that has the lock may wait for its turn.
+      await this.#inTurn(async () => {
+        if (this.#revision === revision - 1) publish();
+        await (await this.#newer(transaction, current.revision))();
+      });
       return true;
     });
   }
