@@ -26,7 +26,7 @@ async function upstreamWithTasks(scripts: Parameters<typeof startTasksUpstream>[
 }
 
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
-const OUR_ID = /^[\w-]{22}$/;
+const OUR_ID = /^[\da-f]{32}$/;
 const NOT_FOUND = { code: -32602, message: 'task not found' };
 
 describe('a task of the extension', () => {

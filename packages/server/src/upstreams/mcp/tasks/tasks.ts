@@ -174,7 +174,8 @@ export class Tasks {
     const record: TaskRecord = {
       ...known,
       ...rest,
-      id: randomBytes(16).toString('base64url'),
+      // Never begins with "-", as options on command lines do.
+      id: randomBytes(16).toString('hex'),
       upstreamId,
       created: now,
       states: [{ status: state.status, at: now }],
