@@ -234,6 +234,51 @@ describe('a call of a tool with the label service.task=auto', () => {
     const { result } = await client.request('tasks/get', { taskId: first });
     expect(result).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('made room') } });
   });
+
+  it('keeps no more of errors, input and messages than there is room for', async () => {
+    const { url, calls, upstream } = await withAuto();
+    const client = taskClient(url, 'cem', CAPABLE);
+    const reporting = modernClient(url, CAPABLE, '"progressToken":"p"');
+    const long = await reporting.call('tools/call', '{"name":"a","arguments":{}}', { 'x-forwarded-user': 'cem' });
+    const { progressToken } = Object(lastCall(upstream).params._meta);
+    const params = JSON.stringify({ progressToken, progress: 1, message: 'm'.repeat(3_000_000) });
+    const before = [`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`];
+    calls.respond({ kind: 'result', text: textResultText('done'), before });
+    const { result } = await client.until(JSON.parse(reply(long)).result.taskId, 'completed');
+    expect(result.statusMessage).toHaveLength(1_000);
+
+    const fail = async (data: string) => {
+      const taskId = await client.create('a');
+      calls.respond({ kind: 'error', text: `{"code":-32007,"message":"no","data":"${data}"}` });
+      return (await client.until(taskId, 'failed')).result.error;
+    };
+    expect(await fail('x'.repeat(1_040_000))).toMatchObject({ code: -32007 });
+    expect(await fail('y'.repeat(20_000))).toMatchObject({
+      message: expect.stringContaining('no room for its result'),
+    });
+    // Without that, its client would not know what has failed.
+    expect(await fail('small')).toEqual({ code: -32007, message: 'no', data: 'small' });
+
+    const other = taskClient(url, 'dan', CAPABLE);
+    const ask = async (requestState: string) => {
+      const taskId = await other.create('a');
+      const inputRequests = '{"one":{"method":"roots/list"},"two":{"method":"roots/list"}}';
+      calls.respond(
+        `{"resultType":"input_required","requestState":"${requestState}","inputRequests":${inputRequests}}`,
+      );
+      return taskId;
+    };
+    const tooMuch = await other.until(await ask('s'.repeat(1_100_000)), 'failed');
+    expect(tooMuch.result.error).toMatchObject({ message: expect.stringContaining('no room for its requests') });
+    const taskId = await ask('small');
+    await other.until(taskId, 'input_required');
+    const inputResponses = { one: { roots: [], _meta: { x: 'z'.repeat(1_100_000) } } };
+    expect((await other.request('tasks/update', { taskId, inputResponses })).result).toEqual({
+      resultType: 'complete',
+    });
+    const failed = await other.until(taskId, 'failed');
+    expect(failed.result.error).toMatchObject({ message: expect.stringContaining('no room for its input') });
+  });
 });
 
 describe('a call of a legacy upstream that becomes a task', () => {

@@ -70,7 +70,7 @@ export class AutoTasks {
       kind: 'deferred',
       start: (client) => {
         const store = {
-          create: (task: AutoTask) => this.#create(task, target),
+          create: (task: AutoTask, caller: Caller) => this.#create(task, caller, target),
           remove: (record: TaskRecord) => this.#options.tasks.remove(record),
           current: ({ id }: TaskRecord) => this.#options.tasks.get(id),
           report: (record: TaskRecord, status: TaskStatus, statusMessage: string | undefined) =>
@@ -101,10 +101,13 @@ export class AutoTasks {
     task?.cancel();
   }
 
-  async #create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
+  async #create(
+    task: AutoTask,
+    { user, observation, namespace: called }: Caller,
+    { tool, address, forward }: AutoTarget,
+  ): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
-    const { user, observation, ...caller }: Caller = task.caller;
-    const namespace = caller.namespace?.name ?? '';
+    const namespace = called?.name ?? '';
     const now = new Date().toISOString();
     const record = await tasks.create(
       {
@@ -143,6 +146,7 @@ export class AutoTasks {
   }
 
   #reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+    if (!this.#held.has(id)) return false;
     const before = this.#bytes.delete(id);
     const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#held.get(other)?.displace());
     if (hasRoom) this.#bytes.set(id, holder, bytes);

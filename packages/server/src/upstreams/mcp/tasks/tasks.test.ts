@@ -78,6 +78,17 @@ describe('limits of tasks', () => {
     expect(orphaned).toEqual(['upstream-1']);
     expect(tasks.size).toBe(4);
   });
+
+  it('an upstream cannot make a record large', async () => {
+    const { create, tasks } = open();
+    const record = await create('ann');
+    if (!record) throw new Error('no task');
+    const inputRequests = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}`.padStart(1_024), {}]));
+    const state = { ...STATE, taskId: 'x', ttlMs: 60_000, statusMessage: 'm'.repeat(5_000) };
+    tasks.observe(record, { ...state, status: 'input_required' }, { by: 'polled', content: { inputRequests } });
+    const { statusMessage, openKeys } = tasks.get(record.id) ?? {};
+    expect([statusMessage?.length, openKeys?.length]).toEqual([1_000, 64]);
+  });
 });
 
 describe('the life of a record', () => {

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TaskEnd } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
+import { truncateCharacters } from '@sluice/protocol/text';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { clientEraOf, isOpen, statusOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
@@ -88,6 +89,9 @@ const MAX_POLL_WAIT_MS = 2_000;
 /** Limits of the questions of one task: their number, and their size in characters. */
 const MAX_QUESTIONS = 32;
 const MAX_QUESTION_CHARACTERS = 256 * 1024;
+/** Longest status message that a record keeps, and characters of the keys of open input, of which further ones are ignored. */
+const MAX_MESSAGE_CHARACTERS = 1_000;
+const MAX_KEY_CHARACTERS = 64 * 1024;
 
 interface Entry {
   record: TaskRecord;
@@ -174,6 +178,7 @@ export class Tasks {
     const record: TaskRecord = {
       ...known,
       ...rest,
+      statusMessage: keptMessage(state),
       // Never begins with "-", as options on command lines do.
       id: randomBytes(16).toString('hex'),
       upstreamId,
@@ -286,10 +291,12 @@ export class Tasks {
     const details = record.era === 'modern' && report.content ? detailsOf(report.content) : {};
     const now = this.#now();
     const isChanged = record.status !== state.status;
+    const statusMessage = keptMessage(state);
     const hasEnded = isTerminalState && isUnreported(record);
     const change: TaskChange = {
       ...rest,
       ...details,
+      statusMessage,
       expires: expiryOf(record.created, state.ttlMs),
       ...(isTerminalState && record.questions && { questions: [] }),
       ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
@@ -305,7 +312,7 @@ export class Tasks {
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
     // Those who poll know a message that another poll has found at their next one.
-    const hasNewMessage = report.by !== 'polled' && record.statusMessage !== state.statusMessage;
+    const hasNewMessage = report.by !== 'polled' && record.statusMessage !== statusMessage;
     if (isChanged || hasNewMessage) for (const listener of entry.listeners) listener();
     if (hasEnded) this.observer?.onEnded(entry.record, report);
     else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
@@ -543,10 +550,17 @@ function isUnreported({ isInternal, endedAt }: TaskRecord): boolean {
 
 /** Returns what a modern upstream reports besides the state of a task. */
 function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isError' | 'openKeys'> {
-  return {
-    isError: isJsonObject(result) && result.isError === true,
-    openKeys: isJsonObject(inputRequests) ? Object.keys(inputRequests) : [],
-  };
+  const openKeys: string[] = [];
+  let characters = 0;
+  for (const key of isJsonObject(inputRequests) ? Object.keys(inputRequests) : []) {
+    characters += key.length;
+    if (characters <= MAX_KEY_CHARACTERS) openKeys.push(key);
+  }
+  return { isError: isJsonObject(result) && result.isError === true, openKeys };
+}
+
+function keptMessage({ statusMessage }: TaskState): string | undefined {
+  return statusMessage && truncateCharacters(statusMessage, MAX_MESSAGE_CHARACTERS);
 }
 
 /** The state of a task under our id, with a time to live within ours. */
