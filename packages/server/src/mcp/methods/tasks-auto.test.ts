@@ -201,6 +201,18 @@ describe('a call of a tool with the label service.task=auto', () => {
     expect((await client.until(taskId, 'completed')).result.result).toMatchObject(text('done'));
   });
 
+  it('cannot be polled without pause', async () => {
+    const { url } = await withAuto();
+    const client = taskClient(url);
+    const taskId = await client.create('a');
+    const rejected = Array.from({ length: 40 }, async () => {
+      const { error } = await client.request('tasks/get', { taskId });
+      return error ?? Promise.reject(new Error('not rejected'));
+    });
+    expect(await Promise.any(rejected)).toMatchObject({ code: -32000 });
+    await client.request('tasks/cancel', { taskId });
+  });
+
   it('withholds its result while its tool is disabled, and can still be canceled', async () => {
     const { url, name, calls, upstream } = await withAuto();
     const client = taskClient(url);

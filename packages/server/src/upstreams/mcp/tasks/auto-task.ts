@@ -209,15 +209,20 @@ export class AutoTask implements ClientResponse {
   // The task.
 
   /** The state of the task as result of `tasks/get`; the record is that of now. */
-  state(record: TaskRecord): Outcome {
+  state(record: TaskRecord): CallOutcome {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
     const known = `${JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1)}`;
     if (this.#status === 'input_required') {
       const requests = Array.from(this.#inputs, ([key, { text }]) => `${JSON.stringify(key)}:${text}`);
       return { kind: 'result', json: `${known},"inputRequests":{${requests.join(',')}}}` };
     }
-    if (!this.#end) return { kind: 'result', json: `${known}}` };
-    return { kind: 'result', json: Buffer.concat([Buffer.from(`${known},`), this.#end, Buffer.from('}')]) };
+    const end = this.#end;
+    if (!end) return { kind: 'result', json: `${known}}` };
+    // The bytes are not copied: any number of clients may read them slowly.
+    const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
+    const after = [Buffer.from(`,"result":${known},`), end, Buffer.from('}}')];
+    const start = (response: CallResponse) => response.sendBytes({ before, after }, false, undefined, 200, true);
+    return { kind: 'deferred', start };
   }
 
   /** Takes input of the client, as JSON text. Responses under keys that are not pending are ignored. */

@@ -33,12 +33,12 @@ export interface AutoTasksOptions {
   readonly maxCallMs: number;
   /** Memory for what all tasks keep. */
   readonly maxBytes: number;
-  readonly log: TargetLogger;
+  readonly log: Pick<TargetLogger, 'error'>;
 }
 
 /** The target of a call. */
 export interface AutoTarget {
-  readonly tool: Entry;
+  readonly tool: Pick<Entry, 'key' | 'labels' | 'discovered'>;
   /** Address of its upstream or capability service. */
   readonly address: string;
   readonly forward: string | undefined;
@@ -84,7 +84,7 @@ export class AutoTasks {
   }
 
   /** The outcome of a request about a task of this kind. */
-  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<Outcome> {
+  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<CallOutcome> {
     const task = this.#held.get(record.id);
     if (!task) return this.#requestLost(method, record);
     if (method === 'tasks/get') return task.state(record);
