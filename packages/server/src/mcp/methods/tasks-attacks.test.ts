@@ -63,6 +63,20 @@ describe('a client', () => {
     expect((await ann.request('tasks/get', { taskId })).result.status).toBe('working');
   });
 
+  it('that waits for the same result many times does not load the upstream', async () => {
+    const { url, upstream } = await extensionUpstream();
+    const task = '"taskId":"1","status":"working","ttlMs":null';
+    upstream.scripts['tools/call'] = `{"resultType":"task",${task}}`;
+    upstream.scripts['tasks/get'] = `{"resultType":"complete",${task}}`;
+    const { create, send } = await coreTaskClient(url);
+    const taskId = await create('endless');
+    const start = performance.now();
+    const waiting = Array.from({ length: 30 }, () => send('tasks/result', { taskId }));
+    await expect.poll(() => upstream.count('tasks/get')).toBeGreaterThan(4);
+    expect(upstream.count('tasks/get')).toBeLessThan(3 + (performance.now() - start) / 100);
+    for (const reader of waiting) reader.disconnect();
+  });
+
   it('cannot use an id again whose task is gone', async () => {
     const { url, upstream } = await extensionUpstream();
     const legacy = await coreTaskClient(url);
