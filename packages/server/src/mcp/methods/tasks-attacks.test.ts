@@ -77,6 +77,25 @@ describe('a client', () => {
     for (const reader of waiting) reader.disconnect();
   });
 
+  it('with many tasks in a session has one stream for them', async () => {
+    const { url, upstream } = await extensionUpstream();
+    const { client, create } = await coreTaskClient(url);
+    const others = upstream.streams();
+    const ids = await Promise.all(Array.from({ length: 20 }, () => create('endless')));
+    const stream = client.listen();
+    await stream.head;
+    ids.push(await create('endless'), await create('endless'));
+    const filters = () => upstream.seen.map(({ params }) => Object(params.notifications).taskIds ?? []);
+    await expect.poll(() => filters().at(-1)).toHaveLength(22);
+    await expect.poll(() => upstream.streams() - others).toBe(1);
+    expect(filters().filter(({ length }) => length > 0).length).toBeLessThanOrEqual(3);
+    for (const task of upstream.tasks) upstream.set(task, { status: 'completed', result: '{"content":[]}' });
+    await expect.poll(() => stream.messages.length).toBe(22);
+    expect(new Set(stream.messages.map((text) => JSON.parse(text).params.taskId))).toEqual(new Set(ids));
+    await expect.poll(() => upstream.streams() - others).toBe(0);
+    stream.disconnect();
+  });
+
   it('cannot use an id again whose task is gone', async () => {
     const { url, upstream } = await extensionUpstream();
     const legacy = await coreTaskClient(url);
