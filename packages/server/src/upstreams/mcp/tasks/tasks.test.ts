@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { UpstreamSessionPool } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import { memoryTaskStore, type TaskStore } from './task-store.ts';
@@ -105,6 +105,19 @@ describe('the life of a record', () => {
     clock.now = 1_000 + MAX_TTL_MS + 60_000;
     tasks.removeExpired();
     expect([tasks.size, orphaned]).toEqual([0, ['upstream-1', 'upstream-2']]);
+  });
+
+  it('does not end for many in one turn of the event loop', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { create, clock, tasks, orphaned } = open({ total: 1_000, perUser: 1_000 });
+    for (let at = 0; at < 250; at++) await create('ann', 'default', 1_000);
+    clock.now += 61_000;
+    tasks.removeExpired();
+    tasks.removeExpired();
+    expect([tasks.size, orphaned.length]).toEqual([150, 100]);
+    vi.advanceTimersByTime(200);
+    expect([tasks.size, orphaned.length]).toEqual([0, 250]);
   });
 
   it('follows the time to live that the upstream reports', async () => {

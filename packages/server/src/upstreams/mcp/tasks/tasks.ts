@@ -15,6 +15,9 @@ export const MAX_TTL_MS = 24 * 3600 * 1000;
 const GRACE_MS = 60_000;
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
+/** Records that are removed at once, and time until the next ones, in milliseconds: many of them have to be canceled upstream. */
+const DISCARDED_AT_ONCE = 100;
+const DISCARD_PAUSE_MS = 100;
 
 /** States of a task that are stored. */
 const MAX_STATES = 20;
@@ -126,6 +129,9 @@ export class Tasks {
   readonly #byUpstreamId = new Map<string, string>();
   readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
+  /** Ids of records that are to be removed, and why. */
+  readonly #outdated = new Map<string, TaskEnd | undefined>();
+  #discardTimer: NodeJS.Timeout | undefined = undefined;
   /** Events, metrics and traces of the tasks. */
   observer: TaskObserver | undefined = undefined;
   /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
@@ -421,12 +427,23 @@ export class Tasks {
     if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
   }
 
-  /** Removes the records for which this is true. */
+  /** Removes the records for which this is true: some at once, the others soon. */
   discardWhere(test: (record: TaskRecord) => boolean, by?: TaskEnd): void {
-    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record, by);
+    for (const { record } of this.#entries.values()) if (test(record)) this.#outdated.set(record.id, by);
+    if (!this.#discardTimer) this.#discardNext();
   }
 
-  /** Removes the expired records. */
+  #discardNext(): void {
+    for (const [id, by] of this.#outdated.entries().take(DISCARDED_AT_ONCE)) {
+      this.#outdated.delete(id);
+      const record = this.get(id);
+      if (record) this.discard(record, by);
+    }
+    const isOver = this.#outdated.size === 0;
+    this.#discardTimer = isOver ? undefined : setTimeout(() => this.#discardNext(), DISCARD_PAUSE_MS).unref();
+  }
+
+  /** Removes the expired records, as {@link discardWhere} does. */
   removeExpired(): void {
     const now = this.#now();
     this.discardWhere(({ expires }) => expires <= now, 'expired');
@@ -435,6 +452,7 @@ export class Tasks {
   /** Finishes pending writes. Sessions of tasks that will be lost are not kept open. Throws `StoreError`. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearTimeout(this.#discardTimer);
     if (!this.#store.isDurable) for (const entry of this.#entries.values()) this.#unpin(entry);
     await this.#store.close();
   }
