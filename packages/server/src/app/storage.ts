@@ -283,9 +283,10 @@ async function taskStore(
   files: Files,
   shared: SharedLog | undefined,
 ): Promise<TaskStore> {
-  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
+  const log = logger.target('service::mcp');
+  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared, log);
   if (persist.backend !== 'file') return memoryTaskStore();
-  return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
+  return new FileTaskStore({ folder: persist.path, files, log });
 }
 
 /** A listener for MCP or inference requests, by name. */
