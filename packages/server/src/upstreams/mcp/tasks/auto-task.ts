@@ -105,7 +105,8 @@ export class AutoTask implements ClientResponse {
     const client = this.#client;
     // It has its response, or has disconnected.
     if (!client || this.#hasBody) return this.#store.remove(record);
-    if (!this.#store.current(record)) return;
+    const current = this.#store.current(record);
+    if (!current) return;
     this.#client = undefined;
     this.#record = record;
     // The call may take long: it must not retain the request of its client.
@@ -116,6 +117,8 @@ export class AutoTask implements ClientResponse {
     }
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
     client.sendCallResult(JSON.stringify(result), acceptsJson(caller.headers.accept));
+    // An operator was faster.
+    if (current.isCanceled) this.cancel();
   }
 
   // The response to the call.

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -70,6 +71,32 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
     about: (method: string, record: TaskRecord) => auto.request(request(method), record),
   };
 }
+
+describe('a call that becomes a task', () => {
+  it('stays one if the task is removed before it is durable', async () => {
+    const removed = Promise.withResolvers<TaskRecord>();
+    const { client, response, about } = await call(async (tasks) => {
+      const [record] = tasks.all();
+      if (!record) return;
+      tasks.discard(record);
+      removed.resolve(record);
+    });
+    const record = await removed.promise;
+    await nextTurn();
+    response.sendCallResult('{"content":[]}', true);
+    expect(await client.answer).toBe('{"content":[]}');
+    expect(await about('tasks/get', record)).toMatchObject({ json: expect.stringContaining('"status":"failed"') });
+  });
+
+  it('ends if the task is canceled before it is durable', async () => {
+    const { client, response } = await call(async (tasks) => {
+      for (const record of tasks.all()) await tasks.cancel(record);
+    });
+    const disconnected = new Promise<void>((resolve) => response.onDisconnect(resolve));
+    expect(await client.answer).toContain('"resultType":"task"');
+    await disconnected;
+  });
+});
 
 describe('the result of a call that became a task', () => {
   it('is not copied for each client that reads it', async () => {

@@ -131,7 +131,8 @@ export class AutoTasks {
         pollIntervalMs: POLL_INTERVAL_MS,
       },
     );
-    if (!record) return undefined;
+    // It may have been removed before it was durable.
+    if (!record || !tasks.get(record.id)) return undefined;
     this.#held.set(record.id, task);
     if (observation) observation.task = () => eventTaskOf(tasks.get(record.id) ?? record);
     return record;
