@@ -49,7 +49,7 @@ export interface TaskPolling {
    * the client may have no more tasks; rejects with `StoreError`.
    */
   suspend?(state: TaskState): Promise<string | undefined>;
-  /** The call has ended, and with it the stored task. */
+  /** The call has ended, and with it the stored task. Called again if that was not stored yet. */
   onEnd?(): void;
 }
 
@@ -330,7 +330,8 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     const suspended = this.#polling.suspend?.(this.#state) ?? Promise.resolve(undefined);
     suspended.then(
       (requestState) => {
-        if (this.#ended) return;
+        // At the end, it was not stored yet.
+        if (this.#ended) return this.#polling.onEnd?.();
         if (requestState === undefined) return this.#fail('too many tasks', true);
         this.#isSuspended = true;
         const state = JSON.stringify(requestState);
