@@ -1,7 +1,7 @@
-// `npm run release [-- --dry-run] [folder]`: makes everything that a release consists of: the tarball, its SBOM (CycloneDX) with the
-// packages of the web console, the licenses of all packages, the release notes from CHANGELOG.md, image tags and checksums.
-// Without --dry-run, it requires a clean working tree and a dated section of the change log, and creates the tag. It publishes
-// nothing.
+// `npm run release [-- --dry-run] [folder]`: makes everything that a release consists of: the tarball, its SBOM (CycloneDX)
+// with the packages of the web console, the licenses of all packages, the release notes from CHANGELOG.md, image tags and
+// checksums. Without --dry-run, it requires a clean working tree and a dated section of the change log, and creates the tag.
+// It publishes nothing.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';

@@ -123,7 +123,7 @@ test('a dry run counts, and changes neither the folder nor the database', async 
   });
   expect(await contents(killed)).toEqual(before);
   expect((await migrate(['--to', 'new', '--database', empty])).err).toBe(
-    'sluice: the database has no records: expected that of a service\n',
+    'sluice: the database has no records: expected the database of a service\n',
   );
   expect(await readdir(base)).not.toContain('new');
 });
@@ -163,7 +163,7 @@ test('a folder goes into a database, which a service shows in the same way, and 
   expect(await Promise.all(statuses)).toEqual([200, 404]);
   const copied = await migrate(['--to', 'live', '--database', database, '--dry-run']);
   expect(copied.err).toBe(
-    `warning: replicas use the database: the folder lacks what they change from now on\n${UNUSABLE_WARNING}`,
+    `warning: replicas are using the database: the folder will not contain their later changes\n${UNUSABLE_WARNING}`,
   );
   expect(await readdir(base)).not.toContain('live');
   await service.stop(0);
@@ -174,7 +174,7 @@ test('only an empty database is written', async () => {
     expect(await migrate(['--from', 'stopped', '--database', database, ...option])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: the database has records: name an empty one, or stop all replicas and remove theirs with `DROP SCHEMA sluice CASCADE`\n',
+      err: 'sluice: the database has records: choose an empty one, or stop all replicas and delete the records with `DROP SCHEMA sluice CASCADE`\n',
     });
   }
 });

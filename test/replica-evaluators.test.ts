@@ -66,7 +66,7 @@ test('an action decides as its revision had it, on replicas without its file or 
   const environment = replicaEnvironment(database);
   const c = await startTestService(environment, ['--service-config', join(folder, 'service.json')]);
   expect(await call(c)).toMatchObject({ error: { data: { evaluator: 'gate' } } });
-  expect(c.log.filter((line) => line.includes('differs from the component of the active revision'))).toHaveLength(1);
+  expect(c.log.filter((line) => line.includes('action file differs from the active revision'))).toHaveLength(1);
   await c.stop(0);
   await rm(file);
   // Also for a new revision, and for an earlier one, by a replica without the file.

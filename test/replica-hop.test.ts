@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { createServer as createHttpsServer } from 'node:https';
 import { connect as connectTcp, createServer as createTcpServer, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -53,12 +54,18 @@ async function bothClients(capabilities = '{}') {
   return { onA, onB: clientOf(b.url(), onA.headers) };
 }
 
-test('the response to a server request reaches the call on another replica', async () => {
-  const { onA, onB } = await bothClients('{"sampling":{}}');
-  const response = onA.call('1');
+/** The next call at the upstream, which has asked the client for a completion. */
+async function nextSamplingCall() {
   const call = await upstream.calls.next();
   call.begin();
   call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  return call;
+}
+
+test('the response to a server request reaches the call on another replica', async () => {
+  const { onA, onB } = await bothClients('{"sampling":{}}');
+  const response = onA.call('1');
+  const call = await nextSamplingCall();
   const asked = JSON.parse(await response.message(0));
   const answered = await onB.post(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: { role: 'assistant' } }));
   expect(answered.status).toBe(202);
@@ -88,10 +95,7 @@ test('responses and cancellations in one batch reach the calls on different repl
   ] as const) {
     const response = client.call(id);
     asking.push(response);
-    const call = await upstream.calls.next();
-    calls.push(call);
-    call.begin();
-    call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    calls.push(await nextSamplingCall());
     asked.push(JSON.parse(await response.message(0)).id);
   }
   onA.call('"c1"');
@@ -127,9 +131,7 @@ test('a stream is resumed through another replica, with what was sent meanwhile'
 
 test('a suspended call is resumed through another replica', async () => {
   const asking = new InteractiveClient(a.url()).send();
-  const call = await upstream.calls.next();
-  call.begin();
-  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const call = await nextSamplingCall();
   const { state, keys } = await inputRequired(asking);
   const retried = new InteractiveClient(b.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
   await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m"');
@@ -237,9 +239,7 @@ test('whoever cannot prove the key stops no replica that does, however many conn
   for (const socket of idle.slice(150)) socket.write(randomBytes(500));
   const { onA, onB } = await bothClients('{"sampling":{}}');
   const response = onA.call('1');
-  const call = await upstream.calls.next();
-  call.begin();
-  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const call = await nextSamplingCall();
   const asked = JSON.parse(await response.message(0));
   const answered = await onB.post(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: { role: 'assistant' } }));
   expect(answered.status).toBe(202);
@@ -266,9 +266,7 @@ test.each(['says nothing', 'has another key'])(
       SERVICE_PEER_ADVERTISE: `127.0.0.1:${await listen(server, 0)}`,
     });
     const asking = new InteractiveClient(liar.url()).send();
-    const call = await upstream.calls.next();
-    call.begin();
-    call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    await nextSamplingCall();
     const { state, keys } = await inputRequired(asking);
     const retried = new InteractiveClient(a.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
     expect(await failure(retried)).toMatchObject({
@@ -284,6 +282,27 @@ test.each(['says nothing', 'has another key'])(
   },
 );
 
+test('a request that is passed on to a replica that does not answer ends once that is no longer live', async () => {
+  const received = Promise.withResolvers<void>();
+  const key = peerKey(Buffer.from(replicaEnvironment('').SERVICE_SESSION_KEY ?? '', 'hex'));
+  const server = createHttpsServer(peerServerTls(key), () => received.resolve());
+  const stuck = await startTestService({
+    ...replicaEnvironment(replicas.database),
+    SERVICE_PEER_LISTEN: '127.0.0.1:0',
+    SERVICE_PEER_ADVERTISE: `127.0.0.1:${await listen(server, 0)}`,
+  });
+  const asking = new InteractiveClient(stuck.url()).send();
+  const call = await upstream.calls.next();
+  call.begin();
+  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const { state, keys } = await inputRequired(asking);
+  const retried = new InteractiveClient(a.url()).retry(state, `{"${keys[0]}":{"role":"assistant","model":"m"}}`);
+  await received.promise;
+  await stuck.stop(0);
+  expect(await failure(retried)).toMatchObject({ status: 503, message: expect.stringContaining('cannot be reached') });
+  server.close();
+});
+
 test('a replica that has announced the address of another one gets nothing from there', async () => {
   const liar = await startTestService({
     ...replicaEnvironment(replicas.database),
@@ -291,9 +310,7 @@ test('a replica that has announced the address of another one gets nothing from 
     SERVICE_PEER_ADVERTISE: b.addresses.peer ?? '',
   });
   const asking = new InteractiveClient(liar.url()).send();
-  const call = await upstream.calls.next();
-  call.begin();
-  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  await nextSamplingCall();
   const { state, keys } = await inputRequired(asking);
   const answer = `{"${keys[0]}":{"role":"assistant","model":"m"}}`;
   // Passed on once: the other one does not look further.
@@ -310,9 +327,7 @@ test('a replica that has lost its database still reaches the others', async () =
   database.port = String(proxy.port);
   const cut = await startTestService({ ...replicaEnvironment(database.href), SERVICE_PEER_LISTEN: '127.0.0.1:0' });
   const asking = new InteractiveClient(a.url()).send();
-  const call = await upstream.calls.next();
-  call.begin();
-  call.request('"q"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+  const call = await nextSamplingCall();
   const { state, keys } = await inputRequired(asking);
   proxy.setHandler((near) => near.resetAndDestroy());
   proxy.cut();

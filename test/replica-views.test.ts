@@ -1,16 +1,20 @@
+import { createServer } from 'node:https';
 import { join } from 'node:path';
 import type { Replica, ToolCallEvent } from '@sluice/contract';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
 import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import {
   type EvaluatedService,
+  errorOf,
   evaluator,
   recordCompletion,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
+import { listen } from './fixtures/http-server.ts';
 import { post, send } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -172,6 +176,30 @@ test('a replica that does not answer is named, in bounded time, and the others a
   await expect.poll(() => listed(lost), { timeout: 5_000 }).toEqual(['known', 'unknown']);
   expect((await envelope(a.service, 'DELETE', '/interactions')).unanswered).toEqual(unanswered);
   await lost.stop(0);
+  for (const replica of replicas) await expectKnown(replica, 3);
+});
+
+test('a replica that answers in another form is named, and one that fails to read a conversation fails the action', async () => {
+  const answers = new Map<string | undefined, string>();
+  const key = peerKey(Buffer.from(environment.SERVICE_SESSION_KEY ?? '', 'hex'));
+  const server = createServer(peerServerTls(key), ({ url = '' }, response) => {
+    response.end(answers.get(url.split('?')[0]) ?? '{"of":"another release"}\n');
+  });
+  const advertised = `127.0.0.1:${await listen(server, 0)}`;
+  const argv = ['--service-config', join(a.folder, 'service.json')];
+  const other = await startTestService({ ...environment, SERVICE_PEER_ADVERTISE: advertised }, argv);
+  const { data: known } = await envelope(other, 'GET', '/replicas');
+  const unanswered = known.filter((replica: Replica) => replica.self).map(({ id }: Replica) => id);
+  await expect.poll(async () => (await envelope(a.service, 'GET', '/tool-calls')).unanswered).toEqual(unanswered);
+  expect((await envelope(a.service, 'GET', '/interactions')).unanswered).toEqual(unanswered);
+  await say(a.service, 'known');
+  await a.apply(evaluator('reader', { llmOutput: 'history:talk', on_error: 'block' }));
+  expect((await call(a.service)).text).toContain('known');
+  const failure = { fault: 'memory', message: 'the conversation exceeds 32 MiB' };
+  answers.set('/conversation', `${JSON.stringify({ failure })}\n`);
+  expect(errorOf(await call(a.service))).toMatchObject({ code: -32603 });
+  await other.stop(0);
+  server.close();
   for (const replica of replicas) await expectKnown(replica, 3);
 });
 

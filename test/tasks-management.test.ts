@@ -30,7 +30,7 @@ async function list(query: string): Promise<Task[]> {
 const ids = (tasks: readonly Task[]) => tasks.map(({ id }) => id);
 
 describe('GET /api/v1/tasks', () => {
-  it('lists the tasks under way, and others by their state', async () => {
+  it('lists open tasks, and others by their state', async () => {
     const { url, name, upstream } = await withTasks();
     const [ann, ben] = [taskClient(url, 'ann'), taskClient(url, 'ben')];
     const endless = await ann.create('endless', { secret: 'S3CRET' });

@@ -102,7 +102,7 @@ it('a plain call that has become a task is lost, and its task has failed with an
     expect((await client.request('tasks/get', { taskId })).result).toMatchObject({
       taskId,
       status: 'failed',
-      error: { code: -32603, message: expect.stringContaining('lost when the service was restarted') },
+      error: { code: -32603, message: expect.stringContaining('lost in a restart of the service') },
     });
   }
   expect((await client.request('tasks/cancel', { taskId })).result).toEqual({ resultType: 'complete' });

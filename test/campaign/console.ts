@@ -37,7 +37,7 @@ interface OpenPage {
 
 const BUILD = fileURLToPath(new URL('../../scripts/admin.mjs', import.meta.url));
 
-/** Share of the calls that the page shows: a browser that pauses for more than a second misses those until it is connected again. */
+/** Share of the calls that the page shows: a browser that pauses for over a second misses calls until it reconnects. */
 const MIN_SHOWN = 0.98;
 
 /** A browser that is left open while calls happen: its memory is limited, and it answers at once. */

@@ -19,7 +19,10 @@ export interface PeerAddresses {
   readonly grpcPort: number;
 }
 
-/** Starts the peers in a process of their own with low priority, so that only the service's own work delays others. `seed`: that of the generated cases. */
+/**
+ * Starts the peers in a process of their own with low priority, so that only the service's own work delays others. `seed`:
+ * that of the generated cases.
+ */
 export async function startHostilePeers(seed: number): Promise<CurrentProcess & { readonly addresses: PeerAddresses }> {
   const started = await startProcess(new URL(import.meta.url), [String(seed)]);
   const { upstreams, llm, grpcPort } = Object(started.ready);

@@ -1,4 +1,4 @@
-import { useQueryClient } from '@tanstack/react-query';
+import { type QueryClient, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { useApi } from './api.ts';
 
@@ -11,21 +11,13 @@ const POLL_MS = 5_000;
 const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts', 'tasks'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Loads again what an event of the service says has changed, or everything regularly while no events arrive. Repeats what failed. */
+/** Reloads what events of the service report as changed, or everything regularly while none arrive. Retries failures. */
 export function useLiveQueries(): void {
   const queries = useQueryClient();
   const { events } = useApi();
   useEffect(() => {
-    const changed = new Set<Kind>();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const onChange = (...kinds: readonly Kind[]): void => {
-      for (const kind of kinds) changed.add(kind);
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        for (const kind of changed) void queries.invalidateQueries({ queryKey: [kind] });
-        changed.clear();
-      }, COMBINED_MS);
-    };
+    const changes = new CombinedChanges(queries);
+    const onChange = (...kinds: readonly Kind[]) => changes.add(kinds);
     const stops = [
       events.listen('forwards', () => onChange('forwards')),
       events.listen('services', () => onChange('services')),
@@ -41,7 +33,7 @@ export function useLiveQueries(): void {
     }, POLL_MS);
     return () => {
       for (const stop of stops) stop();
-      clearTimeout(timer);
+      changes.clear();
       clearInterval(poll);
     };
   }, [queries, events]);
@@ -52,18 +44,38 @@ export function useLiveTasks(): void {
   const queries = useQueryClient();
   const { events } = useApi();
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const stop = events.listen('tasks', () => {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void queries.invalidateQueries({ queryKey: ['tasks'] });
-      }, COMBINED_MS);
-    });
+    const changes = new CombinedChanges(queries);
+    const stop = events.listen('tasks', () => changes.add(['tasks']));
     return () => {
       stop();
-      clearTimeout(timer);
+      changes.clear();
     };
   }, [queries, events]);
+}
+
+/** Loads the queries of changed kinds again, with one request for changes that arrive within {@link COMBINED_MS}. */
+class CombinedChanges {
+  readonly #queries: QueryClient;
+  readonly #changed = new Set<Kind>();
+  #timer: ReturnType<typeof setTimeout> | undefined = undefined;
+
+  constructor(queries: QueryClient) {
+    this.#queries = queries;
+  }
+
+  add(kinds: readonly Kind[]): void {
+    for (const kind of kinds) this.#changed.add(kind);
+    this.#timer ??= setTimeout(() => {
+      for (const kind of this.#changed) void this.#queries.invalidateQueries({ queryKey: [kind] });
+      this.clear();
+    }, COMBINED_MS);
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#changed.clear();
+  }
 }
 
 function isMember(data: unknown, kind: Kind): boolean {

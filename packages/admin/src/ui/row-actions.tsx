@@ -1,8 +1,11 @@
 import { Button } from '@carbon/react';
+import type { Column } from './data-table.tsx';
+
+/** What each button does, by its label. */
+type Actions = Readonly<Record<string, () => unknown>>;
 
 interface RowActionsProps {
-  /** What each button does, by its label. */
-  readonly actions: Readonly<Record<string, () => unknown>>;
+  readonly actions: Actions;
 }
 
 /** Buttons of a table row. */
@@ -16,4 +19,14 @@ export function RowActions({ actions }: RowActionsProps) {
       ))}
     </div>
   );
+}
+
+/** The column with the buttons of each row. */
+export function actionsColumn<Row extends object>(actionsOf: (row: Row) => Actions): Column<Row> {
+  return {
+    id: 'actions',
+    header: 'Actions',
+    enableSorting: false,
+    cell: ({ row }) => <RowActions actions={actionsOf(row.original)} />,
+  };
 }

@@ -67,7 +67,7 @@ export async function unwrap<Data>(call: Promise<CallResult<Data>>): Promise<Dat
   return (await unwrapPage(call)).data;
 }
 
-/** Returns a list and its `page`, which is undefined unless the request has `limit`, `cursor` or `q`. Throws like {@link unwrap}. */
+/** Returns a list and its `page`, which is undefined without `limit`, `cursor` and `q`. Throws like {@link unwrap}. */
 export async function unwrapPage<Data>(
   call: Promise<CallResult<Data>>,
 ): Promise<{ readonly data: Data; readonly page?: PageInfo | undefined }> {

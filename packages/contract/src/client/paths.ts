@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * List tasks
-         * @description Those under way, unless `state` says otherwise. Replicas share them.
+         * @description Open tasks by default; select others with `state`. Replicas share them.
          */
         get: operations["listTasks"];
         put?: never;

@@ -36,7 +36,7 @@ const TAGS: Readonly<Record<string, string>> = {
   services: 'Capability services (gRPC).',
   evaluators: 'Policy for MCP requests: trigger, LLM prompt, WASM action.',
   'tool-calls': 'Events of tool calls.',
-  tasks: 'Long calls.',
+  tasks: 'Long tool calls.',
   inference: 'Recorded chat completions and the inference listener.',
   service: 'Health, statistics and metrics.',
   'legacy backend': 'Paths that are proxied, with everything below them.',

@@ -13,7 +13,7 @@ export const taskOperations = {
     path,
     tag,
     summary: 'List tasks',
-    description: 'Those under way, unless `state` says otherwise. Replicas share them.',
+    description: 'Open tasks by default; select others with `state`. Replicas share them.',
     query: {
       namespace: { description: 'Filter by namespace.' },
       forward: { description: 'Filter by forward.' },

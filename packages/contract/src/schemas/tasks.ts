@@ -1,9 +1,10 @@
+import { TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 
 /** Status of a task, in the words of MCP. */
-export const taskStatus = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+export const taskStatus = z.enum(TASK_STATUSES);
 
-/** Selects tasks by their state: under way, ended, all, or of one status. */
+/** Filter of tasks: open, ended, all, or one status. */
 export const taskFilter = z.enum(['open', 'ended', 'all', ...taskStatus.options]);
 
 const time = z.iso.datetime({ precision: 3 }).describe('UTC');

@@ -56,7 +56,7 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
 /** Kind of a value by its first byte. */
-const KINDS: readonly (JsonKind | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
+export const KINDS: readonly (JsonKind | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
   const first = String.fromCharCode(byte);
   if (first === '{') return 'object';
   if (first === '[') return 'array';

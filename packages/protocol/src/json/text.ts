@@ -111,26 +111,35 @@ export function skipString(text: string, at: number): number {
 function skipValue(text: string, at: number): number {
   const first = text.charCodeAt(at);
   if (first === QUOTE) return skipString(text, at);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) {
-    let depth = 0;
-    while (at < text.length) {
-      const code = text.charCodeAt(at);
-      if (code === QUOTE) {
-        at = skipString(text, at);
-        continue;
-      }
-      at++;
-      if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++;
-      else if ((code === CLOSE_BRACE || code === CLOSE_BRACKET) && --depth === 0) return at;
-    }
-    return at;
-  }
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipContainer(text, at).end;
+  return skipScalar(text, at);
+}
+
+/** The position after the number, boolean or null at `at`. */
+export function skipScalar(text: string, at: number): number {
   while (at < text.length) {
     const code = text.charCodeAt(at);
     if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20) return at;
     at++;
   }
   return at;
+}
+
+/** The position after the array or object at `at`, and its nesting: 1 if it contains no other one. */
+export function skipContainer(text: string, at: number): { readonly end: number; readonly depth: number } {
+  let open = 0;
+  let depth = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = skipString(text, at);
+      continue;
+    }
+    at++;
+    if (code === OPEN_BRACE || code === OPEN_BRACKET) depth = Math.max(depth, ++open);
+    else if ((code === CLOSE_BRACE || code === CLOSE_BRACKET) && --open === 0) break;
+  }
+  return { end: at, depth };
 }
 
 /** Replaces the range from `start` to `end` (exclusive) by `text`. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { ChunkBuffer } from '../chunk-buffer.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
+import { isJsonObject, type JsonObject, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import { applyEdits, type Edit, members, memberText, stringValue } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
@@ -13,7 +13,7 @@ import {
   METHOD_NOT_FOUND,
   PARSE_ERROR,
 } from './constants.ts';
-import { type Envelope, type ScannedMember, scanEnvelope, toTextPositions } from './envelope.ts';
+import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
 
 /** Bounds of a client's message, checked before a value is parsed (decisions 10.4). */
 export interface MessageLimits {
@@ -133,6 +133,9 @@ export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS
 function parseSmall(body: Buffer, limits: MessageLimits): Message | Batch | Malformed {
   if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const text = body.toString('utf8');
+  const value = tryParseJson(text);
+  const scanned = isJsonObject(value) ? scanText(text, limits.members) : undefined;
+  if (isJsonObject(value) && scanned) return parseRoot(text, scanned, limits, value);
   const envelope = scanEnvelope([body], limits.members, text.length === body.length ? text : undefined);
   return parseScanned(text, body, envelope, limits);
 }
@@ -157,14 +160,15 @@ function parseScanned(
   if (body && !envelope.isAscii) toTextPositions(root, body);
   if (root.kind === 'array') return parseBatch(text, root.members ?? []);
   if (root.kind !== 'object') return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
-  return parseRoot(text, root, envelope, limits);
+  return parseRoot(text, envelope, limits);
 }
 
+/** `parsed`: the value of the whole text, if it is known. */
 function parseRoot(
   text: SourceText,
-  root: ScannedMember,
   envelope: Envelope,
   limits: MessageLimits,
+  parsed?: JsonObject,
 ): Message | Malformed {
   let id: ScannedMember | undefined;
   let method: ScannedMember | undefined;
@@ -172,7 +176,7 @@ function parseRoot(
   let version: ScannedMember | undefined;
   let isResponse = false;
   let problem: string | undefined;
-  for (const member of root.members ?? []) {
+  for (const member of envelope.root.members ?? []) {
     switch (member.key) {
       case 'id':
         // The policy would see one of two equal members, and the upstream might use the other.
@@ -223,7 +227,7 @@ function parseRoot(
     const limit = `${limits.capabilitiesBytes} bytes (SERVICE_MAX_CAPABILITIES_BYTES)`;
     return malformed(INVALID_PARAMS, `invalid request: the client capabilities exceed the limit of ${limit}`, idText);
   }
-  const value = params ? paramsOf(text, params) : NO_PARAMS;
+  const value = params ? paramsOf(text, params, parsed) : NO_PARAMS;
   if (!idRange) return { kind: 'notification', text: textOf(text), method: name, params: value };
   problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
   if (problem !== undefined) return invalid(problem);
@@ -265,9 +269,9 @@ function valueOfString(text: SourceText, member: ScannedMember): string | undefi
 }
 
 /** The params, parsed at once if they are small. */
-function paramsOf(text: SourceText, params: ScannedMember): JsonObject {
+function paramsOf(text: SourceText, params: ScannedMember, parsed: JsonObject | undefined): JsonObject {
   if (params.end - params.start > LARGE_CHARACTERS) return lazyObject(text, params.members ?? []);
-  const value = parseJson(slice(text, params));
+  const value = parsed ? parsed.params : parseJson(slice(text, params));
   return isJsonObject(value) ? value : NO_PARAMS;
 }
 

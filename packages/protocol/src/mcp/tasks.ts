@@ -15,10 +15,11 @@ export const TASK_STATUS_NOTIFICATION = 'notifications/tasks/status';
 /** Extension: the state of a task, on a stream of `subscriptions/listen`. */
 export const TASK_NOTIFICATION = 'notifications/tasks';
 
-const STATUSES = ['working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
+/** All statuses of tasks. */
+export const TASK_STATUSES = ['working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
 
 /** Status of a task. */
-export type TaskStatus = (typeof STATUSES)[number];
+export type TaskStatus = (typeof TASK_STATUSES)[number];
 
 /** True for a status that never changes. */
 export function isTerminal(status: TaskStatus): boolean {
@@ -53,7 +54,7 @@ const MAX_TIME_LENGTH = 64;
 export function readTask(era: Era, value: JsonValue | undefined): TaskState | undefined {
   if (!isJsonObject(value)) return undefined;
   const { taskId, status: given, statusMessage, createdAt, lastUpdatedAt } = value;
-  const status = STATUSES.find((known) => known === given);
+  const status = TASK_STATUSES.find((known) => known === given);
   const ttlMs = durationOf(value[TTL[era]]);
   if (typeof taskId !== 'string' || taskId === '' || taskId.length > MAX_ID_LENGTH || status === undefined)
     return undefined;
@@ -96,6 +97,12 @@ export function declaresTasks({ extensions }: ClientCapabilities): boolean {
   if (!isJsonObject(extensions)) return false;
   const declared = extensions[TASKS_EXTENSION];
   return declared !== undefined && declared !== null && declared !== false;
+}
+
+/** Adds the extension to the capabilities of a modern client. */
+export function withTasksExtension(capabilities: JsonObject): JsonObject {
+  const { extensions } = capabilities;
+  return { ...capabilities, extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} } };
 }
 
 /** What clients see of a task in place of what its upstream reports. */

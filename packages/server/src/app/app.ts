@@ -123,7 +123,7 @@ export async function startService(config: Config, logger: Logger, parts: Servic
       return await start(config, logger, parts);
     } catch (error) {
       if (!(error instanceof UnavailableStoreError)) throw error;
-      logger.target('service').error('the database failed during the start, which is repeated', { error });
+      logger.target('service').error('database failed during startup; retrying', { error });
     }
     await delay(RESTART_MS);
   }

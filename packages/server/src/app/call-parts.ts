@@ -97,7 +97,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
   const taskEvents = new TaskEvents(options);
   tasks.observer = taskEvents;
-  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: { ...serverInfo } });
+  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: serverInfo });
   const autoTasks = new AutoTasks({
     tasks,
     replica: options.replica,

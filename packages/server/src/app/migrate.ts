@@ -108,7 +108,7 @@ async function withDatabase<T>(
 
 function notEmpty(): StoreError {
   return new StoreError(
-    'the database has records: name an empty one, or stop all replicas and remove theirs with `DROP SCHEMA sluice CASCADE`',
+    'the database has records: choose an empty one, or stop all replicas and delete the records with `DROP SCHEMA sluice CASCADE`',
   );
 }
 
@@ -192,13 +192,15 @@ async function writeFolder(folder: string, content: Content, log: StoreLog): Pro
 async function readDatabase(database: Database, log: StoreLog): Promise<Content> {
   const found = await inspect(database);
   if (found === 'earlier version') {
-    throw new StoreError('the database is that of an earlier version: start a service of this version on it first');
+    throw new StoreError(
+      'the database has the schema of an earlier version: start a service of this version on it first',
+    );
   }
-  if (found !== 'records') throw new StoreError('the database has no records: expected that of a service');
+  if (found !== 'records') throw new StoreError('the database has no records: expected the database of a service');
   // Not opened, so that it changes nothing.
   const shared = new SharedLog({ database, log, version: VERSION });
   const live = (await shared.members.list()).filter(({ isLive }) => isLive).length;
-  if (live > 0) log.warn('replicas use the database: the folder lacks what they change from now on', { live });
+  if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
   const registry = new Registry(new PostgresStore(shared));
   for (const problem of await registry.load()) log.warn(problem);
   const revisions = await new PostgresRevisionStore(shared).load();

@@ -89,7 +89,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
 export interface ReplicaFilters {
   /** Makes a filter look for what it lacks in the database, where another replica may have added it. */
   recheckMisses(filter: McpFilter): McpFilter;
-  /** Makes a filter pass requests on to the replica that has what they are about. */
+  /** Makes a filter forward requests to the replica that owns their stream, call or task. */
   passOn(filter: McpFilter): McpFilter;
 }
 

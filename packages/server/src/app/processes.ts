@@ -43,7 +43,7 @@ export class ProcessSupervisor {
       // None could start: the next ones would not either.
       if (!this.#hasStarted) return this.#stop(code === 0 ? 1 : code);
       if (performance.now() - startedAt >= STABLE_MS) delays.reset();
-      this.#log.error('a process has ended and is started again', { process: number, code });
+      this.#log.error('process exited; restarting', { process: number, code });
       await new Promise((resolve) => setTimeout(resolve, delays.next()));
     }
   }

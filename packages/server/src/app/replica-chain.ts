@@ -77,9 +77,10 @@ const UNREACHABLE = {
 };
 
 /**
- * Passes requests on to the replica that has what they are about: a stream to resume, a suspended call, a call that became a
- * task, a server request that the client responds to (docs/replicas.md). If that is no longer live, they are answered here, as
- * after a restart. A cancellation is also sent to all others, since the client's id of a call does not name its replica.
+ * Forwards requests to the replica that owns their stream, call or task: a stream to resume, a suspended call, a call that
+ * became a task, a server request that the client responds to (docs/replicas.md). If that replica is no longer live, they are
+ * answered here, as after a restart. A cancellation is also sent to all others, since the client's id of a call does not name
+ * its replica.
  */
 export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, context: McpRequest) => {
@@ -90,7 +91,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     if (outcome || context.viaPeer) return outcome;
     const { message, session } = context;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
-      const body = context.body.concat();
+      const body = Buffer.from(cancellationOf(message.text));
       for (const address of members.addresses) peers.notify(address, peerRequest(context, listener), body);
       return undefined;
     }
@@ -98,7 +99,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     if (taskId !== undefined) {
       return tasks
         .locate(taskId)
-        .then((has) => (has === undefined || has === members.id ? undefined : to(has, context)));
+        .then((owner) => (owner === undefined || owner === members.id ? undefined : to(owner, context)));
     }
     const owner = ownerOf(context, ids);
     return owner === undefined || owner === members.id ? undefined : to(owner, context);
@@ -107,6 +108,16 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     const outcome = filter(context);
     return outcome instanceof Promise ? outcome.then((settled) => find(context, settled)) : find(context, outcome);
   };
+}
+
+/** Longest cancellation that all replicas get as it is, in characters: each of them holds a copy. */
+const MAX_CANCELLATION = 16 * 1024;
+
+/** A cancellation as it is passed on: only with the id of the call if it is long. */
+function cancellationOf(text: string): string {
+  if (text.length <= MAX_CANCELLATION) return text;
+  const params = `{"requestId":${paramText(text, 'requestId') ?? null}}`;
+  return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`;
 }
 
 /** The id of the replica that has what a request is about; undefined for most requests, which any replica can answer. */

@@ -160,7 +160,7 @@ export async function bootstrap(config: Config, registry: Registry, secrets: Sec
     await applyBootstrap(config, registry, secrets, log);
   } catch (error) {
     if (!(error instanceof ReadOnlyStoreError)) throw error;
-    log.error('the bootstrap file is not applied', { error });
+    log.error('bootstrap file not applied', { error });
   }
 }
 

@@ -25,7 +25,7 @@ export async function untilReachable(open: () => Promise<void>, config: Config, 
       } catch (error) {
         if (!(error instanceof UnavailableStoreError)) throw error;
         if (!servers) {
-          log.error('the database cannot be reached: nothing is served until it can', { error });
+          log.error('database unreachable; startup waits for it', { error });
           servers = await listenAll(config);
         }
       }

@@ -1,5 +1,5 @@
 import { hkdfSync } from 'node:crypto';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import type { ResponseLike } from './context.ts';
@@ -15,6 +15,9 @@ const TLS: TlsOptions = {
   maxVersion: 'TLSv1.2',
 };
 const HANDSHAKE_MS = 2_000;
+/** Time for a notification, and connections to each replica for them: one that has stopped may not hold up requests. */
+const NOTIFICATION_MS = 5_000;
+const NOTIFICATION_CONNECTIONS = 8;
 
 /** Headers that replicas add to requests: the pipeline listener, and the address of the client. */
 export const PEER_LISTENER = 'sluice-peer-listener';
@@ -51,15 +54,23 @@ export class Peers {
   /** Number of requests sent. */
   sent = 0;
   readonly #agent: Agent;
+  readonly #notificationAgent: Agent;
+  /** Requests that other replicas are answering, by address. */
+  readonly #exchanges = new Map<string, Set<ClientRequest>>();
 
-  constructor(key: Buffer) {
-    this.#agent = new Agent({
+  readonly #notificationMs: number;
+
+  constructor(key: Buffer, notificationMs = NOTIFICATION_MS) {
+    this.#notificationMs = notificationMs;
+    const options = {
       ...TLS,
       keepAlive: true,
       pskCallback: () => ({ psk: key, identity: IDENTITY }),
       // The key, not a name, identifies the other side.
       checkServerIdentity: () => undefined,
-    });
+    };
+    this.#agent = new Agent(options);
+    this.#notificationAgent = new Agent({ ...options, maxSockets: NOTIFICATION_CONNECTIONS });
   }
 
   /** The outcome of a message that the replica at `address` (`host:port`) answers. `unreachable`: the response if it cannot. */
@@ -78,13 +89,32 @@ export class Peers {
         });
         sent.on('error', () => fail(response, unreachable));
         response.on('close', () => sent.destroy());
+        this.#track(address, sent);
       },
     };
   }
 
-  /** Sends a request with a body and discards the response. */
+  /** Ends what the replica at `address` is answering: it is no longer live, and may never answer. */
+  disconnect(address: string): void {
+    for (const sent of this.#exchanges.get(address) ?? []) sent.destroy(new Error('the replica is no longer live'));
+  }
+
+  #track(address: string, sent: ClientRequest): void {
+    const exchanges = this.#exchanges.getOrInsertComputed(address, () => new Set());
+    exchanges.add(sent);
+    sent.once('close', () => {
+      exchanges.delete(sent);
+      if (exchanges.size === 0) this.#exchanges.delete(address);
+    });
+  }
+
+  /** Sends a request with a body and discards the response. It is lost if the replica does not answer in time. */
   notify(address: string, request: PeerRequest, body: Buffer): void {
-    this.#send(address, request, body, (_status, _raw, message) => void message.resume()).on('error', () => undefined);
+    const options = { agent: this.#notificationAgent, signal: AbortSignal.timeout(this.#notificationMs) };
+    const discard = (_status: number, _raw: readonly string[], message: IncomingMessage) => {
+      message.on('error', () => undefined).resume();
+    };
+    this.#send(address, request, body, discard, options).on('error', () => undefined);
   }
 
   /** Asks the replica at `address` about itself. Rejects if it does not respond with 200 before the signal. */
@@ -101,7 +131,7 @@ export class Peers {
       });
       sent.on('error', reject);
       // Also ends the response.
-      const onAbort = () => sent.destroy(new Error('no answer in time'));
+      const onAbort = () => sent.destroy(new Error('timed out'));
       signal.addEventListener('abort', onAbort, { once: true });
       sent.on('close', () => signal.removeEventListener('abort', onAbort));
     });
@@ -109,6 +139,7 @@ export class Peers {
 
   close(): void {
     this.#agent.destroy();
+    this.#notificationAgent.destroy();
   }
 
   #send(
@@ -116,7 +147,8 @@ export class Peers {
     { method, target, headers, listener, client }: PeerRequest,
     body: Buffer,
     onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
-  ) {
+    options: { readonly agent: Agent; readonly signal?: AbortSignal } = { agent: this.#agent },
+  ): ClientRequest {
     // The body may be one message of a batch, and was read whole.
     const { connection: _c, 'keep-alive': _k, 'transfer-encoding': _t, expect: _e, ...others } = headers;
     const length = body.length > 0 && { 'content-length': String(body.length) };
@@ -124,7 +156,7 @@ export class Peers {
     const { hostname: host, port } = new URL(`https://${address}`);
     const sent = sendRequest(
       {
-        agent: this.#agent,
+        ...options,
         host: host.replace(/^\[|\]$/g, ''),
         port,
         method,
@@ -143,7 +175,7 @@ export class Peers {
     sent.once('socket', (socket) => {
       if (sent.reusedSocket) return;
       // What listens there may not be a replica.
-      const timer = setTimeout(() => sent.destroy(new Error('no handshake')), HANDSHAKE_MS);
+      const timer = setTimeout(() => sent.destroy(new Error('TLS handshake timed out')), HANDSHAKE_MS);
       socket.once('secureConnect', () => clearTimeout(timer)).once('close', () => clearTimeout(timer));
     });
     sent.end(body);

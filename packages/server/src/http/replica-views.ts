@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RequestLike, ResponseLike } from './context.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
 
-/** What a replica answers about itself when another one asks: a text, or pieces of one. */
-export type View = (query: URLSearchParams) => string | Promise<string> | Iterable<Buffer>;
+/** What a replica answers about itself when another one asks, each piece made when the one before was sent. */
+export type View = (query: URLSearchParams) => Iterable<Buffer> | Promise<Iterable<Buffer>>;
 
 /** Views by method and path: `GET /tool-calls`. */
 export type Views = Readonly<Record<string, View>>;
@@ -19,8 +20,7 @@ export function serveView(views: Views, request: RequestLike, response: Response
     const found = await view?.(searchParams);
     // One of another version may ask for what this one does not have.
     response.writeHead(found === undefined ? 404 : 200, []);
-    if (found === undefined || typeof found === 'string') return response.end(found);
-    return await send(found, response);
+    return await send(found ?? [], response);
   }).catch(() => response.destroy());
 }
 
@@ -51,14 +51,31 @@ export interface StreamedAnswer {
   close(): void;
 }
 
-/** A question to the other replicas. */
-export interface Question {
+/** Characters of items that are sent together. */
+const SENT_TOGETHER = 32 * 1024;
+
+/** Items as JSON, one in a line: each is parsed by itself, since all of them could block the event loop. */
+export function* jsonLines(items: Iterable<unknown>): Generator<Buffer> {
+  let text = '';
+  for (const item of items) {
+    text += `${JSON.stringify(item)}\n`;
+    if (text.length < SENT_TOGETHER) continue;
+    yield Buffer.from(text);
+    text = '';
+  }
+  yield Buffer.from(text);
+}
+
+/** A question to the other replicas, which is answered with {@link jsonLines}. */
+export interface Question<Item> {
   readonly method?: 'GET' | 'DELETE';
   /** Path and query of the view. */
   readonly target: string;
   /** Time for the whole answer. */
   readonly timeoutMs: number;
   readonly maxBytes: number;
+  /** Parses an item. If it throws, as for one of another version, the replica has not answered. */
+  readonly parse: (item: unknown) => Item;
 }
 
 /** Options of {@link OtherReplicas}. */
@@ -80,12 +97,14 @@ export class OtherReplicas {
     this.#options = options;
   }
 
-  /** Asks all of them, in bounded time. */
-  async ask({ method = 'GET', target, timeoutMs, maxBytes }: Question): Promise<Answers<string>> {
+  /** Asks all of them, in bounded time. Returns the items of each. */
+  async ask<Item>(question: Question<Item>): Promise<Answers<readonly Item[]>> {
+    const { method = 'GET', target, timeoutMs, maxBytes, parse } = question;
     const deadline = AbortSignal.timeout(timeoutMs);
-    return await this.#all(async (_, address) =>
-      readText(await this.#send(address, method, target, deadline), maxBytes),
-    );
+    return await this.#all(async (_, address) => {
+      const text = await readText(await this.#send(address, method, target, deadline), maxBytes);
+      return await parseLines(text, parse);
+    });
   }
 
   /** Asks all of them for answers that are read while they arrive. Those that have not begun in time count as unanswered. */
@@ -127,22 +146,47 @@ export class OtherReplicas {
   #report(unanswered: readonly string[]): void {
     const silent = unanswered.join(', ');
     if (silent !== this.#silent && silent !== '') {
-      this.#options.log.warn('replicas did not answer what they have in memory', { replicas: silent });
+      this.#options.log.warn('replicas did not respond', { replicas: silent });
     }
     this.#silent = silent;
   }
 }
 
-/** The chunks of an answer, which ends with an error if the next one does not arrive in time. */
-async function* chunksOf(message: IncomingMessage, timeoutMs: number): AsyncGenerator<Buffer> {
-  const wait = () => setTimeout(() => message.destroy(new Error('the answer has stopped')), timeoutMs);
+/**
+ * The chunks of an answer, which ends with an error if the next one does not arrive in time, or if nobody begins to read it: the
+ * client that it is for may have left.
+ */
+function chunksOf(message: IncomingMessage, timeoutMs: number): AsyncIterable<Buffer> {
+  const wait = () => setTimeout(() => message.destroy(new Error('response timed out')), timeoutMs);
   let timer = wait();
-  for await (const chunk of message) {
-    clearTimeout(timer);
-    yield chunk;
-    timer = wait();
+  message.once('close', () => clearTimeout(timer));
+  return (async function* () {
+    for await (const chunk of message) {
+      clearTimeout(timer);
+      yield chunk;
+      timer = wait();
+    }
+  })();
+}
+
+/** Characters that are parsed without yielding to the event loop. */
+const PARSED_PER_TURN = 512 * 1024;
+
+async function parseLines<Item>(text: string, parse: (item: unknown) => Item): Promise<Item[]> {
+  const items: Item[] = [];
+  let parsed = 0;
+  for (let start = 0; start < text.length; ) {
+    const end = text.indexOf('\n', start);
+    if (end < 0) throw new Error('incomplete response');
+    items.push(parse(JSON.parse(text.slice(start, end))));
+    parsed += end - start;
+    if (parsed > PARSED_PER_TURN) {
+      parsed = 0;
+      await nextTurn();
+    }
+    start = end + 1;
   }
-  clearTimeout(timer);
+  return items;
 }
 
 async function readText(message: IncomingMessage, maxBytes: number): Promise<string> {
@@ -151,7 +195,7 @@ async function readText(message: IncomingMessage, maxBytes: number): Promise<str
   for await (const chunk of message) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > maxBytes) throw new Error('the answer is too large');
+    if (length > maxBytes) throw new Error('response too large');
   }
   return Buffer.concat(chunks).toString();
 }

@@ -48,7 +48,10 @@ export class InferenceSettings {
     return this.#store.capacity;
   }
 
-  /** Changes these settings from the next request on: at once, or once all replicas can know it. Throws `ZodError` for an invalid upstream and changes nothing. */
+  /**
+   * Changes these settings from the next request on: at once, or once all replicas can know it. Throws `ZodError` for an
+   * invalid upstream and changes nothing.
+   */
   set(change: InferenceChange): Promise<void> | undefined {
     if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
     const { upstreamText: upstream, capacity } = this;

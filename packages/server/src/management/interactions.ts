@@ -7,8 +7,8 @@ import type { Interaction, InteractionFilter, InteractionStore, RecordedBody } f
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
-import { interactionFrames, mergedInteractions } from './merged-interactions.ts';
-import { dataResponse, streamResponse, withUnanswered } from './responses.ts';
+import { interactionFrames, mergedInteractions, SLICE_BYTES } from './merged-interactions.ts';
+import { dataResponse, LIST_TIMEOUT_MS, streamResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /** Consecutive pieces of JSON text. */
@@ -45,9 +45,6 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
   return body.isJson ? body.bytes : JSON.stringify(body.bytes.toString());
 }
 
-/** Bytes assembled per turn of the event loop; smaller responses are sent in one piece. */
-const SLICE = 128 * 1024;
-
 /** `/api/v1/interactions`: recorded completions (specification, "Endpoints"; decisions 4.4). */
 export function interactionRoutes(router: Router, { interactions, otherReplicas }: ManagementContext): void {
   const { interactions: list, clearInteractions: clear } = operations.inference;
@@ -60,14 +57,15 @@ export function interactionRoutes(router: Router, { interactions, otherReplicas 
         const value = query(name);
         return value === undefined ? [] : [[name, value]];
       });
-      const answers = await otherReplicas.open(`${VIEW}?${new URLSearchParams(given)}`, ANSWER_MS);
+      const answers = await otherReplicas.open(`${VIEW}?${new URLSearchParams(given)}`, LIST_TIMEOUT_MS);
       const serialize = (interaction: Interaction) => interactionJson(interaction, withBodies);
       const merged = mergedInteractions(found, answers, serialize, parseLimit(query('limit')));
       return streamResponse(merged, { 'content-type': 'application/json' });
     }
     const slices = slicesOf(listJson(found, withBodies));
     const first = slices.next().value ?? Buffer.alloc(0);
-    if (first.length < SLICE) return dataResponse(first.toString());
+    // Smaller responses are sent in one piece.
+    if (first.length < SLICE_BYTES) return dataResponse(first.toString());
     // All interactions may have hundreds of MiB: they are serialized as fast as the client reads.
     return streamResponse(inEnvelope(first, slices), { 'content-type': 'application/json' });
   });
@@ -76,14 +74,18 @@ export function interactionRoutes(router: Router, { interactions, otherReplicas 
     interactions.clear();
     const cleared = dataResponse('{"cleared":true}');
     if (!otherReplicas) return cleared;
-    const question = { method: 'DELETE', target: VIEW, timeoutMs: ANSWER_MS, maxBytes: 1024 } as const;
+    const question = {
+      method: 'DELETE',
+      target: VIEW,
+      timeoutMs: LIST_TIMEOUT_MS,
+      maxBytes: 1024,
+      parse: () => {},
+    } as const;
     return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
   });
 }
 
 const VIEW = '/interactions';
-/** Time until another replica begins its answer, and between two pieces of it. */
-const ANSWER_MS = 2_000;
 
 const FILTERS = ['conversation_id', 'completion_id', 'limit', 'bodies'] as const;
 
@@ -105,7 +107,7 @@ export function interactionView(interactions: Pick<InteractionStore, 'list' | 'c
     },
     [`DELETE ${VIEW}`]: () => {
       interactions.clear();
-      return '';
+      return [];
     },
   };
 }
@@ -124,7 +126,7 @@ function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPiec
 /** Joins the pieces to slices of equal size; the last one is smaller, possibly empty. */
 function* slicesOf(pieces: JsonPieces): Generator<Buffer, undefined> {
   let parts: Buffer[] = [];
-  let remaining = SLICE;
+  let remaining = SLICE_BYTES;
   for (const piece of pieces) {
     let rest = typeof piece === 'string' ? Buffer.from(piece) : piece;
     while (rest.length >= remaining) {
@@ -132,7 +134,7 @@ function* slicesOf(pieces: JsonPieces): Generator<Buffer, undefined> {
       rest = rest.subarray(remaining);
       yield Buffer.concat(parts);
       parts = [];
-      remaining = SLICE;
+      remaining = SLICE_BYTES;
     }
     parts.push(rest);
     remaining -= rest.length;

@@ -64,6 +64,22 @@ describe('interactions of several replicas', () => {
     for (const { state } of [whole, broken, silent]) expect(state.isClosed).toBe(true);
   });
 
+  test('are skipped in several turns of the event loop', async () => {
+    const long = 'x'.repeat(10_000);
+    const serializeLong = () => [JSON.stringify(long)];
+    let turns = 0;
+    const count = () => {
+      turns++;
+      timer = setImmediate(count);
+    };
+    let timer = setImmediate(count);
+    const own = of('a', ...Array(200).keys());
+    await Array.fromAsync(mergedInteractions(own, { answers: [], unanswered: [] }, serializeLong, 1));
+    clearImmediate(timer);
+    // 2 MB, of which 128 kB in each.
+    expect(turns).toBeGreaterThan(10);
+  });
+
   test('are no longer read when the client has gone', async () => {
     const { answer, state } = answerOf('B', of('b', 1));
     const response = mergedInteractions([], { answers: [answer], unanswered: [] }, serialize, undefined);

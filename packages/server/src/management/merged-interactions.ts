@@ -73,14 +73,14 @@ class FrameReader {
         this.#buffer = this.#buffer.subarray(end + 1);
         return line;
       }
-      if (this.#buffer.length > MAX_LINE) throw new Error('the answer has another format');
+      if (this.#buffer.length > MAX_LINE) throw new Error('invalid response format');
       await this.#read();
     }
   }
 
   async #read(): Promise<void> {
     const { done, value } = await this.#chunks.next();
-    if (done) throw new Error('the answer is not complete');
+    if (done) throw new Error('incomplete response');
     this.#buffer = this.#buffer.length === 0 ? value : Buffer.concat([this.#buffer, value]);
   }
 }
@@ -93,12 +93,13 @@ interface Source {
   next(): Frame | Promise<Frame>;
 }
 
-/** Bytes that are sent at once. */
-const SLICE = 128 * 1024;
+/** Bytes that are handled in one turn of the event loop, and sent at once. */
+export const SLICE_BYTES = 128 * 1024;
 
 /**
- * The response with the interactions of this replica and of others, in order of arrival and as fast as the client reads: of each
- * replica, one is in memory. `limit`: how many of the newest ones. What a replica has not sent is missing at its end, which names it.
+ * The response with the interactions of this replica and of others, in order of arrival. It is sent as fast as the client reads,
+ * with one interaction of each replica in memory. `limit`: number of the newest interactions. The end of the response names the
+ * replicas that have not sent all of theirs.
  */
 export async function* mergedInteractions(
   own: readonly Interaction[],
@@ -113,7 +114,7 @@ export async function* mergedInteractions(
     const total = sources.reduce((sum, { remaining }) => sum + remaining, 0);
     let skipped = limit === undefined ? 0 : Math.max(0, total - limit);
     let slice: Buffer[] = [Buffer.from('{"data":[')];
-    let length = 0;
+    let handled = 0;
     let isFirst = true;
     for (let source = earliest(sources); source; source = earliest(sources)) {
       const { json } = source.head;
@@ -121,13 +122,13 @@ export async function* mergedInteractions(
       else {
         slice.push(Buffer.from(isFirst ? '' : ','), json);
         isFirst = false;
-        length += json.length;
       }
+      handled += json.length;
       await advance(source, sources, missing);
-      if (length < SLICE) continue;
-      yield Buffer.concat(slice);
+      if (handled < SLICE_BYTES) continue;
+      if (slice.length > 0) yield Buffer.concat(slice);
       slice = [];
-      length = 0;
+      handled = 0;
       await nextTurn();
     }
     const end = missing.length === 0 ? '' : `,"unanswered":${JSON.stringify(missing.sort())}`;

@@ -48,6 +48,9 @@ export function markStale(response: ApiResponse): ApiResponse {
   return withMember(response, 'stale', 'true');
 }
 
+/** Time for the answers of other replicas to a list, in milliseconds; to one that is streamed, for its next piece. */
+export const LIST_TIMEOUT_MS = 2_000;
+
 /** Names the replicas that did not answer, if there are any: what they have in memory is missing. */
 export function withUnanswered(response: ApiResponse, replicas: readonly string[]): ApiResponse {
   return replicas.length === 0 ? response : withMember(response, 'unanswered', JSON.stringify(replicas));

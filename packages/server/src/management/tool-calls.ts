@@ -5,13 +5,12 @@ import {
   type ToolCallEvent,
   toolCallEvent,
 } from '@sluice/contract';
-import { z } from 'zod';
-import type { Views } from '../http/replica-views.ts';
+import { jsonLines, type Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { EventStreams } from './event-stream.ts';
-import { listResponse, withUnanswered } from './responses.ts';
+import { LIST_TIMEOUT_MS, listResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
@@ -43,8 +42,7 @@ export function toolCallText(event: ToolCallEvent): Buffer {
 const DEFAULT_LIMIT = 100;
 
 const VIEW = '/tool-calls';
-/** Time for the answers of other replicas, and bytes of each. */
-const ANSWER_MS = 2_000;
+/** Bytes of the answer of another replica. */
 const ANSWER_BYTES = 32 * 1024 * 1024;
 
 /** The events that the query parameters select. Without those that do not apply, so that they can be passed on. */
@@ -59,7 +57,7 @@ function filterOf(query: (name: 'toolName' | 'category' | 'limit') => string | u
 export function toolCallView(toolCalls: Pick<ToolCallEvents, 'recent'>): Views {
   return {
     [`GET ${VIEW}`]: (query) =>
-      JSON.stringify(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined)).map(eventOf)),
+      jsonLines(Iterator.from(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined))).map(eventOf)),
   };
 }
 
@@ -78,11 +76,11 @@ export function toolCallRoutes(
     if (!otherReplicas) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
     const { answers, unanswered } = await otherReplicas.ask({
       target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
-      timeoutMs: ANSWER_MS,
+      timeoutMs: LIST_TIMEOUT_MS,
       maxBytes: ANSWER_BYTES,
+      parse: (event) => toolCallEvent.parse(event),
     });
-    const others = answers.flatMap((text) => z.array(toolCallEvent).parse(JSON.parse(text)));
-    const events = [...found.map(eventOf), ...others]
+    const events = [...found.map(eventOf), ...answers.flat()]
       .sort((a, b) => Date.parse(b.timestamp) - Date.parse(a.timestamp))
       .slice(0, Math.min(filter.limit, TOOL_CALL_EVENT_CAPACITY));
     return withUnanswered(

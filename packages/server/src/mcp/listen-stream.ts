@@ -42,7 +42,8 @@ const LINGER_MS = 2_000;
 
 /**
  * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgment, once the upstreams of the
- * resources and tasks have responded; then notifications, until the client disconnects or the service ends the stream with a result.
+ * resources and tasks have responded; then notifications, until the client disconnects or the service ends the stream with a
+ * result.
  *
  * The stream also ends with a result when its resource subscriptions have to make room for those of others: the client may
  * subscribe again.

@@ -11,8 +11,9 @@ interface Binding {
 export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'onChange'>;
 
 /**
- * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that does not exist can be
- * bound; a deleted namespace loses its binding, so that a new one of the same name does not continue the conversation.
+ * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that
+ * does not exist can be bound; a deleted namespace loses its binding, so that a new one of the same name does not continue
+ * the conversation.
  */
 export class NamespaceBindings {
   readonly #bindings = new Map<string, Binding>();

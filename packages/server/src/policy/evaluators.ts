@@ -391,7 +391,7 @@ export class Evaluators {
         known: this.current.list.map(({ action }) => action),
         onIgnored: (path) =>
           this.#options.log.warn(
-            'the file of an action differs from the component of the active revision, which is used: submit the evaluators again to use the file',
+            'action file differs from the active revision and is ignored; submit the evaluators again to use it',
             { path },
           ),
       },
@@ -416,8 +416,8 @@ export class Evaluators {
       if (!isDiskFull(error) && !(error instanceof ReadOnlyStoreError)) throw error;
       this.#options.log.error(
         isDiskFull(error)
-          ? 'disk full: the evaluators of the bootstrap file are active, but not stored'
-          : 'the evaluators of the bootstrap file are active, but not stored',
+          ? 'disk full: bootstrap evaluators are active but not stored'
+          : 'bootstrap evaluators are active but not stored',
         { error },
       );
       this.#revisions = revisions;

@@ -327,10 +327,10 @@ export function createEntry(
 }
 
 /**
- * Replaces the editable members of the selected entry, except `enabled`, which `setEnabled` changes: another name renames it, another namespace moves it, and members
- * of a discovered entry that differ from the upstream's become overrides (decisions 2.5). Without `namespace` it is not
- * moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
- * would change.
+ * Replaces the editable members of the selected entry, except `enabled`, which `setEnabled` changes: another name renames it,
+ * another namespace moves it, and members of a discovered entry that differ from the upstream's become overrides (decisions
+ * 2.5). Without `namespace` it is not moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or
+ * when a member set by discovery would change.
  */
 export function updateEntry(
   draft: Draft,

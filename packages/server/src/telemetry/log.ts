@@ -190,7 +190,10 @@ export class LineWriter {
   }
 }
 
-/** Formats a line with its line break; characters that a terminal would not show are escaped (decisions 10.5). Fields whose names are reserved are prefixed with `_`. */
+/**
+ * Formats a line with its line break; characters that a terminal would not show are escaped (decisions 10.5). Fields whose
+ * names are reserved are prefixed with `_`.
+ */
 export function logLine(
   ms: number,
   level: LogLevel,

@@ -11,7 +11,7 @@ import { FormModal } from '../../ui/modal.tsx';
 import { EmptyState } from '../../ui/notices.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useUndoable } from '../../ui/undoable.ts';
 
 /** A namespace whose requests belong to a conversation. */
@@ -66,12 +66,7 @@ export function Bindings() {
         accessorFn: ({ conversationId }) => conversationId,
         cell: ({ row }) => <InertText text={row.original.conversationId} />,
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => <RowActions actions={{ Delete: () => unbind(original) }} />,
-      },
+      actionsColumn((row) => ({ Delete: () => unbind(row) })),
     ],
     [unbind],
   );

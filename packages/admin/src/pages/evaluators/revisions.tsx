@@ -8,7 +8,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { useEvaluatorChanges } from './evaluator-changes.ts';
 
@@ -63,19 +63,10 @@ export function Revisions() {
           <InertText text={original.actor ?? (original.origin === 'api' ? 'API' : 'Bootstrap file')} />
         ),
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Compare: () => setCompared(original.id),
-              ...(original.status === 'superseded' && { Activate: () => rollBack(original.id) }),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Compare: () => setCompared(row.id),
+        ...(row.status === 'superseded' && { Activate: () => rollBack(row.id) }),
+      })),
     ],
     [rollBack],
   );

@@ -32,7 +32,7 @@ interface ForwardDraft {
 /** Members that a form changes. */
 const MEMBERS = ['address', 'namespace', 'prefix', 'labels', 'headers', 'expose'] as const;
 
-/** Time after which the dialog looks whether only the discovery is missing, which may take longer than an operator wants to wait. */
+/** Time after which the dialog checks whether only the discovery is missing, which may take long. */
 const PATIENCE_MS = 2_000;
 
 /** Adds a forward, or changes one; overrides and marks of its entries are kept. */

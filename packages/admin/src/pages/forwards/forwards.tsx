@@ -10,7 +10,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { useDeleteForward } from './delete-forward.tsx';
 import { type ReadForward, readForward } from './forward-changes.ts';
@@ -74,21 +74,12 @@ export default function Forwards() {
         accessorFn: statusOf,
         cell: ({ row }) => <ForwardStatus forward={row.original} />,
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(original.name),
-              Refresh: () => refresh(original.name),
-              Edit: () => edit(original),
-              Delete: () => remove(original),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(row.name),
+        Refresh: () => refresh(row.name),
+        Edit: () => edit(row),
+        Delete: () => remove(row),
+      })),
     ],
     [edit, refresh, remove, setOpen],
   );

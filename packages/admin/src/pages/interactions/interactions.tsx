@@ -10,7 +10,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { InteractionDetails } from './interaction-details.tsx';
 
 export type Interaction = components['schemas']['Interaction'];
@@ -38,12 +38,7 @@ export default function Interactions() {
       textColumn('completion', 'Completion', ({ completion_id }) => completion_id),
       { id: 'status', header: 'Status', accessorFn: ({ status_code }) => status_code },
       { id: 'ms', header: 'ms', accessorFn: ({ duration_ms }) => Math.round(duration_ms) },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row }) => <RowActions actions={{ Details: () => setOpen(keyOf(row.original)) }} />,
-      },
+      actionsColumn((row) => ({ Details: () => setOpen(keyOf(row)) })),
     ],
     [setOpen],
   );

@@ -8,7 +8,7 @@ import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState } from '../../ui/notices.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 
 /** A metric as Prometheus reads it. */
 interface Metric {
@@ -33,12 +33,7 @@ export function PrometheusMetrics() {
       { id: 'type', header: 'Type', accessorFn: ({ type }) => type },
       { id: 'help', header: 'Description', accessorFn: ({ help }) => help },
       { id: 'series', header: 'Series', accessorFn: ({ series }) => series },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row }) => <RowActions actions={{ Details: () => setOpen(row.original.name) }} />,
-      },
+      actionsColumn((row) => ({ Details: () => setOpen(row.name) })),
     ],
     [setOpen],
   );

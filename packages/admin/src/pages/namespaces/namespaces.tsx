@@ -11,7 +11,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useDeleteNamespace } from './delete-namespace.tsx';
 import { mcpUrl, NamespaceDetails } from './namespace-details.tsx';
 import { NamespaceForm } from './namespace-form.tsx';
@@ -51,20 +51,11 @@ export default function Namespaces() {
         enableSorting: false,
         cell: ({ row }) => <Labels labels={row.original.labels} />,
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(original.name),
-              Edit: () => setEdited(original),
-              ...(original.name !== DEFAULT_NAMESPACE && { Delete: () => remove(original) }),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(row.name),
+        Edit: () => setEdited(row),
+        ...(row.name !== DEFAULT_NAMESPACE && { Delete: () => remove(row) }),
+      })),
     ],
     [remove, setEdited, setOpen],
   );

@@ -12,7 +12,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useEdited, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useEntryActions } from './entry-actions.tsx';
 import { type Entry, type EntryApi, writable } from './entry-kinds.ts';
 
@@ -95,22 +95,13 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
           <EnabledToggle entry={original} onToggle={(to) => setEnabled([original], to)} />
         ),
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(idOf(api, original)),
-              ...(!original.shadowed && {
-                Edit: () => setEdited(original),
-                Delete: () => remove(original, entries ?? []),
-              }),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(idOf(api, row)),
+        ...(!row.shadowed && {
+          Edit: () => setEdited(row),
+          Delete: () => remove(row, entries ?? []),
+        }),
+      })),
     ],
     [api, ownColumns, entries, setEnabled, remove, setEdited, setOpen],
   );

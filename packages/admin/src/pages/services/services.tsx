@@ -11,7 +11,7 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { routeTo, useEdited, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useDeleteService } from './delete-service.ts';
 import { ProvisionForm } from './provision-form.tsx';
 import { keyOf, ServiceForm } from './service-form.tsx';
@@ -41,21 +41,12 @@ export default function Services() {
         accessorFn: ({ health }) => health,
         cell: ({ row }) => <HealthTag service={row.original} />,
       },
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(original.name),
-              Provision: () => setProvisioned(original),
-              Edit: () => setEdited(original),
-              Delete: () => remove(original),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(row.name),
+        Provision: () => setProvisioned(row),
+        Edit: () => setEdited(row),
+        Delete: () => remove(row),
+      })),
     ],
     [remove, setEdited, setOpen],
   );

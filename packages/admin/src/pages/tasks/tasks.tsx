@@ -1,5 +1,6 @@
 import { Tag } from '@carbon/react';
 import { unwrap, unwrapPage } from '@sluice/contract/client';
+import { isTerminal, TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { useMemo, useState } from 'react';
 import { useLiveTasks } from '../../api/live-queries.ts';
 import { type Task, useApiQuery, useChange } from '../../api/queries.ts';
@@ -12,15 +13,15 @@ import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { routeTo, useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 
 /** Tasks that are loaded at most. */
 const LIMIT = 1_000;
-/** States that can be selected; without one, those under way are shown. */
-const STATES = ['all', 'ended', 'working', 'input_required', 'completed', 'failed', 'cancelled'] as const;
+/** States that can be selected; without one, open tasks are shown. */
+const STATES = ['all', 'ended', ...TASK_STATUSES] as const;
 
-/** `#/tasks`: long tool calls, those under way first of all. */
+/** `#/tasks`: long tool calls, by default the open ones. */
 export default function Tasks() {
   useLiveTasks();
   const [state, setState] = useParameter('state');
@@ -52,19 +53,10 @@ export default function Tasks() {
       textColumn('namespace', 'Namespace', ({ namespace }) => namespace),
       textColumn('forward', 'Forward', ({ forward: name }) => name),
       textColumn('user', 'User', ({ user }) => user),
-      {
-        id: 'actions',
-        header: 'Actions',
-        enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <RowActions
-            actions={{
-              Details: () => setOpen(original.id),
-              ...(isOpen(original) && { Cancel: () => setCanceled(original) }),
-            }}
-          />
-        ),
-      },
+      actionsColumn((row) => ({
+        Details: () => setOpen(row.id),
+        ...(!isTerminal(row.status) && { Cancel: () => setCanceled(row) }),
+      })),
     ],
     [setOpen],
   );
@@ -89,7 +81,7 @@ export default function Tasks() {
         onSearch={setSearch}
         placeholder="Search id, tool, namespace, user or message"
         selects={[
-          { id: 'state', label: 'State', all: 'Under way', options: STATES, value: state, onChange: setState },
+          { id: 'state', label: 'State', all: 'Open', options: STATES, value: state, onChange: setState },
           {
             id: 'forward',
             label: 'Forward',
@@ -123,10 +115,6 @@ function textColumn(id: string, header: string, value: (task: Task) => string | 
     accessorFn: (task) => value(task) ?? '',
     cell: ({ row }) => <InertText text={value(row.original) ?? '–'} maxLength={60} />,
   };
-}
-
-function isOpen({ status }: Task): boolean {
-  return status === 'working' || status === 'input_required';
 }
 
 const TAGS = {

@@ -1,5 +1,6 @@
 import { Button, SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
+import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import type { ReactNode } from 'react';
 import { useLiveTasks } from '../../api/live-queries.ts';
 import { type Task, useApiQuery } from '../../api/queries.ts';
@@ -118,14 +119,11 @@ function callSteps({ started, ended }: LoggedCall, label: string, states: TaskSt
     duration: Math.max(0, (starts[at + 1] ?? end) - (starts[at] ?? end)),
   }));
   // The last state is no step if it is the end.
+  const last = states.at(-1);
   return [
     { label, duration: Date.parse(first.timestamp) - Date.parse(started.timestamp) },
-    ...(ended && isEnd(states.at(-1)?.status) ? inStates.slice(0, -1) : inStates),
+    ...(ended && last && isTerminal(last.status) ? inStates.slice(0, -1) : inStates),
   ];
-}
-
-function isEnd(status: string | undefined): boolean {
-  return status !== 'working' && status !== 'input_required';
 }
 
 /** Evaluators one after the other, then the call itself and the states of its task, on one scale. */

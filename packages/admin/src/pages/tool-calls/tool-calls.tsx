@@ -9,7 +9,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, ErrorNotice, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
-import { RowActions } from '../../ui/row-actions.tsx';
+import { actionsColumn } from '../../ui/row-actions.tsx';
 import { CallDetails } from './call-details.tsx';
 
 const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
@@ -181,12 +181,7 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
       accessorFn: detailOf,
       cell: ({ row: { original } }) => <InertText text={detailOf(original)} maxLength={120} />,
     },
-    {
-      id: 'actions',
-      header: 'Actions',
-      enableSorting: false,
-      cell: ({ row }) => <RowActions actions={{ Details: () => onOpen(row.original.id) }} />,
-    },
+    actionsColumn((row) => ({ Details: () => onOpen(row.id) })),
   ];
 }
 

@@ -44,7 +44,8 @@ export class RequestEncoder {
 
   /**
    * Returns the whole request: a string if all characters are latin1, which is the fastest to write, else a buffer, or for a
-   * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an invalid method, path or header.
+   * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an
+   * invalid method, path or header.
    */
   encode({ method, path = this.#path, headers, body }: UpstreamRequest): EncodedRequest {
     if (method !== 'POST') checkMethod(method);

@@ -43,6 +43,9 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #remaining = -1;
   #needsDrain = false;
   #isCorked = false;
+  #isSocketCorked = false;
+  /** Latin-1 text that is sent when the response is uncorked. */
+  #text = '';
 
   static uncork(response: ServerResponse): void {
     response.#uncork();
@@ -94,8 +97,8 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     if (this.writableEnded || this.destroyed) return this;
     if (!this.headersSent) this.writeHead(200, ['Content-Length', String(Buffer.byteLength(chunk))]);
     this.#send(chunk, encoding, true);
-    this.#uncork();
     this.writableEnded = true;
+    this.#uncork();
     // A client would take the next response for the rest of this one.
     if (this.#remaining > 0) this.#connection.destroy();
     else this.#connection.onResponseEnd(this);
@@ -106,7 +109,6 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   cork(): void {
     if (this.#isCorked) return;
     this.#isCorked = true;
-    this.#connection.socket.cork();
     process.nextTick(ServerResponse.uncork, this);
   }
 
@@ -134,7 +136,18 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #uncork(): void {
     if (!this.#isCorked) return;
     this.#isCorked = false;
-    this.#connection.socket.uncork();
+    const keepsUp = this.#sendText();
+    if (this.#isSocketCorked) {
+      this.#isSocketCorked = false;
+      this.#connection.socket.uncork();
+    } else if (keepsUp) this.onSocketDrain();
+  }
+
+  #sendText(): boolean {
+    const text = this.#text;
+    if (text === '') return false;
+    this.#text = '';
+    return this.#connection.socket.write(text, 'latin1');
   }
 
   #send(chunk: string | Buffer, encoding: Encoding | undefined, isLast: boolean, callback?: OnWritten): boolean {
@@ -175,6 +188,18 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #write(data: string | Buffer, encoding?: Encoding, callback?: OnWritten): boolean {
     const { socket } = this.#connection;
     if (data === '' && !callback) return true;
+    if (this.#isCorked) {
+      // Several texts are one write, which costs less than `writev`.
+      if (encoding === 'latin1' && !callback) {
+        this.#text += data;
+        return socket.writableLength + this.#text.length < socket.writableHighWaterMark;
+      }
+      if (!this.#isSocketCorked) {
+        this.#isSocketCorked = true;
+        socket.cork();
+      }
+      this.#sendText();
+    }
     return encoding === undefined ? socket.write(data, callback) : socket.write(data, encoding, callback);
   }
 }

@@ -26,7 +26,7 @@ export interface TaskMethodParts {
 /** Tasks of one page of `tasks/list`. */
 const PAGE_SIZE = 100;
 
-const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of the task: wait for their responses');
+const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of this task: poll less often');
 
 /** Parsers that ignore case would read a second id that the service does not check. */
 const SIMILAR_TO_ID = /^task_?id$/i;

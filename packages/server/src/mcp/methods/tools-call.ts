@@ -39,10 +39,10 @@ interface ToolCallParts {
  * headers (mcp 4), and dispatches the call to its executor (decisions 4.7, "Dispatch").
  */
 export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
-  const { relay, bridge, forwards, calls, profiles, toolCalls, log } = parts;
+  const { relay, forwards, calls, profiles, toolCalls, log } = parts;
   const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
-  const maker = new AutoCallMaker(parts, declaredParams);
+  const asAutoTask = autoTaskWrapper(parts, declaredParams);
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -58,19 +58,13 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     if (context.observation) context.observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
     const { oversizedHeader } = context.correlation;
     if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
-    const { discovered } = tool;
     const mirrored = declared?.expectedByUpstream(context.capabilities);
-    if (discovered) {
-      const { forward, upstreamKey: upstreamName } = discovered;
-      const outcome = relay.call(context, message, { forward, entry: tool, upstreamName, mirrored });
-      return maker.wrap(context, message, tool, outcome);
-    }
-    const bridged = bridge.tool(context, message, tool);
-    if (bridged) return maker.wrap(context, message, tool, bridged);
+    const outcome = execute(parts, context, message, tool, mirrored);
+    if (outcome) return asAutoTask(context, message, tool, outcome);
     const address = upstreamAddress(tool);
     if (address === undefined) return failUnexecutable(context, tool, toolCalls);
     const call = (): McpOutcome =>
-      maker.wrap(context, message, tool, relay.call(context, message, { address, entry: tool, mirrored }));
+      asAutoTask(context, message, tool, relay.call(context, message, { address, entry: tool, mirrored }));
     const eraDetection = forwards.ensureEraKnown(address);
     if (!eraDetection) return call();
     // During the detection, the client can cancel the request like a call.
@@ -80,47 +74,50 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
   return { methods: ['tools/call'], filter };
 }
 
-/** Makes calls of tools with the label `service.task` ready to become tasks. */
-class AutoCallMaker {
-  readonly #parts: Pick<ToolCallParts, 'autoTasks' | 'bridge' | 'forwards' | 'registry' | 'relay'>;
-  readonly #declaredParams: DeclaredParams;
+/** The outcome of a call of a discovered tool, or of a service's; undefined for other tools. */
+function execute(
+  { relay, bridge }: Pick<ToolCallParts, 'relay' | 'bridge'>,
+  caller: Caller,
+  message: RequestMessage,
+  tool: Entry,
+  mirrored: MirroredParams | undefined,
+): CallOutcome | undefined {
+  if (!tool.discovered) return bridge.tool(caller, message, tool);
+  const { forward, upstreamKey: upstreamName } = tool.discovered;
+  return relay.call(caller, message, { forward, entry: tool, upstreamName, mirrored });
+}
 
-  constructor(
-    parts: Pick<ToolCallParts, 'autoTasks' | 'bridge' | 'forwards' | 'registry' | 'relay'>,
-    declaredParams: DeclaredParams,
-  ) {
-    this.#parts = parts;
-    this.#declaredParams = declaredParams;
-  }
-
-  /** The outcome of a call that becomes a task if it takes long; unchanged for most tools. */
-  wrap(caller: Caller, message: RequestMessage, tool: Entry, outcome: CallOutcome): CallOutcome {
-    if (tool.labels[TASK_LABEL] === undefined) return outcome;
+/**
+ * Makes calls of tools with the label `service.task=auto` ready to become tasks. The function returns the outcome of a call
+ * that becomes a task if it takes long; unchanged for most tools.
+ */
+function autoTaskWrapper(parts: ToolCallParts, declaredParams: DeclaredParams) {
+  const { autoTasks, forwards, registry, relay, toolCalls } = parts;
+  const repeat = (caller: Caller, message: RequestMessage, namespace: string, key: string): CallOutcome => {
+    const tool = registry.current.namespace(namespace)?.indexes.tool.get(key);
+    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${key}`);
+    const mirrored = declaredParams.of(tool)?.expectedByUpstream(caller.capabilities);
+    const outcome = execute(parts, caller, message, tool, mirrored);
+    if (outcome) return outcome;
+    const address = upstreamAddress(tool);
+    if (address === undefined) return failUnexecutable(caller, tool, toolCalls);
+    return relay.call(caller, message, { address, entry: tool, mirrored });
+  };
+  return (caller: Caller, message: RequestMessage, tool: Entry, outcome: CallOutcome): CallOutcome => {
+    if (tool.labels[TASK_LABEL] !== 'auto') return outcome;
     const forward = tool.discovered?.forward;
-    const upstream = forward === undefined ? undefined : this.#parts.forwards.upstream(forward);
+    const upstream = forward === undefined ? undefined : forwards.upstream(forward);
     // That decides itself.
     if (upstream?.taskEras.has('modern')) return outcome;
     const address = upstream?.transport.address ?? String(tool.members.uri);
     const { key, namespace } = tool;
-    const repeat = (again: Caller, sent: RequestMessage): CallOutcome => this.#repeat(again, sent, namespace, key);
-    return this.#parts.autoTasks.wrap({ caller, message, repeat }, { tool, address, forward }, outcome);
-  }
-
-  #repeat(caller: Caller, message: RequestMessage, namespace: string, key: string): CallOutcome {
-    const { registry, relay, bridge } = this.#parts;
-    const tool = registry.current.namespace(namespace)?.indexes.tool.get(key);
-    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${key}`);
-    const mirrored = this.#declaredParams.of(tool)?.expectedByUpstream(caller.capabilities);
-    if (tool.discovered) {
-      const { forward, upstreamKey: upstreamName } = tool.discovered;
-      return relay.call(caller, message, { forward, entry: tool, upstreamName, mirrored });
-    }
-    const address = upstreamAddress(tool);
-    return (
-      bridge.tool(caller, message, tool) ??
-      relay.call(caller, message, { address: address ?? '', entry: tool, mirrored })
-    );
-  }
+    const call = {
+      caller,
+      message,
+      repeat: (again: Caller, sent: RequestMessage) => repeat(again, sent, namespace, key),
+    };
+    return autoTasks.wrap(call, { tool, address, forward }, outcome);
+  };
 }
 
 /** A name as the client sent it, short enough to be repeated to it. */
@@ -139,7 +136,7 @@ function httpUri({ members: { uri } }: Entry): string | undefined {
 }
 
 /** Response to, and record of, a call without an executor (decisions 4.7 "Dispatch" 5, 6). */
-function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutcome {
+function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): CallOutcome {
   const { toolType } = tool.members;
   let text: string;
   if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {

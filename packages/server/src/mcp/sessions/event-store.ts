@@ -36,9 +36,8 @@ export class EventStore implements StreamStore {
   readonly #sealer: TokenSealer;
   readonly #replica: string;
   readonly #streams = new Map<string, ClientStream>();
-  /** Streams that replace one of a process that has ended, by the token of that; and those tokens. */
+  /** Streams that replace one of a process that has ended, by the token of that. */
   readonly #continued = new Map<string, ClientStream>();
-  readonly #continuedTokens = new Map<ClientStream, string>();
   /** Disconnected streams, longest disconnected first. */
   readonly #detached = new Set<ClientStream>();
   /** Their sizes, in the order in which they were last connected. */
@@ -82,9 +81,8 @@ export class EventStore implements StreamStore {
   /** Opens a stream in place of one of a process that has ended, which the client resumes with this event id. */
   continue(owner: StreamOwner, idText: string, eventId: string): ClientStream {
     const stream = this.#create(owner, idText);
-    const token = eventId.slice(0, eventId.lastIndexOf('.'));
-    this.#continued.set(token, stream);
-    this.#continuedTokens.set(stream, token);
+    stream.replacedToken = eventId.slice(0, eventId.lastIndexOf('.'));
+    this.#continued.set(stream.replacedToken, stream);
     return stream;
   }
 
@@ -121,11 +119,7 @@ export class EventStore implements StreamStore {
   /** Removes a stream: it cannot be resumed any more. */
   drop(stream: ClientStream): void {
     if (!this.#streams.delete(stream.token)) return;
-    const continued = this.#continuedTokens.get(stream);
-    if (continued !== undefined) {
-      this.#continuedTokens.delete(stream);
-      this.#continued.delete(continued);
-    }
+    if (stream.replacedToken !== undefined) this.#continued.delete(stream.replacedToken);
     this.#detached.delete(stream);
     this.#shares.delete(stream);
     stream.drop();

@@ -1,6 +1,7 @@
 import type { Holder } from '../../http/shares.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
+import { ExpiryScan } from '../../registry/store/postgres/shared-records.ts';
 import type { Commit, RecordedChange, RecordedPut, RecordedRemoval } from '../../registry/store/store.ts';
 import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
@@ -37,8 +38,10 @@ export class PostgresSessionStore implements SessionStore, Follower {
   #forgottenVersion = 0;
   /** Sessions that were forgotten here, and are still stored. */
   readonly #excess = new Set<string>();
-  /** Changes until expired sessions are removed again: the scan then costs no more than the changes before it. */
-  #changesUntilScan = 0;
+  readonly #expiry = new ExpiryScan(() => {
+    this.sessions.removeExpired(Date.now());
+    return this.sessions.size;
+  });
   #queue: PendingChange[] = [];
   #writing: Promise<void> | undefined;
 
@@ -70,7 +73,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
       if (section === FORGOTTEN) this.#followForgotten(id, json);
       else this.#follow(id, json === null ? undefined : parseStoredSession(json));
     }
-    this.#removeExpired(changes.length);
+    this.#expiry.onChanges(changes.length);
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
@@ -78,7 +81,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
     const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
     for (const [id] of this.sessions.entries()) if (!stored.has(id)) this.#follow(id, undefined);
     for (const [id, json] of stored) this.#follow(id, parseStoredSession(json));
-    this.#removeExpired(this.#changesUntilScan);
+    this.#expiry.run();
   }
 
   async close(): Promise<void> {
@@ -98,7 +101,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
     while (this.#queue.length > 0) {
       const pending = this.#queue.splice(0);
       await this.#commit(pending);
-      this.#removeExpired(pending.length);
+      this.#expiry.onChanges(pending.length);
       if (this.#excess.size > 0) await this.#removeExcess();
     }
     this.#writing = undefined;
@@ -165,13 +168,6 @@ export class PostgresSessionStore implements SessionStore, Follower {
     }
     this.#forgotten.set(id, json);
     this.sessions.addForgotten(forgottenSchema.parse(JSON.parse(json)));
-  }
-
-  #removeExpired(changes: number): void {
-    this.#changesUntilScan -= changes;
-    if (this.#changesUntilScan > 0) return;
-    this.sessions.removeExpired(Date.now());
-    this.#changesUntilScan = this.sessions.size;
   }
 }
 

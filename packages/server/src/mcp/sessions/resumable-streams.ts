@@ -37,6 +37,8 @@ export class ClientStream {
   /** Identifies the stream in its event ids. */
   readonly token: string;
   readonly owner: StreamOwner;
+  /** Token of the stream that this one replaces: one of a process that has ended. */
+  replacedToken: string | undefined = undefined;
   /** True once the last event was sent. */
   hasEnded = false;
   /** True once the last event was sent on a connection. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { OtherReplicas, View } from '../../http/replica-views.ts';
+import { jsonLines, type OtherReplicas, type Views } from '../../http/replica-views.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
-import type { HistoryMessage } from '../sandbox/action.ts';
+import { ActionFailure, type HistoryMessage } from '../sandbox/action.ts';
 
 /** Messages of a recorded completion. */
 export interface RecordedMessages<Message> {
@@ -83,20 +83,46 @@ export class OtherConversations {
   }
 
   async #ask<Message>(id: string, kind: Kind, message: z.ZodType<Message>): Promise<readonly Part<Message>[]> {
+    const line = lineSchema(message);
     const { answers } = await this.#options.replicas.ask({
       target: `${TARGET}?${new URLSearchParams({ id, messages: kind })}`,
       timeoutMs: ANSWER_MS,
       maxBytes: ANSWER_BYTES,
+      parse: (item) => line.parse(item),
     });
-    const part = z.object({
-      conversation: z.string().optional(),
-      found: z.array(z.object({ epochMs: z.number(), messages: z.array(message) })),
-    });
-    return answers.map((text) => {
-      const { conversation, found } = part.parse(JSON.parse(text));
-      return { conversation, found };
-    });
+    return answers.map(partOf);
   }
+}
+
+/** A line of an answer: the conversation, then the time of each completion, followed by its messages; or why there is none. */
+function lineSchema<Message>(message: z.ZodType<Message>) {
+  return z.object({
+    conversation: z.string().optional(),
+    epochMs: z.number().optional(),
+    message: message.optional(),
+    failure: z.object({ fault: z.enum(['memory', 'limit']), message: z.string() }).optional(),
+  });
+}
+
+function* linesOf<Message>({ conversation, found }: Part<Message>): Generator<object> {
+  yield { conversation };
+  for (const { epochMs, messages } of found) {
+    yield { epochMs };
+    for (const message of messages) yield { message };
+  }
+}
+
+/** Throws `ActionFailure` for a conversation that the other replica could not read: it would decide so itself. */
+function partOf<Message>(lines: readonly z.output<ReturnType<typeof lineSchema<Message>>>[]): Part<Message> {
+  let conversation: string | undefined;
+  const found: { epochMs: number; messages: Message[] }[] = [];
+  for (const line of lines) {
+    if (line.failure) throw new ActionFailure(line.failure.fault, line.failure.message);
+    conversation ??= line.conversation;
+    if (line.epochMs !== undefined) found.push({ epochMs: line.epochMs, messages: [] });
+    if (line.message !== undefined) found.at(-1)?.messages.push(line.message);
+  }
+  return { conversation, found };
 }
 
 function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly RecordedMessages<Message>[] {
@@ -107,12 +133,19 @@ function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly Reco
 export function conversationView(
   interactions: Pick<InteractionStore, 'conversationOf'>,
   read: { readonly latest: Read<HistoryMessage>; readonly whole: Read<string> },
-): Readonly<Record<string, View>> {
+): Views {
   return {
     [`GET ${TARGET}`]: async (query) => {
       const id = query.get('id') ?? '';
-      const found = await (query.get('messages') === 'whole' ? read.whole(id) : read.latest(id));
-      return JSON.stringify({ conversation: interactions.conversationOf(id), found });
+      const conversation = interactions.conversationOf(id);
+      try {
+        if (query.get('messages') !== 'whole')
+          return jsonLines(linesOf({ conversation, found: await read.latest(id) }));
+        return jsonLines(linesOf({ conversation, found: await read.whole(id) }));
+      } catch (error) {
+        if (!(error instanceof ActionFailure)) throw error;
+        return jsonLines([{ failure: { fault: error.fault, message: error.message } }]);
+      }
     },
   };
 }

@@ -169,7 +169,7 @@ export class SharedDiscovery implements Follower {
     const due = () => leasesToTake(members.id, live, [...forwards()], this.#records[LEASES], balances);
     if (due().length === 0) return;
     await this.#commit(() => due().map((name) => [LEASES, name, members.id] as const));
-    log.debug('this replica discovers forwards that others did', { forwards: this.forwardsOf(members.id) });
+    log.debug('took over the discovery of forwards', { forwards: this.forwardsOf(members.id) });
   }
 
   async #put(section: keyof Records, values: readonly (readonly [id: string, value: string])[]): Promise<void> {

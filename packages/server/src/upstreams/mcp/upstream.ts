@@ -209,7 +209,7 @@ export class UpstreamSessionPool {
     return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
   }
 
-  /** Closes all sessions but those that other replicas use, and those with tasks, which the next process continues. Never rejects. */
+  /** Closes all sessions except those of other replicas, and those with tasks, which the next process continues. Never rejects. */
   async closeAll(): Promise<void> {
     const closing = [...this.#sessions].map(async ([owner, opening]) => {
       const session = await opening;

@@ -5,7 +5,10 @@ import { resolve } from 'node:path';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Returns the pipeline for the plain values of a file, in the form of {@link comparablePipeline}; relative paths are resolved against `folder`. */
+/**
+ * Returns the pipeline for the plain values of a file, in the form of {@link comparablePipeline}; relative paths are resolved
+ * against `folder`.
+ */
 export function expectedMeaning(file: unknown, folder: string): object {
   const { listeners, filter_chains, clusters, body_limits, shutdown_timeout_secs, insecure_options } = map(file);
   const chains = list(filter_chains).map((chain) => {

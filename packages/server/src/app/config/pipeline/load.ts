@@ -88,8 +88,8 @@ async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
 
 /**
  * Returns the pipeline with the values of the environment (decisions 1.2, 10.3): addresses of the listeners `mcp` and
- * `inference`, loopback instead of wildcard addresses, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
- * environment contradicts the pipeline.
+ * `inference`, loopback instead of wildcard addresses, upstream of the cluster `inference`, first origin of each `cors`
+ * filter. Throws {@link ConfigError} if the environment contradicts the pipeline.
  */
 export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnvironment): Pipeline {
   const { corsOrigin } = environment;

@@ -125,8 +125,8 @@ export class Database {
   }
 
   /**
-   * Calls `listener` with each notification, and without one when it begins to get them. A pooler loses them, and a broken connection
-   * does not deliver them until it is opened again.
+   * Calls `listener` with each notification, and with an empty one when it begins to receive them. Notifications are lost in a
+   * pooler, and while the connection is broken.
    */
   listen(listener: (message: string) => void): void {
     this.#listener = listener;
@@ -193,8 +193,7 @@ export class Database {
     if (this.#closing.signal.aborted || this.#listening !== client) return;
     this.#listening = undefined;
     client?.end().catch(() => undefined);
-    if (this.#isListening)
-      this.#options.log.warn('no notifications of PostgreSQL; looking for changes once a second', { reason });
+    if (this.#isListening) this.#options.log.warn('PostgreSQL notifications lost; polling once a second', { reason });
     this.#isListening = false;
     clearTimeout(this.#connectTimer);
     this.#connectTimer = setTimeout(() => void this.#connectListener(), this.#delay.next()).unref();

@@ -51,6 +51,8 @@ export class Membership {
   readonly id: string = randomUUID();
   /** Where other replicas reach this one, `host:port`; undefined if they do not. Announced with the next renewal. */
   address: string | undefined = undefined;
+  /** Called with the address of another replica that is no longer live. */
+  onGone: ((address: string) => void) | undefined = undefined;
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
   /** The others that were live at the last renewal, and their addresses. */
@@ -121,7 +123,10 @@ export class Membership {
       [this.id, version, LEASE_MS, applied(), this.address ?? null, this.#processors.read()],
       RENEWAL_MS,
     );
+    const before = this.addresses;
     this.#others = new Map(Object.entries(row?.others ?? {}));
+    const live = new Set(this.addresses);
+    for (const address of before) if (!live.has(address)) this.onGone?.(address);
     return Number(row?.revision ?? 0);
   }
 

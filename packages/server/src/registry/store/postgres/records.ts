@@ -32,8 +32,8 @@ export interface NewerChanges {
 }
 
 /**
- * The revision and the changes after another one, in one statement: most replicas have to read a few changes each time. `timeoutMs`:
- * limit for the response.
+ * The revision and the changes after another one, in one statement: most replicas have to read a few changes each time.
+ * `timeoutMs`: limit for the response.
  */
 export async function readNewer(
   on: Pick<Transaction, 'query'>,
@@ -71,7 +71,8 @@ interface LockedState {
 /** Locks the state for a replica. */
 export async function lockRevision(transaction: Transaction, replica: string): Promise<LockedState> {
   const [state] = await transaction.query<{ revision: string; isLive: boolean; step: number }>(
-    `SELECT revision, (SELECT max(step) FROM sluice.migrations) AS step, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
+    `SELECT revision, (SELECT max(step) FROM sluice.migrations) AS step,
+       EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > clock_timestamp()) AS "isLive"
      FROM sluice.state FOR UPDATE OF state`,
     [replica],
   );

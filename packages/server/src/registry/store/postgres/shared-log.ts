@@ -128,7 +128,7 @@ export class SharedLog {
   /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
   async open(): Promise<void> {
     const step = await migrate(this.database);
-    if (step > MIGRATIONS.length) this.#log.error(laterRelease(step));
+    if (step > MIGRATIONS.length) this.#log.error(readOnlyReplica(step));
     this.#revision = await this.members.register(this.database);
     this.#effective = this.#revision;
     this.#isOpen = true;
@@ -221,7 +221,7 @@ export class SharedLog {
         '',
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
-          if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(laterRelease(current.step));
+          if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(readOnlyReplica(current.step));
           await this.#inTurn(async () => (await this.#newer(transaction, current.revision))());
           if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
@@ -293,7 +293,7 @@ export class SharedLog {
       this.#onFailure(error);
       throw error;
     }
-    if (this.#failure) this.#log.warn('the database can be used again');
+    if (this.#failure) this.#log.warn('database available again');
     this.#failure = undefined;
   }
 
@@ -303,7 +303,7 @@ export class SharedLog {
 
   #onFailure(error: unknown): void {
     if (!this.#failure && this.#isOpen) {
-      this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
+      this.#log.error('database unavailable; serving the last known state read-only', { error });
     }
     this.#failure = error instanceof Error ? error : new Error(String(error));
   }
@@ -442,7 +442,7 @@ async function readSections(
   return found;
 }
 
-/** Creates the tables, or adds what this version has in addition. Returns the number of steps, more for those of a later version. */
+/** Creates or upgrades the schema. Returns the number of its steps: more than this version has if a later one upgraded it. */
 async function migrate(database: Database): Promise<number> {
   return await database.transaction('', async (transaction) => {
     await transaction.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
@@ -467,8 +467,12 @@ async function schemaStep(on: Pick<Transaction, 'query'>): Promise<number> {
   return step;
 }
 
-function laterRelease(step: number): string {
-  return `the database has schema ${step} of a later release, and this one knows ${MIGRATIONS.length}: nothing can be changed through this replica; start the later release`;
+function newerSchema(step: number): string {
+  return `database schema ${step} is newer than this release supports (${MIGRATIONS.length})`;
+}
+
+function readOnlyReplica(step: number): string {
+  return `${newerSchema(step)}: this replica is read-only; start the later release`;
 }
 
 /** What a database has, before it is opened. Throws {@link StoreError} for the tables of a later version. */
@@ -477,7 +481,7 @@ export async function inspect(database: Database): Promise<'nothing' | 'earlier 
     `SELECT to_regclass('sluice.migrations') IS NOT NULL AS "isThere"`,
   );
   const step = found?.isThere ? await schemaStep(database) : 0;
-  if (step > MIGRATIONS.length) throw new StoreError(laterRelease(step));
+  if (step > MIGRATIONS.length) throw new StoreError(`${newerSchema(step)}: use the later release`);
   if (step === 0) return 'nothing';
   const [state] = await database.query<{ isEmpty: boolean }>(
     'SELECT NOT EXISTS (SELECT FROM sluice.records) AS "isEmpty"',

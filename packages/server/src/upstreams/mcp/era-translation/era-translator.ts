@@ -1,8 +1,7 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { supportsServerRequests, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
-import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
+import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';
 import { type Holder, holderOf } from '../../../http/shares.ts';
 import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
@@ -47,12 +46,10 @@ export class EraTranslator {
   }
 
   #toModern({ session, capabilities }: Caller, plan: CallPlan): CallOutcome {
+    const declared = translatedCapabilities(capabilities, session !== undefined && plan.streams);
     const metadata = {
       clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
-      capabilities: withTasks(
-        translatedCapabilities(capabilities, session !== undefined && plan.streams),
-        plan.declaresTasks === true,
-      ),
+      capabilities: plan.declaresTasks ? withTasksExtension(declared) : declared,
       logLevel: plan.streams ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
       trace: plan.trace,
     };
@@ -77,13 +74,6 @@ export class EraTranslator {
     const holder = holderOf(owner.namespace, user, observation?.request.client);
     return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, holder, client));
   }
-}
-
-/** Adds the tasks extension, if it is declared for the client. */
-function withTasks(capabilities: JsonObject, isDeclared: boolean): JsonObject {
-  if (!isDeclared) return capabilities;
-  const { extensions } = capabilities;
-  return { ...capabilities, extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} } };
 }
 
 /** A function of its own, so that the closures retain no more of the request than the call itself. */

@@ -6,7 +6,14 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { CallResponse } from '../../downstream.ts';
-import type { CallContext, CallPlan, PlanObserver, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import {
+  type CallContext,
+  type CallPlan,
+  type PlanObserver,
+  type ResponseRewriter,
+  type RewrittenResponse,
+  wrapObserver,
+} from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -269,19 +276,12 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
 /** Returns the observer of the calls upstream: a response that requires input ends a round and not the call. */
 function observeRounds(observer: PlanObserver, onInputRequired: () => void): PlanObserver {
-  return {
-    begin: (summary) => observer.begin(summary),
+  return wrapObserver(observer, {
     responded(value) {
       if (isJsonObject(value.result) && value.result.resultType === 'input_required') onInputRequired();
       else observer.responded(value);
     },
-    failed: (category, message, errorType) => observer.failed(category, message, errorType),
-    canceled: (reason) => observer.canceled(reason),
-    get continued() {
-      return observer.continued;
-    },
-    continuedAsTask: () => observer.continuedAsTask(),
-  };
+  });
 }
 
 /** Returns the members of an object as JSON text; of two with one key the last, which is the one that was validated. */

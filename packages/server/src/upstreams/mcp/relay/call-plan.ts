@@ -101,6 +101,24 @@ export type PlanObserver = Pick<
   'begin' | 'responded' | 'failed' | 'canceled' | 'continued' | 'continuedAsTask'
 >;
 
+/** Returns an observer that reports to another one, except for these overrides. */
+export function wrapObserver(
+  observer: PlanObserver,
+  overrides: Partial<Pick<PlanObserver, 'responded' | 'failed' | 'canceled'>>,
+): PlanObserver {
+  return {
+    begin: (summary) => observer.begin(summary),
+    responded: (value) => observer.responded(value),
+    failed: (category, message, errorType) => observer.failed(category, message, errorType),
+    canceled: (reason) => observer.canceled(reason),
+    get continued() {
+      return observer.continued;
+    },
+    continuedAsTask: () => observer.continuedAsTask(),
+    ...overrides,
+  };
+}
+
 /**
  * Properties of a call that are known before it is sent. Copies what it needs of the caller, since it must not retain
  * the client's HTTP request for as long as the call takes.

@@ -308,8 +308,13 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #succeed(text: string, value: JsonObject): void {
     if (mayCreateTask(value) && this.#createsTask(value)) return this.#onTaskCreated(text, value);
-    this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendResponse(this.#response, this.#plan, text, value, this.#status);
+    const response = this.#response;
+    // An adapter may continue the call in its session, and a stream may have to end requests of the upstream before.
+    const isFirst = this.#plan.rewriter !== undefined || response.isStreaming;
+    if (isFirst) this.#onResponded(value);
+    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#status);
+    // The client need not wait for what is recorded about the call.
+    if (!isFirst) this.#onResponded(value);
   }
 
   #succeedLarge(large: LargeMessage, value: JsonObject): void {

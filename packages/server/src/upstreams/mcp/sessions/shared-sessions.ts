@@ -2,6 +2,7 @@ import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
+import { ExpiryScan } from '../../../registry/store/postgres/shared-records.ts';
 import type { Commit, RecordedChange } from '../../../registry/store/store.ts';
 
 const SECTION = 'upstream_sessions';
@@ -42,8 +43,7 @@ export class SharedUpstreamSessions implements Follower {
   readonly #shared: SharedLog;
   readonly #sealer: TokenSealer;
   readonly #sessions = new Map<string, SharedSession>();
-  /** Changes until expired sessions are removed again: the scan then costs no more than the changes before it. */
-  #changesUntilScan = 0;
+  readonly #expiry = new ExpiryScan(() => this.#removeExpired());
 
   constructor({ shared, sealer }: SharedUpstreamSessionsOptions) {
     this.#shared = shared;
@@ -96,7 +96,7 @@ export class SharedUpstreamSessions implements Follower {
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    this.#removeExpired(changes.length);
+    this.#expiry.onChanges(changes.length);
     for (const { id, json } of changes) {
       const [address = '', owner = ''] = z.tuple([z.string(), z.string()]).parse(JSON.parse(id));
       const before = this.#sessions.get(id);
@@ -115,13 +115,11 @@ export class SharedUpstreamSessions implements Follower {
     await this.apply(changes.map(([id, json]) => ({ section: SECTION, id, json })));
   }
 
-  /** Sessions of replicas that have ended are closed by nobody. */
-  #removeExpired(changes: number): void {
-    this.#changesUntilScan -= changes;
-    if (this.#changesUntilScan > 0) return;
+  /** Sessions of replicas that have ended are closed by nobody. Returns the number of those that remain. */
+  #removeExpired(): number {
     const oldest = Date.now() - LIFETIME_MS;
     for (const [id, { usedAt }] of this.#sessions) if (usedAt < oldest) this.#sessions.delete(id);
-    this.#changesUntilScan = this.#sessions.size;
+    return this.#sessions.size;
   }
 
   /** Stores what `make` returns, unless that is undefined; it is called again if other replicas have committed. */

@@ -9,6 +9,7 @@ import { type Outcome, type RpcError, rpcError } from '../../../http/outcome.ts'
 import type { Caller, CallOutcome, CallResponse, ClientResponse, DeferredOutcome } from '../../downstream.ts';
 import { RETRY_PARAMS } from '../era-translation/messages.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
+import { ACKNOWLEDGED } from './task-requests.ts';
 
 /** A call that may become a task. */
 export interface AutoCall {
@@ -214,7 +215,7 @@ export class AutoTask implements ClientResponse {
   /** The state of the task as result of `tasks/get`; the record is that of now. */
   state(record: TaskRecord): CallOutcome {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
-    const known = `${JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1)}`;
+    const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
     if (this.#status === 'input_required') {
       const requests = Array.from(this.#inputs, ([key, { text }]) => `${JSON.stringify(key)}:${text}`);
       return { kind: 'result', json: `${known},"inputRequests":{${requests.join(',')}}}` };
@@ -233,7 +234,7 @@ export class AutoTask implements ClientResponse {
     if (!inputResponses?.startsWith('{')) {
       return rpcError(INVALID_PARAMS, 'parameter "inputResponses" must be an object');
     }
-    if (isTerminal(this.#status)) return COMPLETE;
+    if (isTerminal(this.#status)) return ACKNOWLEDGED;
     const given = [...members(inputResponses)].map(
       ({ key, start, end }) => [key, inputResponses.slice(start, end)] as const,
     );
@@ -246,10 +247,10 @@ export class AutoTask implements ClientResponse {
       this.#inputs.delete(key);
       this.#answers.push(detach(`${JSON.stringify(input.key)}:${text}`));
     }
-    if (this.#status !== 'input_required') return COMPLETE;
+    if (this.#status !== 'input_required') return ACKNOWLEDGED;
     if (this.#inputs.size === 0) this.#repeat();
     else if (!this.#reserveRound()) this.#abandon('there is no room for its input');
-    return COMPLETE;
+    return ACKNOWLEDGED;
   }
 
   /** Ends the task, and the call upstream. */
@@ -401,9 +402,6 @@ export class AutoTask implements ClientResponse {
     this.#store.report(this.#record, status, this.#store.current(this.#record)?.statusMessage);
   }
 }
-
-/** Acknowledgment of `tasks/update` and `tasks/cancel`. */
-export const COMPLETE: Outcome = { kind: 'result', json: '{"resultType":"complete"}' };
 
 /** What another round of a call takes. */
 interface Continuation extends Pick<AutoCall, 'caller' | 'repeat'> {

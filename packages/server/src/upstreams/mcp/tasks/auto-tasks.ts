@@ -6,12 +6,13 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { type Outcome, rpcError } from '../../../http/outcome.ts';
 import { holderOf, Shares } from '../../../http/shares.ts';
-import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
-import { type AutoCall, AutoTask, COMPLETE, POLL_INTERVAL_MS } from './auto-task.ts';
+import { type AutoCall, AutoTask, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
+import { ACKNOWLEDGED } from './task-requests.ts';
 import { MAX_TTL_MS, type Tasks } from './tasks.ts';
 
 /** Default of SERVICE_TASK_AUTO_AFTER_MS. */
@@ -61,11 +62,10 @@ export class AutoTasks {
     for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
   }
 
-  /** The outcome of a call that becomes a task if it takes long; unchanged for other tools and clients. */
+  /** The outcome of a call of such a tool, which becomes a task if it takes long; unchanged for other clients. */
   wrap(call: AutoCall, target: AutoTarget, outcome: CallOutcome): CallOutcome {
     const { era, capabilities } = call.caller;
-    if (outcome.kind !== 'deferred' || target.tool.labels[TASK_LABEL] !== 'auto') return outcome;
-    if (era !== 'modern' || !declaresTasks(capabilities)) return outcome;
+    if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
     return {
       kind: 'deferred',
       start: (client) => {
@@ -90,7 +90,7 @@ export class AutoTasks {
     if (method === 'tasks/get') return task.state(record);
     if (method === 'tasks/update') return task.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
     task.cancel();
-    return COMPLETE;
+    return ACKNOWLEDGED;
   }
 
   /** Ends the call of a task that was removed. */
@@ -163,7 +163,7 @@ export class AutoTasks {
       return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);
     }
     this.#lose(record);
-    if (method !== 'tasks/get') return COMPLETE;
+    if (method !== 'tasks/get') return ACKNOWLEDGED;
     const state = taskJson('modern', { ...stateOf(tasks.get(record.id) ?? record), status: 'failed' });
     return { kind: 'result', json: JSON.stringify({ resultType: 'complete', ...state, error: LOST }) };
   }
@@ -177,5 +177,5 @@ export class AutoTasks {
 
 const LOST: JsonObject = {
   code: INTERNAL_ERROR,
-  message: 'the call or its result was lost when the service was restarted: its outcome is unknown',
+  message: 'outcome unknown: the call or its result was lost in a restart of the service',
 };

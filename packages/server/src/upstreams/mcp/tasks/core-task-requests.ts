@@ -11,7 +11,7 @@ import { postMessage } from '../rpc-request.ts';
 import { callTask, TASK_FAILURE, type TaskReply, taskCallPlan } from './task-call.ts';
 import { inputRequestsOf, TaskQuestions } from './task-questions.ts';
 import type { TaskQuestion } from './task-record.ts';
-import { type TaskTarget, taskSession } from './task-requests.ts';
+import { ACKNOWLEDGED, type TaskTarget, taskSession } from './task-requests.ts';
 import { TASK_NOT_FOUND } from './task-rewriter.ts';
 import { boundedState, type Tasks } from './tasks.ts';
 
@@ -23,7 +23,6 @@ export type TaskReading =
 
 /** Time for the first question of a task that requires input to arrive, in milliseconds. */
 const QUESTION_MS = 1_000;
-const ACKNOWLEDGED: CallOutcome = { kind: 'result', json: '{"resultType":"complete"}' };
 
 /** Executes requests of modern clients about core tasks of legacy upstreams. */
 export class CoreTaskRequests {

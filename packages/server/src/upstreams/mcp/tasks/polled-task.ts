@@ -54,10 +54,10 @@ export interface TaskPolling {
 }
 
 /**
- * The call of a client that does not support tasks to a tool that answers with one, or a `tasks/result` of a legacy client: the
- * task of a modern upstream is polled on its behalf, and the client gets the result as if the call had taken that long. Changes of the status message are sent as progress; requests for
- * input are sent to legacy clients on the stream of the call; a modern client gets an `InputRequiredResult`, and its retry
- * continues here, also after a restart.
+ * A call that polls a task of a modern upstream on behalf of its client: the call of a client that does not support tasks, or
+ * `tasks/result` of a legacy client. The client gets the result as if the call had taken that long. Changes of the status
+ * message are sent as progress. A legacy client gets requests for input on the stream of the call. A modern client gets an
+ * `InputRequiredResult`, and its retry continues here, also after a restart.
  */
 export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall {
   readonly startedAt: number;

@@ -1,8 +1,6 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import type { Implementation } from '@sluice/protocol/mcp/message';
-import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
-import { isTerminal, TASK_STATUS_NOTIFICATION, translatedTask } from '@sluice/protocol/mcp/tasks';
+import { isTerminal, TASK_STATUS_NOTIFICATION, translatedTask, withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
 import { clientEraOf, stateOf, type TaskRecord } from './task-record.ts';
 import { TaskWatcher, type TaskWatcherOptions } from './task-watcher.ts';
@@ -36,7 +34,7 @@ export class SessionTasks {
     const listening = this.#listening.getOrInsertComputed(session.id, () => {
       const client = {
         clientInfo: { ...this.#clientInfo, ...session.clientInfo },
-        capabilities: withTasks(session),
+        capabilities: withTasksExtension(translatedCapabilities(session.capabilities, true)),
         headers,
       };
       return new ListeningSession(this.#options, client, session.channel(), () => this.#listening.delete(session.id));
@@ -140,9 +138,4 @@ class ListeningSession implements StreamListener {
     this.#channel.removeListener(this);
     this.#onUnused();
   }
-}
-
-function withTasks({ capabilities }: DownstreamSession): JsonObject {
-  const { extensions, ...translated } = translatedCapabilities(capabilities, true);
-  return { ...translated, extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} } };
 }

@@ -132,6 +132,6 @@ class CollectedResponse implements CallResponse, ResponseRewriter {
   }
 
   endWithoutResponse(): void {
-    this.#onReply({ kind: 'failed', message: `${TASK_FAILURE}: it was canceled` });
+    this.#onReply({ kind: 'failed', message: `${TASK_FAILURE}: request canceled` });
   }
 }

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { Upstream } from '../upstream.ts';
 import { clientEraOf, type TaskRecord } from './task-record.ts';
@@ -10,7 +11,7 @@ export interface TaskCancellationOptions {
   /** Returns the upstream of a task; undefined if it is gone. */
   upstreamOf(record: TaskRecord): Upstream | undefined;
   /** Identity of the service. */
-  readonly clientInfo: Readonly<Record<string, string>>;
+  readonly clientInfo: Implementation;
 }
 
 /** Cancels tasks on behalf of operators. */

@@ -17,7 +17,14 @@ import type { Caller, CallResponse, DownstreamSession } from '../../downstream.t
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, PlanObserver, TaskHandler } from '../relay/call-plan.ts';
+import {
+  type CallContext,
+  type CallPlan,
+  type CreatedTask,
+  type PlanObserver,
+  type TaskHandler,
+  wrapObserver,
+} from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
@@ -297,12 +304,7 @@ export class TaskCreation implements TaskHandler {
 
 /** Returns the observer of a call that calls back when it ends. */
 function observeEnd(observer: PlanObserver, onEnd: () => void): PlanObserver {
-  return {
-    begin: (summary) => observer.begin(summary),
-    get continued() {
-      return observer.continued;
-    },
-    continuedAsTask: () => observer.continuedAsTask(),
+  return wrapObserver(observer, {
     responded(value) {
       onEnd();
       observer.responded(value);
@@ -315,7 +317,7 @@ function observeEnd(observer: PlanObserver, onEnd: () => void): PlanObserver {
       onEnd();
       observer.canceled(reason);
     },
-  };
+  });
 }
 
 /** Headers of a call without those that mirror its message. */

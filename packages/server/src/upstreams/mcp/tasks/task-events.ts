@@ -37,14 +37,16 @@ const WITHOUT_RESULT: Readonly<Record<Exclude<TaskEnd, 'polled' | 'notified' | '
 
 /** Reports tasks: the last event of the call that each continues, `tasks` events, metrics, and a span in the call's trace. */
 export class TaskEvents implements TaskObserver {
-  /** Number of tasks whose end became known here. */
-  readonly ended: Readonly<Record<TaskOutcome, number>>;
   readonly #ended: Record<TaskOutcome, number> = { completed: 0, failed: 0, cancelled: 0, expired: 0, discarded: 0 };
   readonly #options: TaskEventsOptions;
 
   constructor(options: TaskEventsOptions) {
     this.#options = options;
-    this.ended = this.#ended;
+  }
+
+  /** Number of tasks whose end became known here. */
+  get ended(): Readonly<Record<TaskOutcome, number>> {
+    return this.#ended;
   }
 
   onCreated(record: TaskRecord): void {
@@ -138,8 +140,12 @@ function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): 
   };
 }
 
+function isWithoutResult(by: TaskEnd): by is keyof typeof WITHOUT_RESULT {
+  return by in WITHOUT_RESULT;
+}
+
 function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOutcome {
-  if (by !== 'polled' && by !== 'notified' && by !== 'returned') return by;
+  if (isWithoutResult(by)) return by;
   const status = statusOf(record);
   if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
   // The result became known without the status.
@@ -153,7 +159,7 @@ function detailsOf(record: TaskRecord, report: TaskReport, durationMs: number): 
     const isError = isErrorResult(content.result);
     return { type: 'COMPLETED', durationMs, isError, content: contentOfResult(content.result) };
   }
-  const known = by === 'polled' || by === 'notified' || by === 'returned' ? undefined : WITHOUT_RESULT[by];
+  const known = isWithoutResult(by) ? WITHOUT_RESULT[by] : undefined;
   const message = known ?? messageOf(content) ?? record.statusMessage ?? `the task has the status ${outcome}`;
   return { type: 'FAILED', durationMs, category: 'UNKNOWN', message: truncateCharacters(message, MAX_MESSAGE) };
 }

@@ -63,7 +63,7 @@ class TaskPoll {
   }
 
   add(client: TaskPollClient): () => void {
-    this.#reported.set(client, digestOf('working', this.#record.statusMessage, ''));
+    this.#reported.set(client, stateKey('working', this.#record.statusMessage, ''));
     this.#schedule(0);
     return () => {
       this.#reported.delete(client);
@@ -106,15 +106,15 @@ class TaskPoll {
 
   #report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
     const { questions = [] } = this.#tasks.get(this.#record.id) ?? this.#record;
-    const digest = digestOf(status, statusMessage, questions.map(({ key }) => key).join());
+    const key = stateKey(status, statusMessage, questions.map((question) => question.key).join());
     for (const [client, known] of this.#reported) {
-      if (digest === known || !client.isReported()) continue;
-      this.#reported.set(client, digest);
+      if (key === known || !client.isReported()) continue;
+      this.#reported.set(client, key);
       client.onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
     }
   }
 }
 
-function digestOf(...parts: readonly (string | undefined)[]): string {
+function stateKey(...parts: readonly (string | undefined)[]): string {
   return JSON.stringify(parts);
 }

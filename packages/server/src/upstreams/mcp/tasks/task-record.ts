@@ -1,8 +1,8 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
-import { isTerminal, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
+import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 
-const statusSchema = z.enum(['working', 'input_required', 'completed', 'failed', 'cancelled']);
+const statusSchema = z.enum(TASK_STATUSES);
 
 /** The call that a task continues, as far as its last event needs it. */
 const callSchema = z.object({

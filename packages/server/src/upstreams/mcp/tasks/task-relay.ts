@@ -21,7 +21,7 @@ import { TASK_FAILURE } from './task-call.ts';
 import type { TaskCreation } from './task-creation.ts';
 import { TaskMessages } from './task-messages.ts';
 import { clientEraOf, type TaskRecord } from './task-record.ts';
-import { type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
+import { ACKNOWLEDGED, type TaskTarget, taskHeaders, taskSession } from './task-requests.ts';
 import { TASK_NOT_FOUND, TaskRewriter } from './task-rewriter.ts';
 import type { Tasks } from './tasks.ts';
 
@@ -130,7 +130,7 @@ export class TaskRelay {
       if (reading.kind === 'error') return reading;
     }
     const open = keys.filter(isOpen);
-    if (open.length === 0 && keys.length > 0) return { kind: 'result', json: '{"resultType":"complete"}' };
+    if (open.length === 0 && keys.length > 0) return ACKNOWLEDGED;
     const member = message.paramMembers.find(({ key }) => key === 'inputResponses');
     const edits = member ? removeEdits(message.text, member.start, (key) => !open.includes(key)) : [];
     return this.#relay(caller, message, target, edits, () => tasks.onAnswered(target.record, open));

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import {
   type Era,
   HEADER_METHOD,
@@ -8,12 +8,16 @@ import {
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
+import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
+import type { ResultOutcome } from '../../../http/outcome.ts';
 import { newRequestId, type RpcResponse, sendMessage } from '../rpc-request.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
+
+/** Acknowledgment of `tasks/update` and `tasks/cancel`. */
+export const ACKNOWLEDGED: ResultOutcome = { kind: 'result', json: '{"resultType":"complete"}' };
 
 /** Time for the response to a request about a task, in milliseconds. */
 const TIMEOUT_MS = 30_000;
@@ -84,13 +88,10 @@ export function requestTask(request: OwnTaskRequest, more?: string): Promise<Rpc
   });
 }
 
-function envelope(clientInfo: JsonObject, { extensions, ...capabilities }: JsonObject = {}): JsonObject {
+function envelope(clientInfo: JsonObject, capabilities: JsonObject = {}): JsonObject {
   return {
     [META_PROTOCOL_VERSION]: LATEST_MODERN,
     [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: {
-      ...capabilities,
-      extensions: { ...(isJsonObject(extensions) && extensions), [TASKS_EXTENSION]: {} },
-    },
+    [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
   };
 }

@@ -33,8 +33,8 @@ export interface TaskWatcherOptions {
 const READY_MS = 5_000;
 
 /**
- * Watches tasks for one modern client: those of the extension with one `subscriptions/listen` per upstream, core tasks by
- * polling, and whenever their upstream reports another status.
+ * Watches tasks for one client: those of the extension with one `subscriptions/listen` per upstream, core tasks by polling and by
+ * notifications of their upstream.
  */
 export class TaskWatcher {
   readonly #options: TaskWatcherOptions;

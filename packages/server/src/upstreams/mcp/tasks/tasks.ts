@@ -207,7 +207,7 @@ export class Tasks {
   /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
   async locate(id: string): Promise<string | undefined> {
     // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.#store.refresh?.().catch(() => undefined);
+    if (!this.#entries.has(id)) await this.refresh();
     return this.#entries.get(id)?.record.replica;
   }
 
@@ -238,8 +238,8 @@ export class Tasks {
   }
 
   /**
-   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by its session only: it gets the
-   * tasks that were created there.
+   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by
+   * its session only, and gets the tasks that were created there.
    */
   list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
     const now = this.#now();
