@@ -247,6 +247,26 @@ describe('a call of a tool with the label service.task=auto', () => {
     expect(result).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('made room') } });
   });
 
+  it('fails while it waits for input if others need its place', async () => {
+    const { url, calls } = await withAuto();
+    const client = taskClient(url, 'ann', CAPABLE);
+    const taskId = await client.create('a');
+    const requestState = 's'.repeat(900_000);
+    calls.respond(
+      `{"resultType":"input_required","requestState":"${requestState}","inputRequests":{"q":{"method":"roots/list"}}}`,
+    );
+    await client.until(taskId, 'input_required');
+    const ben = taskClient(url, 'ben');
+    const other = await ben.create('a');
+    calls.respond(textResultText('z'.repeat(600_000)));
+    await ben.until(other, 'completed');
+    const { error } = (await client.until(taskId, 'failed')).result;
+    expect(error).toMatchObject({ message: expect.stringContaining('made room') });
+    const late = await client.request('tasks/update', { taskId, inputResponses: { q: { roots: [] } } });
+    expect(late.result).toEqual({ resultType: 'complete' });
+    expect(calls.count).toBe(2);
+  });
+
   it('keeps no more of errors, input and messages than there is room for', async () => {
     const { url, calls, upstream } = await withAuto();
     const client = taskClient(url, 'cem', CAPABLE);
