@@ -70,7 +70,7 @@ export class Peers {
       checkServerIdentity: () => undefined,
     };
     this.#agent = new Agent(options);
-    this.#notificationAgent = new Agent({ ...options, maxSockets: NOTIFICATION_CONNECTIONS });
+    this.#notificationAgent = new Agent({ ...options, maxSockets: NOTIFICATION_CONNECTIONS, maxFreeSockets: 1 });
   }
 
   /** The outcome of a message that the replica at `address` (`host:port`) answers. `unreachable`: the response if it cannot. */

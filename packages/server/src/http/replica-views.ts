@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RequestLike, ResponseLike } from './context.ts';
+import { type jsonLines, parseJsonLines } from './json-lines.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
 
@@ -51,21 +51,6 @@ export interface StreamedAnswer {
   close(): void;
 }
 
-/** Characters of items that are sent together. */
-const SENT_TOGETHER = 32 * 1024;
-
-/** Items as JSON, one in a line: each is parsed by itself, since all of them could block the event loop. */
-export function* jsonLines(items: Iterable<unknown>): Generator<Buffer> {
-  let text = '';
-  for (const item of items) {
-    text += `${JSON.stringify(item)}\n`;
-    if (text.length < SENT_TOGETHER) continue;
-    yield Buffer.from(text);
-    text = '';
-  }
-  yield Buffer.from(text);
-}
-
 /** A question to the other replicas, which is answered with {@link jsonLines}. */
 export interface Question<Item> {
   readonly method?: 'GET' | 'DELETE';
@@ -103,7 +88,7 @@ export class OtherReplicas {
     const deadline = AbortSignal.timeout(timeoutMs);
     return await this.#all(async (_, address) => {
       const text = await readText(await this.#send(address, method, target, deadline), maxBytes);
-      return await parseLines(text, parse);
+      return await parseJsonLines(text, parse);
     });
   }
 
@@ -167,26 +152,6 @@ function chunksOf(message: IncomingMessage, timeoutMs: number): AsyncIterable<Bu
       timer = wait();
     }
   })();
-}
-
-/** Characters that are parsed without yielding to the event loop. */
-const PARSED_PER_TURN = 512 * 1024;
-
-async function parseLines<Item>(text: string, parse: (item: unknown) => Item): Promise<Item[]> {
-  const items: Item[] = [];
-  let parsed = 0;
-  for (let start = 0; start < text.length; ) {
-    const end = text.indexOf('\n', start);
-    if (end < 0) throw new Error('incomplete response');
-    items.push(parse(JSON.parse(text.slice(start, end))));
-    parsed += end - start;
-    if (parsed > PARSED_PER_TURN) {
-      parsed = 0;
-      await nextTurn();
-    }
-    start = end + 1;
-  }
-  return items;
 }
 
 async function readText(message: IncomingMessage, maxBytes: number): Promise<string> {

@@ -68,11 +68,14 @@ export class EventStore implements StreamStore {
     return idText !== undefined && idText.length > MAX_ID ? undefined : this.#create(owner, idText);
   }
 
-  #create({ id, holder }: StreamOwner, idText?: string): ClientStream {
+  #create({ id, holder }: StreamOwner, idText?: string, replacedToken?: string): ClientStream {
     const sealed = [this.#replica, id, ++this.#opened, idText ?? null];
     const token = this.#sealer.seal('eventId', JSON.stringify(sealed));
     const stream = new ClientStream(token, { id, holder }, this);
     this.#streams.set(token, stream);
+    stream.replacedToken = replacedToken;
+    if (replacedToken !== undefined) this.#continued.set(replacedToken, stream);
+    // May drop it at once.
     this.#makeRoom(stream, STREAM_BYTES);
     if (this.#streams.has(token)) this.#shares.set(stream, holder, STREAM_BYTES);
     return stream;
@@ -80,10 +83,7 @@ export class EventStore implements StreamStore {
 
   /** Opens a stream in place of one of a process that has ended, which the client resumes with this event id. */
   continue(owner: StreamOwner, idText: string, eventId: string): ClientStream {
-    const stream = this.#create(owner, idText);
-    stream.replacedToken = eventId.slice(0, eventId.lastIndexOf('.'));
-    this.#continued.set(stream.replacedToken, stream);
-    return stream;
+    return this.#create(owner, idText, eventId.slice(0, eventId.lastIndexOf('.')));
   }
 
   /** The process that stores, or stored, the stream of an event id of this session; undefined for other texts. */
