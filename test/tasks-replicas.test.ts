@@ -98,13 +98,15 @@ it('a plain call that has become a task is polled through all replicas, and has 
   await plain.close();
 });
 
-it('a record that a replica cannot read does not keep it from following the others', async () => {
+it('records that a replica cannot read do not keep it from following the others', async () => {
   const log = { warn: () => undefined, error: () => undefined };
   const other = new SharedLog({ database: new Database({ url: replicas.database, log }), log, version: '9' });
   await other.open();
   const known = await taskClient(url('core')).create('endless');
-  const change = { op: 'put', section: 'tasks', id: 'later', isShadowed: false, json: '{"status":"paused"}' } as const;
-  await other.commit({ changes: [change], publish: () => undefined });
+  const changes = ['tasks', 'sessions', 'forgotten_sessions'].map(
+    (section) => ({ op: 'put', section, id: 'later', isShadowed: false, json: '{"status":"paused"}' }) as const,
+  );
+  await other.commit({ changes, publish: () => undefined });
   const [first, second] = replicas.services;
   const forward = { name: 'later', address: upstreams.core.url, namespace: 'later' };
   await first?.register('forwards', forward);

@@ -283,10 +283,9 @@ async function taskStore(
   files: Files,
   shared: SharedLog | undefined,
 ): Promise<TaskStore> {
-  const log = logger.target('service::mcp');
-  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared, log);
+  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
   if (persist.backend !== 'file') return memoryTaskStore();
-  return new FileTaskStore({ folder: persist.path, files, log });
+  return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
 }
 
 /** A listener for MCP or inference requests, by name. */

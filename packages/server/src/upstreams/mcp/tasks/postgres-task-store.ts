@@ -1,6 +1,6 @@
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
-import type { Commit, StoreLog } from '../../../registry/store/store.ts';
+import type { Commit } from '../../../registry/store/store.ts';
 import { recordSchema, type TaskChange, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
@@ -11,17 +11,15 @@ export class PostgresTaskStore implements TaskStore, Follower {
   readonly isDurable = true;
   readonly sections = [SECTION];
   onForeign: ((id: string, record: TaskRecord | undefined) => void) | undefined = undefined;
-  readonly #shared: SharedLog;
-  readonly #log: StoreLog;
+  readonly #log: SharedLog;
   readonly #records = new Map<string, TaskRecord>();
 
-  constructor(shared: SharedLog, log: StoreLog) {
-    this.#shared = shared;
+  constructor(log: SharedLog) {
     this.#log = log;
   }
 
   async load(): Promise<readonly TaskRecord[]> {
-    await this.#shared.add(this);
+    await this.#log.add(this);
     return [...this.#records.values()];
   }
 
@@ -35,16 +33,16 @@ export class PostgresTaskStore implements TaskStore, Follower {
 
   async remove(id: string): Promise<void> {
     const publish = () => void this.#records.delete(id);
-    await this.#shared.commit({ changes: [{ op: 'remove', section: SECTION, id, promoted: undefined }], publish });
+    await this.#log.commit({ changes: [{ op: 'remove', section: SECTION, id, promoted: undefined }], publish });
   }
 
   async refresh(): Promise<void> {
-    await this.#shared.refresh();
+    await this.#log.refresh();
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { id, json } of changes) {
-      const record = json === null ? undefined : this.#read(id, json);
+      const record = json === null ? undefined : this.#log.readRecord(SECTION, json, readTaskRecord);
       if (record) this.#records.set(id, record);
       else this.#records.delete(id);
       this.onForeign?.(id, record);
@@ -62,16 +60,6 @@ export class PostgresTaskStore implements TaskStore, Follower {
   /** The log is closed by its owner. */
   async close(): Promise<void> {}
 
-  /** A task that cannot be read is unknown here, and must not keep others from being followed. */
-  #read(id: string, json: string): TaskRecord | undefined {
-    try {
-      return recordSchema.parse(JSON.parse(json));
-    } catch (error) {
-      this.#log.error('the record of a task cannot be read', { id, error });
-      return undefined;
-    }
-  }
-
   /** Stores what `make` returns, unless that is undefined; it is called again if another replica has changed the record. */
   async #commit(id: string, make: (before: TaskRecord | undefined) => TaskRecord | undefined): Promise<void> {
     let before = this.#records.get(id);
@@ -88,9 +76,13 @@ export class PostgresTaskStore implements TaskStore, Follower {
     };
     const first = commit();
     if (first.changes.length === 0) return;
-    await this.#shared.commit(first, {
+    await this.#log.commit(first, {
       isOutdated: () => this.#records.get(id) !== before,
       remake: async () => commit(),
     });
   }
+}
+
+function readTaskRecord(json: string): TaskRecord {
+  return recordSchema.parse(JSON.parse(json));
 }
