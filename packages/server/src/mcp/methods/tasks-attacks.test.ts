@@ -65,7 +65,7 @@ describe('a client', () => {
 
   it('that waits for the same result many times does not load the upstream', async () => {
     const { url, upstream } = await extensionUpstream();
-    const task = '"taskId":"1","status":"working","ttlMs":null';
+    const task = '"taskId":"1","status":"working","ttlMs":null,"pollIntervalMs":1';
     upstream.scripts['tools/call'] = `{"resultType":"task",${task}}`;
     upstream.scripts['tasks/get'] = `{"resultType":"complete",${task}}`;
     const { create, send } = await coreTaskClient(url);

@@ -117,9 +117,9 @@ export class ExtensionTaskRequests {
     return { kind: 'deferred', start };
   }
 
-  /** Any number of requests may wait for one task: together they poll as often as a single one. */
+  /** Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests. */
   async #poll({ record }: TaskTarget, plan: CallPlan, response: CallResponse): Promise<void> {
-    if (await this.#tasks.pollTurn(record)) new RelayedCall(this.#context, plan, response).start();
+    if (await this.#tasks.pollTurn({ id: record.id })) new RelayedCall(this.#context, plan, response).start();
     else response.sendError({ code: SERVER_ERROR, message: 'too many requests for the result of the task' });
   }
 

@@ -92,7 +92,7 @@ class TaskPoll {
     this.#isReading = true;
     this.#readAt = performance.now();
     // A request that gets no turn or fails is repeated.
-    const isTurn = await this.#tasks.pollTurn(this.#record);
+    const isTurn = await this.#tasks.pollTurn({ id: this.#record.id });
     const reading = isTurn && !this.#isClosed ? await this.#read() : undefined;
     this.#isReading = false;
     if (this.#isClosed) return;

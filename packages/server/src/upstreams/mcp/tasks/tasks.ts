@@ -337,7 +337,10 @@ export class Tasks {
    * Waits until a client may request the state of a task, so that one that polls without pause does not load the upstream: as
    * often as that suggests, and at most {@link POLL_SPACING_MS} later. False if too many requests wait.
    */
-  async pollTurn({ id, pollIntervalMs = POLL_SPACING_MS }: TaskRecord): Promise<boolean> {
+  async pollTurn({
+    id,
+    pollIntervalMs = POLL_SPACING_MS,
+  }: Pick<TaskRecord, 'id' | 'pollIntervalMs'>): Promise<boolean> {
     const entry = this.#entries.get(id);
     if (!entry) return true;
     const now = performance.now();
