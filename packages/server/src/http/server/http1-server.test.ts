@@ -236,6 +236,23 @@ it('reports when the client has read enough, and that all was written', async ()
   expect(await closed).toBe(true);
 });
 
+it('asks a sender of much text in one turn to wait, and sends text and bytes in their order', async () => {
+  const { client } = await connected((_, response) => {
+    response.writeHead(200, TEXT);
+    let count = 0;
+    const more = (): void => {
+      if (++count > 3) return void response.end('end');
+      const keepsUp = response.write('a'.repeat(70_000));
+      response.write(Buffer.from('b'));
+      response.write('é');
+      if (!keepsUp) response.once('drain', more);
+    };
+    more();
+  });
+  const { body } = responseParts(await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`));
+  expect(body.toString().replaceAll('a'.repeat(70_000), 'A')).toBe('AbéAbéAbéend');
+});
+
 it('does not collect responses for a client that does not read them', async () => {
   let served = 0;
   const { client } = await connected((_request, response) => {

@@ -11,6 +11,8 @@ export interface ResponseConnection extends RequestConnection {
   onResponseEnd(response: ServerResponse): void;
 }
 
+/** Text that is collected before the client counts as slow, in characters: the size of the socket's own buffer. */
+const MAX_CORKED = 64 * 1024;
 /** Buffers up to this size are copied behind the head or into their chunk, so that they are one write. */
 const MAX_COPIED_BYTES = 4 * 1024;
 const LAST_CHUNK = '0\r\n\r\n';
@@ -136,18 +138,21 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #uncork(): void {
     if (!this.#isCorked) return;
     this.#isCorked = false;
-    const keepsUp = this.#sendText();
+    this.#sendText();
+    const { socket } = this.#connection;
     if (this.#isSocketCorked) {
       this.#isSocketCorked = false;
-      this.#connection.socket.uncork();
-    } else if (keepsUp) this.onSocketDrain();
+      socket.uncork();
+    }
+    // The socket has taken all of the text, and emits nothing.
+    if (this.#needsDrain && !socket.writableNeedDrain) this.onSocketDrain();
   }
 
-  #sendText(): boolean {
+  #sendText(): void {
     const text = this.#text;
-    if (text === '') return false;
+    if (text === '') return;
     this.#text = '';
-    return this.#connection.socket.write(text, 'latin1');
+    if (!this.#connection.socket.write(text, 'latin1')) this.#needsDrain = true;
   }
 
   #send(chunk: string | Buffer, encoding: Encoding | undefined, isLast: boolean, callback?: OnWritten): boolean {
@@ -192,7 +197,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
       // Several texts are one write, which costs less than `writev`.
       if (encoding === 'latin1' && !callback) {
         this.#text += data;
-        return socket.writableLength + this.#text.length < socket.writableHighWaterMark;
+        return !this.#needsDrain && this.#text.length < MAX_CORKED;
       }
       if (!this.#isSocketCorked) {
         this.#isSocketCorked = true;

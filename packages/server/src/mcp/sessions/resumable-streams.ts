@@ -25,6 +25,8 @@ export interface StreamStore {
  */
 const MAX_EVENTS = 256;
 const MAX_STREAM_BYTES = 256 * 1024;
+/** The store counts whole blocks: small events mostly do not change its count. */
+const BLOCK_BYTES = 1024;
 
 /** Maximum time to flush a connection that was ended, in milliseconds. */
 const LINGER_MS = 2_000;
@@ -53,7 +55,9 @@ export class ClientStream {
   #target: ResponseLike | undefined = undefined;
   /** The latest events; the last of them has the number `#sent`. */
   #events: (string | Buffer)[] = [];
+  /** Their size, and the blocks that it needs. */
   #bytes = 0;
+  #blocks = 0;
   #sent = 0;
   #drainListeners: (() => void)[] = [];
   #dropped = false;
@@ -137,9 +141,9 @@ export class ClientStream {
     if (target) destroyLater(target);
   }
 
-  /** Size of the stored events in bytes. */
+  /** Memory of the stored events in bytes: whole blocks. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#blocks * BLOCK_BYTES;
   }
 
   /** Ends the connection but not the stream: the client is to reconnect in `retryMs`, if it can resume the stream. */
@@ -172,6 +176,7 @@ export class ClientStream {
     this.#dropped = true;
     this.#events = [];
     this.#bytes = 0;
+    this.#blocks = 0;
     this.#reportDrop();
   }
 
@@ -200,7 +205,11 @@ export class ClientStream {
       grown -= Buffer.byteLength(this.#events.shift() ?? '');
     }
     this.#bytes += grown;
-    this.#store.onSizeChanged(this, grown);
+    const blocks = Math.ceil(this.#bytes / BLOCK_BYTES);
+    const more = blocks - this.#blocks;
+    if (more === 0) return;
+    this.#blocks = blocks;
+    this.#store.onSizeChanged(this, more * BLOCK_BYTES);
   }
 
   #finish(): void {
