@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
+import { SharedLog } from '../packages/server/src/registry/store/postgres/shared-log.ts';
 import { coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService } from '../packages/server/testing/service.ts';
@@ -94,6 +96,26 @@ it('a plain call that has become a task is polled through all replicas, and has 
     -32602,
   );
   await plain.close();
+});
+
+it('records that a replica cannot read do not keep it from following the others', async () => {
+  const log = { warn: () => undefined, error: () => undefined };
+  const other = new SharedLog({ database: new Database({ url: replicas.database, log }), log, version: '9' });
+  await other.open();
+  const known = await taskClient(url('core')).create('endless');
+  const changes = ['tasks', 'sessions', 'forgotten_sessions'].map(
+    (section) => ({ op: 'put', section, id: 'later', isShadowed: false, json: '{"status":"paused"}' }) as const,
+  );
+  await other.commit({ changes, publish: () => undefined });
+  const [first, second] = replicas.services;
+  const forward = { name: 'later', address: upstreams.core.url, namespace: 'later' };
+  await first?.register('forwards', forward);
+  await expect.poll(async () => (await second?.manage('GET', '/forwards/later'))?.status).toBe(200);
+  for (const _ of [1, 2, 3]) {
+    const { result } = await taskClient(url('core')).request('tasks/get', { taskId: known });
+    expect(result.status).toBe('working');
+  }
+  await other.close();
 });
 
 it('a replica that stops leaves its tasks to the others', async () => {

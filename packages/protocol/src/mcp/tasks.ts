@@ -47,6 +47,8 @@ const POLL_INTERVAL: Readonly<Record<Era, string>> = { legacy: 'pollInterval', m
 
 /** Longest id of an upstream's task: it is sent in a header. */
 const MAX_ID_LENGTH = 1024;
+/** Longest time in ISO 8601 that is kept. */
+const MAX_TIME_LENGTH = 64;
 
 /** Reads the state of a task in the form of this era; undefined if it is none. */
 export function readTask(era: Era, value: JsonValue | undefined): TaskState | undefined {
@@ -56,16 +58,20 @@ export function readTask(era: Era, value: JsonValue | undefined): TaskState | un
   const ttlMs = durationOf(value[TTL[era]]);
   if (typeof taskId !== 'string' || taskId === '' || taskId.length > MAX_ID_LENGTH || status === undefined)
     return undefined;
-  const created = typeof createdAt === 'string' ? createdAt : new Date().toISOString();
+  const created = timeOf(createdAt) ?? new Date().toISOString();
   return {
     taskId,
     status,
     statusMessage: typeof statusMessage === 'string' ? statusMessage : undefined,
     createdAt: created,
-    lastUpdatedAt: typeof lastUpdatedAt === 'string' ? lastUpdatedAt : created,
+    lastUpdatedAt: timeOf(lastUpdatedAt) ?? created,
     ttlMs: ttlMs ?? null,
     pollIntervalMs: durationOf(value[POLL_INTERVAL[era]]),
   };
+}
+
+function timeOf(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' && value.length <= MAX_TIME_LENGTH ? value : undefined;
 }
 
 function durationOf(value: JsonValue | undefined): number | undefined {

@@ -17,6 +17,7 @@ import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
 import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
 import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
+import { TaskPolls } from '../upstreams/mcp/tasks/task-polls.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
@@ -109,7 +110,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
     upstreamOf,
-    read: (record, headers) => taskRelay.read(record, headers),
+    polls: new TaskPolls(tasks, (record, headers) => taskRelay.read(record, headers)),
     isHidden: (record) => isToolHidden(record, registry.current),
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);

@@ -26,7 +26,7 @@ const IDENTITY =
 const RELATED = 'io.modelcontextprotocol/related-task';
 
 /** A legacy upstream that gives each task the next number as its id; `state` is that of all of them. */
-async function coreUpstream(state: string): Promise<{ url: string; upstream: RawUpstream }> {
+async function coreUpstream(state: string | (() => string)): Promise<{ url: string; upstream: RawUpstream }> {
   let last = 0;
   const upstream = await tests.upstreamWith(
     {
@@ -61,6 +61,39 @@ describe('a client', () => {
     expect(upstream.count('tasks/get')).toBe(201 - rejected.length);
     // It can go on.
     expect((await ann.request('tasks/get', { taskId })).result.status).toBe('working');
+  });
+
+  it('that waits for the same result many times does not load the upstream', async () => {
+    const { url, upstream } = await extensionUpstream();
+    const task = '"taskId":"1","status":"working","ttlMs":null,"pollIntervalMs":1';
+    upstream.scripts['tools/call'] = `{"resultType":"task",${task}}`;
+    upstream.scripts['tasks/get'] = `{"resultType":"complete",${task}}`;
+    const { create, send } = await coreTaskClient(url);
+    const taskId = await create('endless');
+    const start = performance.now();
+    const waiting = Array.from({ length: 30 }, () => send('tasks/result', { taskId }));
+    await expect.poll(() => upstream.count('tasks/get')).toBeGreaterThan(4);
+    expect(upstream.count('tasks/get')).toBeLessThan(3 + (performance.now() - start) / 100);
+    for (const reader of waiting) reader.disconnect();
+  });
+
+  it('with many tasks in a session has one stream for them', async () => {
+    const { url, upstream } = await extensionUpstream();
+    const { client, create } = await coreTaskClient(url);
+    const others = upstream.streams();
+    const ids = await Promise.all(Array.from({ length: 20 }, () => create('endless')));
+    const stream = client.listen();
+    await stream.head;
+    ids.push(await create('endless'), await create('endless'));
+    const filters = () => upstream.seen.map(({ params }) => Object(params.notifications).taskIds ?? []);
+    await expect.poll(() => filters().at(-1)).toHaveLength(22);
+    await expect.poll(() => upstream.streams() - others).toBe(1);
+    expect(filters().filter(({ length }) => length > 0).length).toBeLessThanOrEqual(3);
+    for (const task of upstream.tasks) upstream.set(task, { status: 'completed', result: '{"content":[]}' });
+    await expect.poll(() => stream.messages.length).toBe(22);
+    expect(new Set(stream.messages.map((text) => JSON.parse(text).params.taskId))).toEqual(new Set(ids));
+    await expect.poll(() => upstream.streams() - others).toBe(0);
+    stream.disconnect();
   });
 
   it('cannot use an id again whose task is gone', async () => {
@@ -127,6 +160,25 @@ describe('an upstream', () => {
     await expect.poll(() => upstream.count('tasks/get')).toBeGreaterThan(before + 4);
     expect(performance.now() - start).toBeGreaterThan(390);
     listening.disconnect();
+  });
+
+  it('with another state each time is polled once for all clients that listen', async () => {
+    let at = 0;
+    const { url, upstream } = await coreUpstream(() => {
+      const state = `"status":"working","statusMessage":"step ${++at}","ttl":${60_000 + at},"pollInterval":5000`;
+      return `{"taskId":"1",${state}}`;
+    });
+    const client = taskClient(url);
+    const taskId = await client.create('work');
+    const capabilities = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+    const open = (id: string) => listenTo(url, { taskIds: [taskId] }, { id, capabilities });
+    const streams = await Promise.all(['1', '2', '3', '4'].map(open));
+    for (const stream of streams) await stream.first(2);
+    for (let times = 0; times < 5; times++) await client.request('tasks/get', { taskId });
+    // Those of the client, and at most one for each stream.
+    expect(upstream.count('tasks/get')).toBeLessThanOrEqual(9);
+    for (const { events } of streams) expect(events.length).toBeLessThanOrEqual(5);
+    for (const stream of streams) stream.disconnect();
   });
 
   it('cannot list or report tasks of others', async () => {

@@ -201,6 +201,18 @@ describe('a call of a tool with the label service.task=auto', () => {
     expect((await client.until(taskId, 'completed')).result.result).toMatchObject(text('done'));
   });
 
+  it('cannot be polled without pause', async () => {
+    const { url } = await withAuto();
+    const client = taskClient(url);
+    const taskId = await client.create('a');
+    const rejected = Array.from({ length: 40 }, async () => {
+      const { error } = await client.request('tasks/get', { taskId });
+      return error ?? Promise.reject(new Error('not rejected'));
+    });
+    expect(await Promise.any(rejected)).toMatchObject({ code: -32000 });
+    await client.request('tasks/cancel', { taskId });
+  });
+
   it('withholds its result while its tool is disabled, and can still be canceled', async () => {
     const { url, name, calls, upstream } = await withAuto();
     const client = taskClient(url);
@@ -233,6 +245,71 @@ describe('a call of a tool with the label service.task=auto', () => {
     await ben.until(third, 'completed');
     const { result } = await client.request('tasks/get', { taskId: first });
     expect(result).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('made room') } });
+  });
+
+  it('fails while it waits for input if others need its place', async () => {
+    const { url, calls } = await withAuto();
+    const client = taskClient(url, 'ann', CAPABLE);
+    const taskId = await client.create('a');
+    const requestState = 's'.repeat(900_000);
+    calls.respond(
+      `{"resultType":"input_required","requestState":"${requestState}","inputRequests":{"q":{"method":"roots/list"}}}`,
+    );
+    await client.until(taskId, 'input_required');
+    const ben = taskClient(url, 'ben');
+    const other = await ben.create('a');
+    calls.respond(textResultText('z'.repeat(600_000)));
+    await ben.until(other, 'completed');
+    const { error } = (await client.until(taskId, 'failed')).result;
+    expect(error).toMatchObject({ message: expect.stringContaining('made room') });
+    const late = await client.request('tasks/update', { taskId, inputResponses: { q: { roots: [] } } });
+    expect(late.result).toEqual({ resultType: 'complete' });
+    expect(calls.count).toBe(2);
+  });
+
+  it('keeps no more of errors, input and messages than there is room for', async () => {
+    const { url, calls, upstream } = await withAuto();
+    const client = taskClient(url, 'cem', CAPABLE);
+    const reporting = modernClient(url, CAPABLE, '"progressToken":"p"');
+    const long = await reporting.call('tools/call', '{"name":"a","arguments":{}}', { 'x-forwarded-user': 'cem' });
+    const { progressToken } = Object(lastCall(upstream).params._meta);
+    const params = JSON.stringify({ progressToken, progress: 1, message: 'm'.repeat(3_000_000) });
+    const before = [`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`];
+    calls.respond({ kind: 'result', text: textResultText('done'), before });
+    const { result } = await client.until(JSON.parse(reply(long)).result.taskId, 'completed');
+    expect(result.statusMessage).toHaveLength(1_000);
+
+    const fail = async (data: string) => {
+      const taskId = await client.create('a');
+      calls.respond({ kind: 'error', text: `{"code":-32007,"message":"no","data":"${data}"}` });
+      return (await client.until(taskId, 'failed')).result.error;
+    };
+    expect(await fail('x'.repeat(1_040_000))).toMatchObject({ code: -32007 });
+    expect(await fail('y'.repeat(20_000))).toMatchObject({
+      message: expect.stringContaining('no room for its result'),
+    });
+    // Without that, its client would not know what has failed.
+    expect(await fail('small')).toEqual({ code: -32007, message: 'no', data: 'small' });
+
+    const other = taskClient(url, 'dan', CAPABLE);
+    const ask = async (requestState: string) => {
+      const taskId = await other.create('a');
+      const inputRequests = '{"one":{"method":"roots/list"},"two":{"method":"roots/list"}}';
+      calls.respond(
+        `{"resultType":"input_required","requestState":"${requestState}","inputRequests":${inputRequests}}`,
+      );
+      return taskId;
+    };
+    const tooMuch = await other.until(await ask('s'.repeat(1_100_000)), 'failed');
+    expect(tooMuch.result.error).toMatchObject({ message: expect.stringContaining('no room for its requests') });
+    const taskId = await ask('small');
+    await other.until(taskId, 'input_required');
+    const inputResponses = { one: { roots: [], _meta: { x: 'z'.repeat(1_100_000) } } };
+    expect((await other.request('tasks/update', { taskId, inputResponses })).result).toEqual({
+      resultType: 'complete',
+    });
+    const failed = await other.until(taskId, 'failed');
+    expect(failed.result.error).toMatchObject({ message: expect.stringContaining('no room for its input') });
   });
 });
 

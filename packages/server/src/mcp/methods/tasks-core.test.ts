@@ -19,7 +19,7 @@ async function twoUpstreams(): Promise<{ url: string; first: CoreTasksUpstream; 
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const NOT_FOUND = { code: -32602, message: 'task not found' };
-const OUR_ID = /^[\w-]{22}$/;
+const OUR_ID = /^[\da-f]{32}$/;
 
 describe('a core task', () => {
   it('has an id of ours, and is polled in the session and at the upstream that it belongs to', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { modernClient, type RawClient, reply } from '../../../../../test/fixtures/raw-client.ts';
 import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startTasksUpstream, type TasksUpstream } from '../../../../../test/fixtures/tasks-upstream.ts';
+import { coreTaskClient } from '../../../testing/core-task-client.ts';
 import { listenTo } from '../../../testing/listening-client.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
 import { startTestService } from '../../../testing/service.ts';
@@ -26,7 +27,7 @@ async function upstreamWithTasks(scripts: Parameters<typeof startTasksUpstream>[
 }
 
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
-const OUR_ID = /^[\w-]{22}$/;
+const OUR_ID = /^[\da-f]{32}$/;
 const NOT_FOUND = { code: -32602, message: 'task not found' };
 
 describe('a task of the extension', () => {
@@ -66,6 +67,33 @@ describe('a task of the extension', () => {
     await client.request('tasks/update', { taskId, inputResponses: { first: answer('a') } });
     const { text } = await client.until(taskId, 'completed');
     expect(text).toContain('answered [{\\"name\\":\\"b\\"},{\\"name\\":\\"a\\"}]');
+  });
+
+  it.each([20_000, 200_000])('asks clients of any kind with %i characters', async (size) => {
+    const upstream = await upstreamWithTasks();
+    const get = upstream.scripts['tasks/get'];
+    upstream.scripts['tasks/get'] = async (seen) => {
+      const state = typeof get === 'function' ? await get(seen) : '';
+      return typeof state === 'string' ? state.replace('Really?', 'x'.repeat(size)) : state;
+    };
+    const url = await tests.register(upstream.url);
+    const inputResponses = { confirm: { action: 'accept', content: {} } };
+    const modern = taskClient(url);
+    const taskId = await modern.create('confirm_delete');
+    await modern.until(taskId, 'input_required');
+    await modern.request('tasks/update', { taskId, inputResponses });
+    await modern.until(taskId, 'completed');
+
+    const legacy = await coreTaskClient(url);
+    const result = legacy.send('tasks/result', { taskId: await legacy.create('confirm_delete') });
+    await legacy.answer(result);
+    expect((await legacy.end(result)).result.isError).toBe(false);
+
+    const plain = taskClient(url, undefined, '{"elicitation":{}}');
+    const call = { name: 'confirm_delete', arguments: {} };
+    const { requestState } = (await plain.request('tools/call', call)).result;
+    const end = await plain.request('tools/call', { ...call, requestState, inputResponses });
+    expect(end.result.isError).toBe(false);
   });
 
   it('ignores input that its upstream does not wait for', async () => {

@@ -1,11 +1,16 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
 import { messages, modernClient } from '../../../../../test/fixtures/raw-client.ts';
 import { startTasksUpstream, type TasksUpstream } from '../../../../../test/fixtures/tasks-upstream.ts';
+import { InteractiveClient } from '../../../testing/interactive-client.ts';
 import { relayTests } from '../../../testing/relay.ts';
 import { startTestService } from '../../../testing/service.ts';
 import { ResponseReader, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
 import { taskClient } from '../../../testing/task-client.ts';
+import { diskFiles, type Files } from '../../registry/store/files.ts';
 
 const tests = relayTests();
 
@@ -128,6 +133,41 @@ describe('a modern client that does not declare the tasks extension', () => {
       'forwarded tool call failed: the upstream requires input that the client does not support',
     );
     await expect.poll(() => upstream.tasks[1]?.status).toBe('cancelled');
+  });
+
+  it('leaves no task behind if it disconnects while that is stored', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-tasks-'));
+    tests.onEnd(() => rm(folder, { recursive: true }));
+    const [reached, continued] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const disk = diskFiles();
+    const files: Files = {
+      ...disk,
+      async open(path, flags) {
+        const file = await disk.open(path, flags);
+        const write: typeof file.write = async (...bytes) => {
+          reached.resolve();
+          await continued.promise;
+          await file.write(...bytes);
+        };
+        return basename(path).startsWith('tasks.journal') ? { ...file, write } : file;
+      },
+    };
+    const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder };
+    const service = await startTestService(env, [], files);
+    tests.onEnd(() => service.stop());
+    const upstream = await startTasksUpstream();
+    tests.onEnd(upstream.close);
+    const client = new InteractiveClient(await tests.register(upstream.url, {}, service));
+    const reader = client.send({ params: '"name":"confirm_delete"' });
+    await reached.promise;
+    reader.disconnect();
+    await expect.poll(() => upstream.tasks[0]?.status).toBe('cancelled');
+    continued.resolve();
+    const journal = async () => {
+      const names = (await readdir(folder)).filter((name) => name.startsWith('tasks.journal'));
+      return (await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')))).join('');
+    };
+    await expect.poll(journal).toContain('["remove",');
   });
 
   it('gets an error when the task ends without a result', async () => {

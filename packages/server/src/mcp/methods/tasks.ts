@@ -1,4 +1,4 @@
-import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
@@ -25,6 +25,8 @@ export interface TaskMethodParts {
 
 /** Tasks of one page of `tasks/list`. */
 const PAGE_SIZE = 100;
+
+const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of this task: poll less often');
 
 /** Parsers that ignore case would read a second id that the service does not check. */
 const SIMILAR_TO_ID = /^task_?id$/i;
@@ -55,14 +57,15 @@ export async function taskRequest(
     return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
   }
   if (!record || clientEraOf(record) !== era) return taskNotFound();
-  if (record.replica !== undefined && (method === 'tasks/cancel' || !isToolHidden(record, parts.registry.current))) {
-    return parts.autoTasks.request(message, record);
-  }
   // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
   if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
     return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
   }
-  return parts.taskRelay.request(context, message, record, namespace.indexes.tool.get(record.tool.key));
+  if (method === 'tasks/get' && !(await parts.tasks.pollTurn(record))) return TOO_MANY_POLLS;
+  const current = parts.tasks.get(record.id);
+  if (!current) return taskNotFound();
+  if (current.replica !== undefined) return parts.autoTasks.request(message, current);
+  return parts.taskRelay.request(context, message, current, namespace.indexes.tool.get(current.tool.key));
 }
 
 function isOfferedTo(

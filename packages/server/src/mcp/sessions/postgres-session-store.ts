@@ -71,7 +71,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { section, id, json } of changes) {
       if (section === FORGOTTEN) this.#followForgotten(id, json);
-      else this.#follow(id, json === null ? undefined : parseStoredSession(json));
+      else this.#follow(id, json);
     }
     this.#expiry.onChanges(changes.length);
   }
@@ -79,8 +79,8 @@ export class PostgresSessionStore implements SessionStore, Follower {
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
     for (const { id, json } of records.get(FORGOTTEN) ?? []) this.#followForgotten(id, json);
     const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
-    for (const [id] of this.sessions.entries()) if (!stored.has(id)) this.#follow(id, undefined);
-    for (const [id, json] of stored) this.#follow(id, parseStoredSession(json));
+    for (const [id] of this.sessions.entries()) if (!stored.has(id)) this.#follow(id, null);
+    for (const [id, json] of stored) this.#follow(id, json);
     this.#expiry.run();
   }
 
@@ -154,7 +154,8 @@ export class PostgresSessionStore implements SessionStore, Follower {
     await this.#log.commit(commit(), { isOutdated, remake: async () => commit() }).catch(() => undefined);
   }
 
-  #follow(id: string, stored: StoredSession | undefined): void {
+  #follow(id: string, json: string | null): void {
+    const stored = json === null ? undefined : this.#log.readRecord(SECTION, json, parseStoredSession);
     const hadEnded = this.sessions.hasEnded(id);
     this.sessions.follow(id, stored);
     if (stored?.kind === 'ended' && !hadEnded) this.onEnded?.(id);
@@ -166,8 +167,10 @@ export class PostgresSessionStore implements SessionStore, Follower {
       this.#forgotten.delete(id);
       return;
     }
+    const forgotten = this.#log.readRecord(FORGOTTEN, json, () => forgottenSchema.parse(JSON.parse(json)));
+    if (!forgotten) return;
     this.#forgotten.set(id, json);
-    this.sessions.addForgotten(forgottenSchema.parse(JSON.parse(json)));
+    this.sessions.addForgotten(forgotten);
   }
 }
 

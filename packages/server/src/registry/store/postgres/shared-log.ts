@@ -147,6 +147,19 @@ export class SharedLog {
     });
   }
 
+  /**
+   * Reads a record of a follower. One that cannot be read, perhaps of a later release, is unknown to this replica: it must not
+   * keep it from following the others.
+   */
+  readRecord<Content>(section: string, json: string, read: (json: string) => Content): Content | undefined {
+    try {
+      return read(json);
+    } catch (error) {
+      this.#log.error('a record of another replica cannot be read', { section, error });
+      return undefined;
+    }
+  }
+
   /** Begins to follow other replicas. */
   start(): void {
     this.members.start(() => void this.#check().catch(() => undefined));

@@ -28,7 +28,14 @@ import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './cal
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
-import { isResponseTo, mayCreateTask, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
+import {
+  isResponseTo,
+  isWaitingTask,
+  mayCreateTask,
+  requiresInput,
+  sendLargeResponse,
+  sendResponse,
+} from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
@@ -263,7 +270,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#responseBody) return this.#finishBody(this.#responseBody, value);
     const isResponse = isJsonObject(value) && value.method === undefined;
     const isInterpreted =
-      isResponse && ((this.#plan.needsTranslation && requiresInput(value)) || this.#createsTask(value));
+      isResponse &&
+      ((this.#plan.needsTranslation && requiresInput(value)) ||
+        this.#createsTask(value) ||
+        (this.#plan.message.method === 'tasks/get' && isWaitingTask(value)));
     const isText = value !== undefined && (!isResponse || isInterpreted || value.error !== undefined);
     const parsed = isText ? large.parse() : undefined;
     if (isText && !parsed && (!isResponse || isInterpreted)) {

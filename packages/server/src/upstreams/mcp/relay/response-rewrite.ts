@@ -63,6 +63,11 @@ export function mayCreateTask({ result }: JsonObject): boolean {
   return isJsonObject(result) && (result.resultType === 'task' || result.task !== undefined);
 }
 
+/** True for the state of a task that requires input, by which it becomes known what its client may respond to. */
+export function isWaitingTask({ result }: JsonObject): boolean {
+  return isJsonObject(result) && result.status === 'input_required';
+}
+
 /** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
 function errorStatus({ era }: CallPlan, { error }: JsonObject, status: number): number {
   if (!isJsonObject(error) || era !== 'modern') return 200;

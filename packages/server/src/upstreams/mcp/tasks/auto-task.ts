@@ -1,9 +1,10 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
-import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '@sluice/protocol/mcp/constants';
 import { acceptsJson } from '@sluice/protocol/mcp/era';
-import { outlineOf, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
+import { detach } from '@sluice/protocol/text';
 import { type Outcome, type RpcError, rpcError } from '../../../http/outcome.ts';
 import type { Caller, CallOutcome, CallResponse, ClientResponse, DeferredOutcome } from '../../downstream.ts';
 import { RETRY_PARAMS } from '../era-translation/messages.ts';
@@ -20,8 +21,8 @@ export interface AutoCall {
 
 /** What an {@link AutoTask} needs of the store of all. */
 export interface AutoTaskStore {
-  /** Stores the task of the call; undefined if its client may have no more. Rejects with `StoreError`. */
-  create(task: AutoTask): Promise<TaskRecord | undefined>;
+  /** Stores the task of a caller; undefined if that may have no more. Rejects with `StoreError`. */
+  create(task: AutoTask, caller: Caller): Promise<TaskRecord | undefined>;
   /** Removes the task of a call that does not need it after all. */
   remove(record: TaskRecord): void;
   /** The record as it is now; undefined if the task was removed. */
@@ -38,6 +39,8 @@ export const POLL_INTERVAL_MS = 1_000;
 /** Longest result, and longest part of the request and its questions, in bytes. */
 const MAX_RESULT_BYTES = 16 * 1024 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
+/** Errors up to this size are reported even if there is no room for them, in bytes. */
+const MAX_FREE_BYTES = 512;
 /** Maximum number of times that an upstream may require input. */
 const MAX_ROUNDS = 100;
 
@@ -49,7 +52,8 @@ const MAX_ROUNDS = 100;
  */
 export class AutoTask implements ClientResponse {
   readonly idText: string;
-  #call: AutoCall;
+  /** The call, until it is a task. */
+  #call: AutoCall | undefined;
   readonly #store: AutoTaskStore;
   /** The client, until it has its response. */
   #client: ClientResponse | undefined;
@@ -59,12 +63,11 @@ export class AutoTask implements ClientResponse {
   #record: TaskRecord | undefined = undefined;
   /** Ends the call upstream, as if its client had disconnected. */
   #disconnect: (() => void) | undefined = undefined;
-  /** Params of the request for another round; undefined if they are too large to be kept. */
-  #params: string | undefined = undefined;
+  /** What another round takes; undefined if there is no room for it, or once the task has ended. */
+  #continuation: Continuation | undefined = undefined;
   #round = 0;
   /** Pending requests for input by the key that the client knows: the upstream's own key, and the request as JSON text. */
   readonly #inputs = new Map<string, { readonly key: string; readonly text: string }>();
-  readonly #usedKeys = new Set<string>();
   /** Members of the `inputResponses` of the next round. */
   #answers: string[] = [];
   /** The `requestState` of the next round, as JSON text. */
@@ -78,10 +81,6 @@ export class AutoTask implements ClientResponse {
     this.#store = store;
     this.#client = client;
     this.idText = client.idText;
-  }
-
-  get caller(): Caller {
-    return this.#call.caller;
   }
 
   /** Starts the call; it becomes a task when it takes longer than `afterMs`. */
@@ -98,28 +97,29 @@ export class AutoTask implements ClientResponse {
   }
 
   async #becomeTask(): Promise<void> {
-    if (!this.#client || this.#hasBody) return;
-    const { message, caller } = this.#call;
+    if (!this.#client || this.#hasBody || !this.#call) return;
+    const { message, caller, repeat } = this.#call;
     const { length } = message.bytes ?? message.text;
     const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
-    const record = await this.#store.create(this);
+    const record = await this.#store.create(this, caller);
     if (!record) return;
     const client = this.#client;
     // It has its response, or has disconnected.
     if (!client || this.#hasBody) return this.#store.remove(record);
-    if (!this.#store.current(record)) return;
+    const current = this.#store.current(record);
+    if (!current) return;
     this.#client = undefined;
     this.#record = record;
     // The call may take long: it must not retain the request of its client.
-    this.#call = { ...this.#call, caller: withoutRequest(caller), message: outlineOf(message) };
+    this.#call = undefined;
     if (params !== undefined && this.#store.reserve(record, params.length)) {
-      this.#params = applyEdits(
-        params,
-        removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key)),
-      );
+      const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
+      this.#continuation = { caller: withoutRequest(caller), params: detach(applyEdits(params, edits)), repeat };
     }
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
     client.sendCallResult(JSON.stringify(result), acceptsJson(caller.headers.accept));
+    // An operator was faster.
+    if (current.isCanceled) this.cancel();
   }
 
   // The response to the call.
@@ -195,7 +195,7 @@ export class AutoTask implements ClientResponse {
 
   endWithoutResponse(acceptsEventStream: boolean): void {
     this.#release()?.endWithoutResponse(acceptsEventStream);
-    if (this.#record) this.#set('cancelled');
+    this.cancel();
   }
 
   sendResult(json: string): void {
@@ -213,15 +213,20 @@ export class AutoTask implements ClientResponse {
   // The task.
 
   /** The state of the task as result of `tasks/get`; the record is that of now. */
-  state(record: TaskRecord): Outcome {
+  state(record: TaskRecord): CallOutcome {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
     const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
     if (this.#status === 'input_required') {
       const requests = Array.from(this.#inputs, ([key, { text }]) => `${JSON.stringify(key)}:${text}`);
       return { kind: 'result', json: `${known},"inputRequests":{${requests.join(',')}}}` };
     }
-    if (!this.#end) return { kind: 'result', json: `${known}}` };
-    return { kind: 'result', json: Buffer.concat([Buffer.from(`${known},`), this.#end, Buffer.from('}')]) };
+    const end = this.#end;
+    if (!end) return { kind: 'result', json: `${known}}` };
+    // The bytes are not copied: any number of clients may read them slowly.
+    const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
+    const after = [Buffer.from(`,"result":${known},`), end, Buffer.from('}}')];
+    const start = (response: CallResponse) => response.sendBytes({ before, after }, false, undefined, 200, true);
+    return { kind: 'deferred', start };
   }
 
   /** Takes input of the client, as JSON text. Responses under keys that are not pending are ignored. */
@@ -240,31 +245,30 @@ export class AutoTask implements ClientResponse {
       const input = this.#inputs.get(key);
       if (!input) continue;
       this.#inputs.delete(key);
-      this.#answers.push(`${JSON.stringify(input.key)}:${text}`);
+      this.#answers.push(detach(`${JSON.stringify(input.key)}:${text}`));
     }
-    if (this.#status === 'input_required' && this.#inputs.size === 0) this.#repeat();
+    if (this.#status !== 'input_required') return ACKNOWLEDGED;
+    if (this.#inputs.size === 0) this.#repeat();
+    else if (!this.#reserveRound()) this.#abandon('there is no room for its input');
     return ACKNOWLEDGED;
   }
 
   /** Ends the task, and the call upstream. */
   cancel(): void {
     if (!this.#record || isTerminal(this.#status)) return;
+    this.#clear();
     this.#set('cancelled');
     this.#disconnect?.();
   }
 
   /** Drops what it keeps: others need the place. */
   displace(): void {
-    const status = this.#status;
-    this.#params = undefined;
-    this.#inputs.clear();
+    const problem = 'it made room for the tasks of others';
+    if (this.#status === 'input_required') return this.#abandon(problem);
+    this.#clear();
     // It goes on, but cannot get input.
-    if (status === 'working' || status === 'cancelled') return;
-    this.#end = Buffer.from(`"error":${errorText('it made room for the tasks of others')}`);
-    if (status === 'input_required') {
-      this.#set('failed');
-      this.#disconnect?.();
-    }
+    if (this.#status === 'working' || this.#status === 'cancelled') return;
+    this.#end = errorOf(problem);
     this.#status = 'failed';
   }
 
@@ -296,65 +300,96 @@ export class AutoTask implements ClientResponse {
   }
 
   #fail(what: string): void {
-    this.#onFailed(errorText(what));
+    this.#clear();
+    if (!isTerminal(this.#status)) this.#end = errorOf(what);
+    this.#set('failed');
   }
 
-  #finish(status: TaskStatus, end: string): void {
+  /** Fails while the call waits for input. */
+  #abandon(what: string): void {
+    this.#fail(what);
+    this.#disconnect?.();
+  }
+
+  #finish(status: 'completed' | 'failed', end: string): void {
     const record = this.#record;
-    if (!record || this.#status === 'cancelled') return;
+    if (!record || isTerminal(this.#status)) return;
+    this.#clear();
     const bytes = Buffer.from(end);
-    this.#params = undefined;
-    this.#inputs.clear();
-    // Errors are small, and have to be reported.
-    if (status === 'completed' && bytes.length > MAX_RESULT_BYTES) {
-      return this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`);
-    }
-    if (!this.#store.reserve(record, bytes.length) && status === 'completed') {
+    if (bytes.length > MAX_RESULT_BYTES) return this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`);
+    const hasRoom = this.#store.reserve(record, bytes.length);
+    if (!hasRoom && (status === 'completed' || bytes.length > MAX_FREE_BYTES)) {
       return this.#fail('there is no room for its result');
     }
     this.#end = bytes;
     this.#set(status);
   }
 
-  #requireInput(result: string): void {
-    const record = this.#record;
-    const requests = memberText(result, 'inputRequests') ?? '{}';
-    this.#requestState = memberText(result, 'requestState');
+  /** Drops what another round would take, and the memory that is reserved. */
+  #clear(): void {
+    if (this.#record) this.#store.reserve(this.#record, 0);
+    this.#continuation = undefined;
+    this.#inputs.clear();
     this.#answers = [];
-    if (!record || isTerminal(this.#status)) return;
-    if (this.#params === undefined)
-      return this.#fail('it requires input, and its request is too large to be continued');
+    this.#requestState = undefined;
+  }
+
+  /** Reserves memory for what another round takes. */
+  #reserveRound(): boolean {
+    if (!this.#record) return false;
+    const inputs = this.#inputs.entries().flatMap(([key, { text }]) => [key, text]);
+    const texts = [this.#continuation?.params, this.#requestState, ...this.#answers, ...inputs];
+    return this.#store.reserve(
+      this.#record,
+      texts.reduce((sum, text) => sum + (text?.length ?? 0), 0),
+    );
+  }
+
+  #requireInput(result: string): void {
+    if (!this.#record || isTerminal(this.#status)) return;
+    const requests = memberText(result, 'inputRequests') ?? '{}';
+    const requestState = memberText(result, 'requestState');
+    if (!this.#continuation) return this.#fail('it requires input, and its request is too large to be continued');
     if (++this.#round > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
     if (!requests.startsWith('{')) return this.#fail('the upstream sent inputRequests that are not an object');
-    const size = this.#params.length + requests.length;
-    if (requests.length > MAX_REQUEST_BYTES || !this.#store.reserve(record, size)) {
-      return this.#fail('there is no room for its requests for input');
+    if (requests.length <= MAX_REQUEST_BYTES) {
+      this.#requestState = requestState && detach(requestState);
+      const own = detach(requests);
+      for (const { key, start, end } of members(own)) {
+        this.#inputs.set(this.#keyOf(key), { key, text: own.slice(start, end) });
+      }
     }
-    for (const { key, start, end } of members(requests)) {
-      // Keys are unique for the life of a task.
-      const own = this.#usedKeys.has(key) ? `${key}#${this.#round}` : key;
-      this.#usedKeys.add(own);
-      this.#inputs.set(own, { key, text: requests.slice(start, end) });
+    if (requests.length > MAX_REQUEST_BYTES || !this.#reserveRound()) {
+      return this.#fail('there is no room for its requests for input');
     }
     if (this.#inputs.size === 0) this.#repeat();
     else this.#set('input_required');
   }
 
+  /** The key that the client knows an input by: unique for the life of the task. */
+  #keyOf(key: string): string {
+    return this.#round === 1 && !/#\d+$/.test(key) ? key : `${key}#${this.#round}`;
+  }
+
   /** Continues the call with the input. */
   #repeat(): void {
-    const { message, caller, repeat } = this.#call;
-    const params = this.#params ?? '{}';
+    if (!this.#continuation) return;
+    const { params, caller, repeat } = this.#continuation;
     const more = [
       ...(this.#answers.length > 0 ? [`"inputResponses":{${this.#answers.join(',')}}`] : []),
       ...(this.#requestState === undefined ? [] : [`"requestState":${this.#requestState}`]),
     ].join(',');
     const sent = more === '' ? params : applyEdits(params, [insertEdit(params, 0, more)]);
-    const text = `{"jsonrpc":"2.0","id":${this.idText},"method":"${message.method}","params":${sent}}`;
+    const text = `{"jsonrpc":"2.0","id":${this.idText},"method":"tools/call","params":${sent}}`;
     this.#answers = [];
+    this.#requestState = undefined;
+    this.#reserveRound();
     this.#set('working');
     const parsed = parseMessage(Buffer.from(text));
     if (parsed.kind !== 'request') return this.#fail('the input could not be sent');
-    const outcome = repeat(withoutRequest(caller), parsed);
+    const { _meta } = parsed.params;
+    const capabilities = isJsonObject(_meta) ? _meta[META_CLIENT_CAPABILITIES] : undefined;
+    const outcome = repeat({ ...caller, ...(isJsonObject(capabilities) && { capabilities }) }, parsed);
     if (outcome.kind === 'deferred') outcome.start(this);
     else if (outcome.kind === 'error') this.sendError(outcome.error);
     else if (outcome.kind === 'result') this.#onResult(outcome.json.toString());
@@ -368,19 +403,27 @@ export class AutoTask implements ClientResponse {
   }
 }
 
-function errorText(what: string): string {
-  return JSON.stringify({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` });
+/** What another round of a call takes. */
+interface Continuation extends Pick<AutoCall, 'caller' | 'repeat'> {
+  /** Params of its request, as JSON text. */
+  readonly params: string;
 }
 
-/** The caller of a later round, which belongs to no request of the client. */
-function withoutRequest({ namespace, era, headers, user, capabilities, correlation }: Caller): Caller {
+/** The last member of the state of a task that has failed here. */
+function errorOf(what: string): Buffer {
+  const error = { code: INTERNAL_ERROR, message: `the call has no result: ${what}` };
+  return Buffer.from(`"error":${JSON.stringify(error)}`);
+}
+
+/** The caller of a later round, which belongs to no request of the client. Its capabilities are in the params. */
+function withoutRequest({ namespace, era, headers, user, correlation }: Caller): Caller {
   return {
     namespace: namespace && { name: namespace.name },
     era,
     headers,
     session: undefined,
     user,
-    capabilities,
+    capabilities: {},
     correlation,
     observation: undefined,
   };

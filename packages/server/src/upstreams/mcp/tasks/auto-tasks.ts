@@ -34,12 +34,12 @@ export interface AutoTasksOptions {
   readonly maxCallMs: number;
   /** Memory for what all tasks keep. */
   readonly maxBytes: number;
-  readonly log: TargetLogger;
+  readonly log: Pick<TargetLogger, 'error'>;
 }
 
 /** The target of a call. */
 export interface AutoTarget {
-  readonly tool: Entry;
+  readonly tool: Pick<Entry, 'key' | 'labels' | 'discovered'>;
   /** Address of its upstream or capability service. */
   readonly address: string;
   readonly forward: string | undefined;
@@ -70,7 +70,7 @@ export class AutoTasks {
       kind: 'deferred',
       start: (client) => {
         const store = {
-          create: (task: AutoTask) => this.#create(task, target),
+          create: (task: AutoTask, caller: Caller) => this.#create(task, caller, target),
           remove: (record: TaskRecord) => this.#options.tasks.remove(record),
           current: ({ id }: TaskRecord) => this.#options.tasks.get(id),
           report: (record: TaskRecord, status: TaskStatus, statusMessage: string | undefined) =>
@@ -84,7 +84,7 @@ export class AutoTasks {
   }
 
   /** The outcome of a request about a task of this kind. */
-  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<Outcome> {
+  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<CallOutcome> {
     const task = this.#held.get(record.id);
     if (!task) return this.#requestLost(method, record);
     if (method === 'tasks/get') return task.state(record);
@@ -101,10 +101,13 @@ export class AutoTasks {
     task?.cancel();
   }
 
-  async #create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
+  async #create(
+    task: AutoTask,
+    { user, observation, namespace: called }: Caller,
+    { tool, address, forward }: AutoTarget,
+  ): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
-    const { user, observation, ...caller }: Caller = task.caller;
-    const namespace = caller.namespace?.name ?? '';
+    const namespace = called?.name ?? '';
     const now = new Date().toISOString();
     const record = await tasks.create(
       {
@@ -128,7 +131,8 @@ export class AutoTasks {
         pollIntervalMs: POLL_INTERVAL_MS,
       },
     );
-    if (!record) return undefined;
+    // It may have been removed before it was durable.
+    if (!record || !tasks.get(record.id)) return undefined;
     this.#held.set(record.id, task);
     if (observation) observation.task = () => eventTaskOf(tasks.get(record.id) ?? record);
     return record;
@@ -143,6 +147,7 @@ export class AutoTasks {
   }
 
   #reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+    if (!this.#held.has(id)) return false;
     const before = this.#bytes.delete(id);
     const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#held.get(other)?.displace());
     if (hasRoom) this.#bytes.set(id, holder, bytes);

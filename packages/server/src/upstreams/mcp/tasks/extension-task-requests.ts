@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
-import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, type TaskState, translatedTask } from '@sluice/protocol/mcp/tasks';
@@ -104,7 +104,7 @@ export class ExtensionTaskRequests {
         created,
         { ...stateOf(record), taskId: record.upstreamId },
         {
-          poll: (polled, rewriter) => new RelayedCall(this.#context, { ...poll, rewriter }, polled).start(),
+          poll: (polled, rewriter) => void this.#poll(target, { ...poll, rewriter }, polled),
           update: async (inputResponses) => {
             await requestTask({ ...request, session, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
           },
@@ -115,6 +115,12 @@ export class ExtensionTaskRequests {
       ).start();
     };
     return { kind: 'deferred', start };
+  }
+
+  /** Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests. */
+  async #poll({ record }: TaskTarget, plan: CallPlan, response: CallResponse): Promise<void> {
+    if (await this.#tasks.pollTurn({ id: record.id })) new RelayedCall(this.#context, plan, response).start();
+    else response.sendError({ code: SERVER_ERROR, message: 'too many requests for the result of the task' });
   }
 
   /** That a task is canceled is durable before the response. */

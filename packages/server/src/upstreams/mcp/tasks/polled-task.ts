@@ -13,7 +13,7 @@ import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 
 /** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
-const MIN_POLL_MS = 100;
+export const MIN_POLL_MS = 100;
 const MAX_POLL_MS = 30_000;
 const DEFAULT_POLL_MS = 1_000;
 
@@ -49,7 +49,7 @@ export interface TaskPolling {
    * the client may have no more tasks; rejects with `StoreError`.
    */
   suspend?(state: TaskState): Promise<string | undefined>;
-  /** The call has ended, and with it the stored task. */
+  /** The call has ended, and with it the stored task. Called again if that was not stored yet. */
   onEnd?(): void;
 }
 
@@ -330,7 +330,8 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     const suspended = this.#polling.suspend?.(this.#state) ?? Promise.resolve(undefined);
     suspended.then(
       (requestState) => {
-        if (this.#ended) return;
+        // At the end, it was not stored yet.
+        if (this.#ended) return this.#polling.onEnd?.();
         if (requestState === undefined) return this.#fail('too many tasks', true);
         this.#isSuspended = true;
         const state = JSON.stringify(requestState);

@@ -42,7 +42,7 @@ export class PostgresTaskStore implements TaskStore, Follower {
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { id, json } of changes) {
-      const record = json === null ? undefined : recordSchema.parse(JSON.parse(json));
+      const record = json === null ? undefined : this.#log.readRecord(SECTION, json, readTaskRecord);
       if (record) this.#records.set(id, record);
       else this.#records.delete(id);
       this.onForeign?.(id, record);
@@ -81,4 +81,8 @@ export class PostgresTaskStore implements TaskStore, Follower {
       remake: async () => commit(),
     });
   }
+}
+
+function readTaskRecord(json: string): TaskRecord {
+  return recordSchema.parse(JSON.parse(json));
 }

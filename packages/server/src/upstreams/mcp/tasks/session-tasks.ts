@@ -43,13 +43,21 @@ export class SessionTasks {
   }
 }
 
-/** A session with watched tasks, while its client listens. */
+/**
+ * A session with watched tasks, while its client listens. One watcher has all of them: for further tasks another one is opened,
+ * which replaces it as soon as it is ready.
+ */
 class ListeningSession implements StreamListener {
   readonly #options: TaskWatcherOptions;
   readonly #client: ConstructorParameters<typeof TaskWatcher>[1];
   readonly #channel: DownstreamChannel;
   readonly #onUnused: () => void;
-  readonly #watchers = new Map<string, TaskWatcher>();
+  /** The watched tasks: the last notification of each, by id. */
+  readonly #watched = new Map<string, string>();
+  #watcher: TaskWatcher | undefined = undefined;
+  #next: TaskWatcher | undefined = undefined;
+  /** True while tasks are watched that neither has. */
+  #isOutdated = false;
 
   constructor(
     options: TaskWatcherOptions,
@@ -64,38 +72,69 @@ class ListeningSession implements StreamListener {
     channel.addListener(this);
   }
 
-  watch(record: TaskRecord): void {
-    const { id } = record;
-    if (this.#watchers.has(id)) return;
-    const watcher = new TaskWatcher(this.#options, this.#client, [record], {
-      onTasksReady: () => undefined,
-      onTask: () => this.#notify(id),
-      // The client must not rely on these notifications.
-      onMissedEvents: () => undefined,
-    });
-    this.#watchers.set(id, watcher);
-    watcher.start();
+  watch({ id }: TaskRecord): void {
+    if (this.#watched.has(id)) return;
+    this.#watched.set(id, '');
+    this.#isOutdated = true;
+    // Others may follow in this turn.
+    queueMicrotask(() => this.#renew());
   }
 
   onListeningChanged(isListening: boolean): void {
-    if (!isListening) for (const id of [...this.#watchers.keys()]) this.#end(id);
+    if (!isListening) this.#close();
+  }
+
+  #renew(): void {
+    if (!this.#isOutdated || this.#next) return;
+    this.#isOutdated = false;
+    const records: TaskRecord[] = [];
+    for (const id of this.#watched.keys()) {
+      const record = this.#options.tasks.get(id);
+      if (record) records.push(record);
+      else this.#watched.delete(id);
+    }
+    this.#next = new TaskWatcher(this.#options, this.#client, records, {
+      onTasksReady: () => this.#replace(),
+      onTask: (id) => this.#notify(id),
+      // The client must not rely on these notifications.
+      onMissedEvents: () => undefined,
+    });
+    this.#next.start();
+  }
+
+  #replace(): void {
+    this.#watcher?.close();
+    this.#watcher = this.#next;
+    this.#next = undefined;
+    this.#renew();
   }
 
   #notify(id: string): boolean {
     const record = this.#options.tasks.get(id);
-    if (!record) return true;
+    const last = this.#watched.get(id);
+    if (!record || last === undefined) return true;
     const state = boundedState(stateOf(record), id);
     const params = translatedTask('legacy', state);
+    // Both watchers may have it.
+    if (params === last) return true;
+    this.#watched.set(id, params);
     const keepsUp = this.#channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
-    if (!keepsUp) this.#channel.onDrain(() => this.#watchers.get(id)?.resume());
-    if (isTerminal(state.status)) this.#end(id);
+    if (!keepsUp) this.#channel.onDrain(() => this.#resume());
+    if (isTerminal(state.status)) this.#watched.delete(id);
+    if (this.#watched.size === 0) this.#close();
     return keepsUp;
   }
 
-  #end(id: string): void {
-    this.#watchers.get(id)?.close();
-    this.#watchers.delete(id);
-    if (this.#watchers.size > 0) return;
+  #resume(): void {
+    this.#watcher?.resume();
+    this.#next?.resume();
+  }
+
+  #close(): void {
+    this.#isOutdated = false;
+    this.#watched.clear();
+    this.#watcher?.close();
+    this.#next?.close();
     this.#channel.removeListener(this);
     this.#onUnused();
   }

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { legacyCapabilities } from '@sluice/protocol/mcp/capabilities';
-import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
@@ -34,7 +34,6 @@ export interface TaskRelayOptions extends CallContext {
   readonly creation: Pick<TaskCreation, 'takeUp'>;
 }
 
-const TOO_MANY_POLLS = rpcError(SERVER_ERROR, 'too many requests for the state of this task: poll less often');
 /** Time for the response to a cancellation, in milliseconds. */
 const CANCEL_TIMEOUT_MS = 30_000;
 
@@ -72,14 +71,6 @@ export class TaskRelay {
     const headers = this.#options.router.upstreamHeaders(caller.headers, tool?.labels[FORWARD_HEADERS_LABEL]);
     if (!headers) return FORWARDING_LOOP;
     const target = { record, upstream, headers, sessions: () => this.#sessions(caller, record, upstream, headers) };
-    if (message.method !== 'tasks/get') return this.#dispatch(caller, message, target);
-    return this.#options.tasks
-      .pollTurn(record)
-      .then((isTurn) => (isTurn ? this.#dispatch(caller, message, target) : TOO_MANY_POLLS));
-  }
-
-  #dispatch(caller: Caller, message: RequestMessage, target: TaskTarget): CallOutcome | Promise<CallOutcome> {
-    const { record } = target;
     if (clientEraOf(record) !== record.era) return this.#translate(caller, message, target);
     if (record.era === 'legacy' && message.method === 'tasks/cancel') return this.#cancel(caller, message, target);
     if (message.method === 'tasks/update') return this.#update(caller, message, target);

@@ -1,13 +1,11 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, members } from '@sluice/protocol/json/text';
-import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { isTerminal, readTask, reportedTaskEdits, TASK_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import { readTask, reportedTaskEdits } from '@sluice/protocol/mcp/tasks';
 import { Subscription } from '../streams/subscription.ts';
 import type { SubscribingClient } from '../streams/subscription-driver.ts';
 import type { Upstream } from '../upstream.ts';
-import type { TaskReading } from './core-task-requests.ts';
-import { pollDelayMs } from './polled-task.ts';
-import { stateOf, type TaskRecord } from './task-record.ts';
+import type { TaskPolls } from './task-polls.ts';
+import type { TaskRecord } from './task-record.ts';
 import { MAX_TTL_MS, type Tasks } from './tasks.ts';
 
 /** Callbacks of a {@link TaskWatcher}. */
@@ -24,8 +22,8 @@ export interface TaskWatcherOptions {
   readonly tasks: Tasks;
   /** Returns the upstream of a task; undefined if it is gone. */
   upstreamOf(record: TaskRecord): Upstream | undefined;
-  /** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
-  read(record: TaskRecord, headers: readonly string[]): Promise<TaskReading | undefined>;
+  /** Polls core tasks. */
+  readonly polls: TaskPolls;
   /** Whether an operator has hidden the tool of a task: nothing of it reaches clients (decisions 10.1). */
   isHidden(record: TaskRecord): boolean;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
@@ -46,7 +44,10 @@ export class TaskWatcher {
   readonly #watched = new Map<Upstream, Map<string, TaskRecord>>();
   readonly #subscriptions = new Map<Upstream, Subscription>();
   readonly #granted = new Set<string>();
-  readonly #polls: TaskPoll[] = [];
+  /** Core tasks, which are polled. */
+  readonly #polled: TaskRecord[] = [];
+  /** Functions that end the polls. */
+  readonly #polls: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined = undefined;
   #ready = false;
 
@@ -67,7 +68,7 @@ export class TaskWatcher {
         this.#watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
       } else {
         this.#granted.add(record.id);
-        this.#polls.push(new TaskPoll(options, record, client.headers, (text) => handler.onTask(record.id, text)));
+        this.#polled.push(record);
       }
     }
   }
@@ -75,7 +76,7 @@ export class TaskWatcher {
   /** Opens the subscriptions. `onTasksReady` may be called before this returns. */
   start(): void {
     for (const [upstream, records] of this.#watched) this.#open(upstream, records);
-    for (const poll of this.#polls) poll.start();
+    for (const record of this.#polled) this.#poll(record);
     this.#timer = setTimeout(() => this.#settle(), this.#options.readyMs ?? READY_MS).unref();
     this.#settleIfAnswered();
   }
@@ -90,7 +91,14 @@ export class TaskWatcher {
     clearTimeout(this.#timer);
     for (const subscription of this.#subscriptions.values()) subscription.close();
     this.#subscriptions.clear();
-    for (const poll of this.#polls) poll.close();
+    for (const stop of this.#polls.splice(0)) stop();
+  }
+
+  #poll(record: TaskRecord): void {
+    const { polls, isHidden } = this.#options;
+    const onChanged = (text: string) => this.#handler.onTask(record.id, text);
+    const isReported = () => !isHidden(record);
+    this.#polls.push(polls.watch(record, this.#client.headers, { isReported, onChanged }));
   }
 
   #open(upstream: Upstream, records: ReadonlyMap<string, TaskRecord>): void {
@@ -146,73 +154,4 @@ export class TaskWatcher {
     clearTimeout(this.#timer);
     this.#handler.onTasksReady([...this.#granted]);
   }
-}
-
-/** Polls one core task until it has ended, and notifies its client of what is new. */
-class TaskPoll {
-  readonly #options: TaskWatcherOptions;
-  readonly #record: TaskRecord;
-  readonly #headers: readonly string[];
-  readonly #onChanged: (notification: string) => void;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #stopListening: (() => void) | undefined = undefined;
-  #isReading = false;
-  #isClosed = false;
-  /** What the client knows. */
-  #reported: string;
-
-  constructor(
-    options: TaskWatcherOptions,
-    record: TaskRecord,
-    headers: readonly string[],
-    onChanged: (notification: string) => void,
-  ) {
-    this.#options = options;
-    this.#record = record;
-    this.#headers = headers;
-    this.#onChanged = onChanged;
-    this.#reported = stateKey('working', record.statusMessage, '');
-  }
-
-  start(): void {
-    this.#stopListening = this.#options.tasks.onChange(this.#record, () => this.#read());
-    this.#read();
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-    this.#stopListening?.();
-  }
-
-  async #read(): Promise<void> {
-    if (this.#isReading || this.#isClosed) return;
-    this.#isReading = true;
-    clearTimeout(this.#timer);
-    const reading = await this.#options.read(this.#record, this.#headers);
-    this.#isReading = false;
-    if (this.#isClosed) return;
-    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.close();
-    // A failed request is repeated.
-    const state = reading.kind === 'task' ? reading.state : stateOf(this.#record);
-    if (reading.kind === 'task') this.#report(state.status, state.statusMessage, reading.members);
-    if (reading.kind === 'task' && isTerminal(state.status)) return this.close();
-    this.#timer = setTimeout(() => this.#read(), pollDelayMs(state)).unref();
-  }
-
-  #report(status: string, message: string | undefined, members: string): void {
-    const key = stateKey(status, message, this.#openKeys());
-    if (key === this.#reported || this.#options.isHidden(this.#record)) return;
-    this.#reported = key;
-    this.#onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
-  }
-
-  #openKeys(): string {
-    const { questions = [] } = this.#options.tasks.get(this.#record.id) ?? this.#record;
-    return questions.map(({ key }) => key).join();
-  }
-}
-
-function stateKey(...parts: readonly (string | undefined)[]): string {
-  return JSON.stringify(parts);
 }

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { UpstreamSessionPool } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import { memoryTaskStore, type TaskStore } from './task-store.ts';
@@ -78,6 +78,17 @@ describe('limits of tasks', () => {
     expect(orphaned).toEqual(['upstream-1']);
     expect(tasks.size).toBe(4);
   });
+
+  it('an upstream cannot make a record large', async () => {
+    const { create, tasks } = open();
+    const record = await create('ann');
+    if (!record) throw new Error('no task');
+    const inputRequests = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}`.padStart(1_024), {}]));
+    const state = { ...STATE, taskId: 'x', ttlMs: 60_000, statusMessage: 'm'.repeat(5_000) };
+    tasks.observe(record, { ...state, status: 'input_required' }, { by: 'polled', content: { inputRequests } });
+    const { statusMessage, openKeys } = tasks.get(record.id) ?? {};
+    expect([statusMessage?.length, openKeys?.length]).toEqual([1_000, 64]);
+  });
 });
 
 describe('the life of a record', () => {
@@ -94,6 +105,19 @@ describe('the life of a record', () => {
     clock.now = 1_000 + MAX_TTL_MS + 60_000;
     tasks.removeExpired();
     expect([tasks.size, orphaned]).toEqual([0, ['upstream-1', 'upstream-2']]);
+  });
+
+  it('does not end for many in one turn of the event loop', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { create, clock, tasks, orphaned } = open({ total: 1_000, perUser: 1_000 });
+    for (let at = 0; at < 250; at++) await create('ann', 'default', 1_000);
+    clock.now += 61_000;
+    tasks.removeExpired();
+    tasks.removeExpired();
+    expect([tasks.size, orphaned.length]).toEqual([150, 100]);
+    vi.advanceTimersByTime(200);
+    expect([tasks.size, orphaned.length]).toEqual([0, 250]);
   });
 
   it('follows the time to live that the upstream reports', async () => {

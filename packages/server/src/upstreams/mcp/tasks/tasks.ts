@@ -3,9 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TaskEnd } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
+import { truncateCharacters } from '@sluice/protocol/text';
 import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import { clientEraOf, isOpen, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
+import { clientEraOf, isOpen, statusOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -14,6 +15,9 @@ export const MAX_TTL_MS = 24 * 3600 * 1000;
 const GRACE_MS = 60_000;
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
+/** Records that are removed at once, and time until the next ones, in milliseconds: many of them have to be canceled upstream. */
+const DISCARDED_AT_ONCE = 100;
+const DISCARD_PAUSE_MS = 100;
 
 /** States of a task that are stored. */
 const MAX_STATES = 20;
@@ -88,6 +92,9 @@ const MAX_POLL_WAIT_MS = 2_000;
 /** Limits of the questions of one task: their number, and their size in characters. */
 const MAX_QUESTIONS = 32;
 const MAX_QUESTION_CHARACTERS = 256 * 1024;
+/** Longest status message that a record keeps, and characters of the keys of open input, of which further ones are ignored. */
+const MAX_MESSAGE_CHARACTERS = 1_000;
+const MAX_KEY_CHARACTERS = 64 * 1024;
 
 interface Entry {
   record: TaskRecord;
@@ -122,6 +129,9 @@ export class Tasks {
   readonly #byUpstreamId = new Map<string, string>();
   readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
+  /** Ids of records that are to be removed, and why. */
+  readonly #outdated = new Map<string, TaskEnd | undefined>();
+  #discardTimer: NodeJS.Timeout | undefined = undefined;
   /** Events, metrics and traces of the tasks. */
   observer: TaskObserver | undefined = undefined;
   /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
@@ -174,7 +184,9 @@ export class Tasks {
     const record: TaskRecord = {
       ...known,
       ...rest,
-      id: randomBytes(16).toString('base64url'),
+      statusMessage: keptMessage(state),
+      // Never begins with "-", as options on command lines do.
+      id: randomBytes(16).toString('hex'),
       upstreamId,
       created: now,
       states: [{ status: state.status, at: now }],
@@ -285,10 +297,12 @@ export class Tasks {
     const details = record.era === 'modern' && report.content ? detailsOf(report.content) : {};
     const now = this.#now();
     const isChanged = record.status !== state.status;
+    const statusMessage = keptMessage(state);
     const hasEnded = isTerminalState && isUnreported(record);
     const change: TaskChange = {
       ...rest,
       ...details,
+      statusMessage,
       expires: expiryOf(record.created, state.ttlMs),
       ...(isTerminalState && record.questions && { questions: [] }),
       ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
@@ -303,7 +317,9 @@ export class Tasks {
     // Messages and times are not worth a write.
     if (isStored) this.#set(entry, change);
     else this.#change(entry, change);
-    if (!isStored || record.statusMessage !== state.statusMessage) for (const listener of entry.listeners) listener();
+    // Those who poll know a message that another poll has found at their next one.
+    const hasNewMessage = report.by !== 'polled' && record.statusMessage !== statusMessage;
+    if (isChanged || hasNewMessage) for (const listener of entry.listeners) listener();
     if (hasEnded) this.observer?.onEnded(entry.record, report);
     else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
     return true;
@@ -321,7 +337,10 @@ export class Tasks {
    * Waits until a client may request the state of a task, so that one that polls without pause does not load the upstream: as
    * often as that suggests, and at most {@link POLL_SPACING_MS} later. False if too many requests wait.
    */
-  async pollTurn({ id, pollIntervalMs = POLL_SPACING_MS }: TaskRecord): Promise<boolean> {
+  async pollTurn({
+    id,
+    pollIntervalMs = POLL_SPACING_MS,
+  }: Pick<TaskRecord, 'id' | 'pollIntervalMs'>): Promise<boolean> {
     const entry = this.#entries.get(id);
     if (!entry) return true;
     const now = performance.now();
@@ -332,7 +351,10 @@ export class Tasks {
     return true;
   }
 
-  /** Calls back whenever another state of a task is known. Returns the function that ends that. */
+  /**
+   * Calls back whenever another status of a task is known, its upstream reports another message, or its questions change. Returns
+   * the function that ends that.
+   */
   onChange({ id }: TaskRecord, listener: () => void): () => void {
     const listeners = this.#entries.get(id)?.listeners;
     listeners?.add(listener);
@@ -408,12 +430,23 @@ export class Tasks {
     if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
   }
 
-  /** Removes the records for which this is true. */
+  /** Removes the records for which this is true: some at once, the others soon. */
   discardWhere(test: (record: TaskRecord) => boolean, by?: TaskEnd): void {
-    for (const { record } of [...this.#entries.values()]) if (test(record)) this.discard(record, by);
+    for (const { record } of this.#entries.values()) if (test(record)) this.#outdated.set(record.id, by);
+    if (!this.#discardTimer) this.#discardNext();
   }
 
-  /** Removes the expired records. */
+  #discardNext(): void {
+    for (const [id, by] of this.#outdated.entries().take(DISCARDED_AT_ONCE)) {
+      this.#outdated.delete(id);
+      const record = this.get(id);
+      if (record) this.discard(record, by);
+    }
+    const isOver = this.#outdated.size === 0;
+    this.#discardTimer = isOver ? undefined : setTimeout(() => this.#discardNext(), DISCARD_PAUSE_MS).unref();
+  }
+
+  /** Removes the expired records, as {@link discardWhere} does. */
   removeExpired(): void {
     const now = this.#now();
     this.discardWhere(({ expires }) => expires <= now, 'expired');
@@ -422,6 +455,7 @@ export class Tasks {
   /** Finishes pending writes. Sessions of tasks that will be lost are not kept open. Throws `StoreError`. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearTimeout(this.#discardTimer);
     if (!this.#store.isDurable) for (const entry of this.#entries.values()) this.#unpin(entry);
     await this.#store.close();
   }
@@ -471,8 +505,9 @@ export class Tasks {
     } else if (!entry) {
       this.#add(record, undefined, true);
     } else {
+      const isNews = statusOf(entry.record) !== statusOf(record) || keysOf(entry.record) !== keysOf(record);
       this.#set(entry, record);
-      for (const listener of entry.listeners) listener();
+      if (isNews) for (const listener of entry.listeners) listener();
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
       if (record.isCanceled) this.onCanceled?.(record);
     }
@@ -536,10 +571,17 @@ function isUnreported({ isInternal, endedAt }: TaskRecord): boolean {
 
 /** Returns what a modern upstream reports besides the state of a task. */
 function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isError' | 'openKeys'> {
-  return {
-    isError: isJsonObject(result) && result.isError === true,
-    openKeys: isJsonObject(inputRequests) ? Object.keys(inputRequests) : [],
-  };
+  const openKeys: string[] = [];
+  let characters = 0;
+  for (const key of isJsonObject(inputRequests) ? Object.keys(inputRequests) : []) {
+    characters += key.length;
+    if (characters <= MAX_KEY_CHARACTERS) openKeys.push(key);
+  }
+  return { isError: isJsonObject(result) && result.isError === true, openKeys };
+}
+
+function keptMessage({ statusMessage }: TaskState): string | undefined {
+  return statusMessage && truncateCharacters(statusMessage, MAX_MESSAGE_CHARACTERS);
 }
 
 /** The state of a task under our id, with a time to live within ours. */
@@ -550,6 +592,11 @@ export function boundedState(state: TaskState, id: string): TaskState {
 /** The stored part of an upstream session; undefined in the modern era. */
 export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
   return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+}
+
+/** Keys of the open questions of a task. */
+function keysOf({ questions = [] }: TaskRecord): string {
+  return questions.map(({ key }) => key).join();
 }
 
 function areEqual(some: readonly string[] = [], others: readonly string[] = []): boolean {

@@ -1,0 +1,117 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { parseMessage } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Caller, ClientResponse, ResponseBytes } from '../../downstream.ts';
+import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
+import { AutoTasks } from './auto-tasks.ts';
+import type { TaskRecord } from './task-record.ts';
+import { memoryTaskStore } from './task-store.ts';
+import { Tasks } from './tasks.ts';
+
+class Client extends WaitingClient implements ClientResponse {
+  readonly received: ResponseBytes[] = [];
+  sendResult(): void {}
+  override sendBytes(bytes?: ResponseBytes): void {
+    if (bytes) this.received.push(bytes);
+  }
+}
+
+const caller: Caller = {
+  namespace: { name: 'default' },
+  era: 'modern',
+  headers: {},
+  session: undefined,
+  user: 'ann',
+  capabilities: { extensions: { [TASKS_EXTENSION]: {} } },
+  correlation: { conversationId: undefined, requestId: undefined },
+  observation: undefined,
+};
+const tool = { key: 'a', labels: { 'service.task': 'auto' }, discovered: undefined };
+const target = { tool, address: 'http://upstream/mcp', forward: undefined };
+
+const opened: Tasks[] = [];
+afterEach(async () => {
+  for (const tasks of opened.splice(0)) await tasks.close();
+});
+
+/** A call that becomes a task at once; `stored` resolves when the record is to be durable. */
+async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefined) {
+  const tasks: Tasks = new Tasks({ store: { ...memoryTaskStore(), put: () => stored(tasks) } });
+  opened.push(tasks);
+  const log = { error: () => undefined };
+  const auto = new AutoTasks({
+    tasks,
+    replica: 'own',
+    isAlive: undefined,
+    afterMs: 0,
+    maxCallMs: 60_000,
+    maxBytes: 1024,
+    log,
+  });
+  const request = (method: string) => {
+    const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{"name":"a"}}`));
+    if (message.kind !== 'request') throw new Error('no request');
+    return message;
+  };
+  const started = Promise.withResolvers<ClientResponse>();
+  const message = request('tools/call');
+  const repeat = () => {
+    throw new Error('not repeated');
+  };
+  const outcome = auto.wrap({ caller, message, repeat }, target, { kind: 'deferred', start: started.resolve });
+  if (outcome.kind !== 'deferred') throw new Error('not deferred');
+  const client = new Client();
+  outcome.start(client);
+  const response = await started.promise;
+  return {
+    tasks,
+    client,
+    response,
+    about: (method: string, record: TaskRecord) => auto.request(request(method), record),
+  };
+}
+
+describe('a call that becomes a task', () => {
+  it('stays one if the task is removed before it is durable', async () => {
+    const removed = Promise.withResolvers<TaskRecord>();
+    const { client, response, about } = await call(async (tasks) => {
+      const [record] = tasks.all();
+      if (!record) return;
+      tasks.discard(record);
+      removed.resolve(record);
+    });
+    const record = await removed.promise;
+    await nextTurn();
+    response.sendCallResult('{"content":[]}', true);
+    expect(await client.answer).toBe('{"content":[]}');
+    expect(await about('tasks/get', record)).toMatchObject({ json: expect.stringContaining('"status":"failed"') });
+  });
+
+  it('ends if the task is canceled before it is durable', async () => {
+    const { client, response } = await call(async (tasks) => {
+      for (const record of tasks.all()) await tasks.cancel(record);
+    });
+    const disconnected = new Promise<void>((resolve) => response.onDisconnect(resolve));
+    expect(await client.answer).toContain('"resultType":"task"');
+    await disconnected;
+  });
+});
+
+describe('the result of a call that became a task', () => {
+  it('is not copied for each client that reads it', async () => {
+    const { tasks, client, response, about } = await call();
+    await client.answer;
+    response.sendResult('{"content":[]}');
+    const [record] = tasks.all();
+    if (!record) throw new Error('no task');
+    const reader = new Client();
+    for (let times = 0; times < 2; times++) {
+      const outcome = await about('tasks/get', record);
+      if (outcome.kind === 'deferred') outcome.start(reader);
+    }
+    const [one, two] = reader.received.map(({ after }) => after[1]);
+    expect(one?.toString()).toBe('"result":{"content":[]}');
+    expect(two).toBe(one);
+  });
+});
