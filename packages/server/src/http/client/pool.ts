@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { MalformedMessage } from '../message-parser.ts';
 import type {
   RawHeaders,
