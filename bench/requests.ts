@@ -150,8 +150,9 @@ const connectionsOf = (measured: Exchange | BridgeCase) =>
   measured.method === 'bridge' ? connections : measured.connections;
 
 /**
- * Returns the requests of a case: for legacy clients one for each session, with one session per connection. The mixed load
- * has as many as bring every message to every session.
+ * Returns the requests of a case. Legacy clients have one session on all connections, since wrk does not tell which connection
+ * a request is for: on those of real clients, too, the session of each request is the same. The mixed load has as many sessions as
+ * connections, and as many requests as bring every message to every session.
  */
 export async function caseMessages(
   caller: Caller,
@@ -163,7 +164,8 @@ export async function caseMessages(
   const sessions: (string | undefined)[] = [undefined];
   if (era === 'legacy' && withSessions) {
     sessions.length = 0;
-    for (let opened = 0; opened < connectionsOf(measured); opened++) sessions.push(await openSession(caller, url));
+    const count = measured.method === 'mixed' ? connections : 1;
+    for (let opened = 0; opened < count; opened++) sessions.push(await openSession(caller, url));
   }
   if (measured.method !== 'mixed') return sessions.map((session) => caseMessage(measured, session));
   return Array.from({ length: 5 * connections }, (_, index) =>
