@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { z } from 'zod';
 import type { FilterCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { RequestContext } from './context.ts';

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import type { Attributes } from '@opentelemetry/api';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';

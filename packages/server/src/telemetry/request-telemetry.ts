@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { AccessLog } from './access-log.ts';
 import { type CallerIdentity, callerOf } from './caller.ts';

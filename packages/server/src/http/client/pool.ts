@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { MalformedMessage } from '../message-parser.ts';
 import type {
   RawHeaders,

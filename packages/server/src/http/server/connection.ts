@@ -1,6 +1,5 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { MalformedMessage } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
 import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
