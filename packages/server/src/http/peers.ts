@@ -15,6 +15,8 @@ const TLS: TlsOptions = {
   maxVersion: 'TLSv1.2',
 };
 const HANDSHAKE_MS = 2_000;
+/** Time for which a connection is kept without a request. */
+const IDLE_MS = 10_000;
 /** Time for a notification, and connections to each replica for them: one that has stopped may not hold up requests. */
 const NOTIFICATION_MS = 5_000;
 const NOTIFICATION_CONNECTIONS = 8;
@@ -65,6 +67,7 @@ export class Peers {
     const options = {
       ...TLS,
       keepAlive: true,
+      timeout: IDLE_MS,
       pskCallback: () => ({ psk: key, identity: IDENTITY }),
       // The key, not a name, identifies the other side.
       checkServerIdentity: () => undefined,
