@@ -1,5 +1,6 @@
-import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import { rpcError } from '../../../http/outcome.ts';
 import type { TaskReading } from './core-task-requests.ts';
 import { MIN_POLL_MS, pollDelayMs } from './polled-task.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
@@ -7,6 +8,12 @@ import type { Tasks } from './tasks.ts';
 
 /** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
 export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promise<TaskReading | undefined>;
+
+/** What polls need of the tasks. */
+type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
+
+/** A read that is repeated. */
+const FAILED: TaskReading = rpcError(INTERNAL_ERROR, 'the state of the task could not be read');
 
 /** A client that watches a core task. */
 export interface TaskPollClient {
@@ -21,11 +28,11 @@ export interface TaskPollClient {
  * headers upstream share one poll of a task.
  */
 export class TaskPolls {
-  readonly #tasks: Tasks;
+  readonly #tasks: PolledTasks;
   readonly #read: ReadTask;
   readonly #polls = new Map<string, TaskPoll>();
 
-  constructor(tasks: Tasks, read: ReadTask) {
+  constructor(tasks: PolledTasks, read: ReadTask) {
     this.#tasks = tasks;
     this.#read = read;
   }
@@ -42,7 +49,7 @@ export class TaskPolls {
 }
 
 class TaskPoll {
-  readonly #tasks: Tasks;
+  readonly #tasks: PolledTasks;
   readonly #record: TaskRecord;
   readonly #read: () => Promise<TaskReading | undefined>;
   readonly #onClosed: () => void;
@@ -54,7 +61,12 @@ class TaskPoll {
   #isReading = false;
   #isClosed = false;
 
-  constructor(tasks: Tasks, record: TaskRecord, read: () => Promise<TaskReading | undefined>, onClosed: () => void) {
+  constructor(
+    tasks: PolledTasks,
+    record: TaskRecord,
+    read: () => Promise<TaskReading | undefined>,
+    onClosed: () => void,
+  ) {
     this.#tasks = tasks;
     this.#record = record;
     this.#read = read;
@@ -93,13 +105,13 @@ class TaskPoll {
     this.#readAt = performance.now();
     // A request that gets no turn or fails is repeated.
     const isTurn = await this.#tasks.pollTurn({ id: this.#record.id });
-    const reading = isTurn && !this.#isClosed ? await this.#read() : undefined;
+    // Also if the database cannot be reached.
+    const reading = isTurn && !this.#isClosed ? await this.#read().catch(() => FAILED) : FAILED;
     this.#isReading = false;
     if (this.#isClosed) return;
-    const isGone = isTurn && !reading;
-    if (isGone || (reading?.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.#close();
-    if (reading?.kind === 'task') this.#report(reading);
-    const state = reading?.kind === 'task' ? reading.state : stateOf(this.#record);
+    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.#close();
+    if (reading.kind === 'task') this.#report(reading);
+    const state = reading.kind === 'task' ? reading.state : stateOf(this.#record);
     if (isTerminal(state.status)) this.#close();
     else this.#schedule(pollDelayMs(state));
   }

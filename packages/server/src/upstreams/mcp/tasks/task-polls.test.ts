@@ -1,0 +1,30 @@
+import { expect, test, vi } from 'vitest';
+import { TaskPolls } from './task-polls.ts';
+import type { TaskRecord } from './task-record.ts';
+
+const RECORD: TaskRecord = {
+  id: 'task',
+  upstreamId: 'upstream-task',
+  era: 'legacy',
+  clientEra: 'modern',
+  status: 'working',
+  namespace: 'default',
+  forward: 'forward',
+  address: 'http://localhost/mcp',
+  tool: { key: 'tool' },
+  holder: { namespace: 'default', user: 'user' },
+  created: 0,
+  createdAt: '2026-01-01T00:00:00.000Z',
+  lastUpdatedAt: '2026-01-01T00:00:00.000Z',
+  ttlMs: null,
+  expires: Number.POSITIVE_INFINITY,
+  pollIntervalMs: 100,
+};
+
+test('a read that fails, such as without the database, is repeated', async () => {
+  const read = vi.fn(async () => Promise.reject(new Error('PostgreSQL cannot be reached')));
+  const tasks = { get: () => RECORD, onChange: () => () => undefined, pollTurn: async () => true };
+  const stop = new TaskPolls(tasks, read).watch(RECORD, [], { isReported: () => true, onChanged: () => undefined });
+  await expect.poll(() => read.mock.calls.length, { timeout: 10_000 }).toBeGreaterThan(1);
+  stop();
+});
