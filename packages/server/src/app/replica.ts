@@ -33,7 +33,7 @@ export interface ReplicaOptions {
 
 /** What the service has in addition as one of several replicas (docs/replicas.md). Its module is loaded only then. */
 export class Replica {
-  /** The other replicas, which are asked for what each of them has in memory. */
+  /** Reads from the other replicas what only they have in memory. */
   readonly others: OtherReplicas;
   readonly conversations: OtherConversations;
   readonly #options: ReplicaOptions;

@@ -57,10 +57,9 @@ export class Peers {
   sent = 0;
   readonly #agent: Agent;
   readonly #notificationAgent: Agent;
+  readonly #notificationMs: number;
   /** Requests that other replicas are answering, by address. */
   readonly #exchanges = new Map<string, Set<ClientRequest>>();
-
-  readonly #notificationMs: number;
 
   constructor(key: Buffer, notificationMs = NOTIFICATION_MS) {
     this.#notificationMs = notificationMs;

@@ -192,6 +192,7 @@ export class Connection implements RequestSink, ResponseConnection {
 
   #onEnd(): void {
     if (this.#closing) return;
+    if (this.#response?.writableEnded) this.#response.finish();
     if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done)) this.#reject(400);
     else this.socket.end();
   }

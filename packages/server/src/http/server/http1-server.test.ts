@@ -236,6 +236,21 @@ it('reports when the client has read enough, and that all was written', async ()
   expect(await closed).toBe(true);
 });
 
+it('sends responses that end in one turn, also those that are destroyed or whose client ends its side in that turn', async () => {
+  const waiting: [ServerRequest, ServerResponse][] = [];
+  const { client, port } = await connected((request, response) => {
+    waiting.push([request, response]);
+    if (waiting.length < 4) return;
+    for (const [, each] of waiting) each.writeHead(200, [...TEXT, 'Content-Length', '2']).end('ok');
+    waiting[1]?.[1].destroy();
+    waiting[2]?.[0].socket.emit('end');
+  });
+  const others = Array.from({ length: 3 }, () => connect({ port, host: '127.0.0.1', allowHalfOpen: true }));
+  for (const other of others) onTestFinished(() => void other.destroy());
+  const answers = await Promise.all([client, ...others].map((each) => exchange(each, `GET / HTTP/1.1\r\n${CLOSE}`)));
+  for (const answer of answers) expect(responseParts(answer).body.toString()).toBe('ok');
+});
+
 it('asks a sender of much text in one turn to wait, and sends text and bytes in their order', async () => {
   const { client } = await connected((_, response) => {
     response.writeHead(200, TEXT);

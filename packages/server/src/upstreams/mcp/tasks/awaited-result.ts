@@ -153,7 +153,7 @@ export function pollStatus(
     timer = setTimeout(poll, pollDelayMs(state)).unref();
   };
   const poll = async () => {
-    // A failed request is repeated: the response to that for the result tells whether the task still exists.
+    // A failed request is repeated. If the task no longer exists, the request for its result fails, and the polling ends.
     const response = await requestTask({ ...request, method: 'tasks/get' }).catch(() => undefined);
     if (isStopped) return;
     const outcome = response?.outcome;
