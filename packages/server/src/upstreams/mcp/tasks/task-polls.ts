@@ -1,6 +1,5 @@
-import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
-import { rpcError } from '../../../http/outcome.ts';
 import type { TaskReading } from './core-task-requests.ts';
 import { MIN_POLL_MS, pollDelayMs } from './polled-task.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
@@ -11,9 +10,6 @@ export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promi
 
 /** What polls need of the tasks. */
 type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
-
-/** A read that is repeated. */
-const FAILED: TaskReading = rpcError(INTERNAL_ERROR, 'the state of the task could not be read');
 
 /** A client that watches a core task. */
 export interface TaskPollClient {
@@ -106,9 +102,10 @@ class TaskPoll {
     // A request that gets no turn or fails is repeated.
     const isTurn = await this.#tasks.pollTurn({ id: this.#record.id });
     // Also if the database cannot be reached.
-    const reading = isTurn && !this.#isClosed ? await this.#read().catch(() => FAILED) : FAILED;
+    const reading = isTurn && !this.#isClosed ? await this.#read().catch(() => 'failed' as const) : 'failed';
     this.#isReading = false;
     if (this.#isClosed) return;
+    if (reading === 'failed') return this.#schedule(pollDelayMs(stateOf(this.#record)));
     if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.#close();
     if (reading.kind === 'task') this.#report(reading);
     const state = reading.kind === 'task' ? reading.state : stateOf(this.#record);
