@@ -27,19 +27,37 @@ export interface Member {
 
 /** Yields the members of the object at or after `start`, including duplicates; nothing for other values. */
 export function* members(text: string, start = 0): Generator<Member> {
-  let at = skipSpace(text, start);
-  if (text.charCodeAt(at) !== OPEN_BRACE) return;
-  at = skipSpace(text, at + 1);
-  while (text.charCodeAt(at) === QUOTE) {
-    const keyEnd = skipString(text, at);
-    const key = stringValue(text.slice(at, keyEnd));
-    const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1);
-    const valueEnd = skipValue(text, valueStart);
-    yield { key, start: valueStart, end: valueEnd };
-    at = skipSpace(text, valueEnd);
-    if (text.charCodeAt(at) !== COMMA) return;
-    at = skipSpace(text, at + 1);
+  for (let at = keyAfter(OPEN_BRACE, text, start); at !== -1; ) {
+    const member = memberAt(text, at);
+    yield member;
+    at = keyAfter(COMMA, text, member.end);
   }
+}
+
+/** The first member of the object at `start` with this key. */
+export function findMember(text: string, key: string, start = 0): Member | undefined {
+  for (let at = keyAfter(OPEN_BRACE, text, start); at !== -1; ) {
+    const member = memberAt(text, at);
+    if (member.key === key) return member;
+    at = keyAfter(COMMA, text, member.end);
+  }
+  return undefined;
+}
+
+/** The position of the key that follows this punctuation, which is at or after `at`; -1 if there is none. */
+function keyAfter(punctuation: number, text: string, at: number): number {
+  const found = skipSpace(text, at);
+  if (text.charCodeAt(found) !== punctuation) return -1;
+  const key = skipSpace(text, found + 1);
+  return text.charCodeAt(key) === QUOTE ? key : -1;
+}
+
+/** The member whose key begins at `at`. */
+function memberAt(text: string, at: number): Member {
+  const keyEnd = skipString(text, at);
+  const key = stringValue(text.slice(at, keyEnd));
+  const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
+  return { key, start, end: skipValue(text, start) };
 }
 
 /** Yields the ranges of the elements of the array at or after `start`; nothing for other values. */

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { ChunkBuffer } from '../chunk-buffer.ts';
 import { isJsonObject, type JsonObject, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
-import { applyEdits, type Edit, members, memberText, stringValue } from '../json/text.ts';
+import { applyEdits, type Edit, findMember, members, memberText, stringValue } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -379,8 +379,8 @@ export function resultText(era: Era, result: JsonObject): string {
 
 /** Replaces the id of a response; `idText` is JSON text. */
 export function withId(text: string, idText: string): string {
-  for (const { key, start, end } of members(text))
-    if (key === 'id') return applyEdits(text, [{ start, end, text: idText }]);
+  const id = findMember(text, 'id');
+  if (id) return text.slice(0, id.start) + idText + text.slice(id.end);
   // An error without an id.
   return text.replace('{', () => `{"id":${idText},`);
 }

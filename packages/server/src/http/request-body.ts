@@ -84,7 +84,7 @@ export function hasBody({
   'content-length': length,
   'transfer-encoding': encoding,
 }: Pick<IncomingHttpHeaders, 'content-length' | 'transfer-encoding'>): boolean {
-  return encoding !== undefined || (length !== undefined && Number(length) !== 0);
+  return encoding !== undefined || (length !== undefined && length !== '0');
 }
 
 /** Time for which the body of a rejected request is drained, in milliseconds. */

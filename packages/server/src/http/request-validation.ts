@@ -95,12 +95,21 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
   const otherHosts = new Set<string>();
   const origins = new Set<string>();
   const sameOrigins = new Set<string>();
+  let lastAddress: string | undefined;
+  let isLastLocal = false;
 
+  const isLocal = (address: string | undefined): boolean => {
+    if (address !== lastAddress) {
+      isLastLocal = address !== undefined && LOOPBACK_ADDRESS.test(address);
+      lastAddress = address;
+    }
+    return isLastLocal;
+  };
   const isAllowedOrigin = (origin: string): boolean =>
     corsOrigin === '*' || origin.toLowerCase() === corsOrigin || isLoopback(hostOfOrigin(origin) ?? '');
 
   return (localAddress, host, origin, isProbe = false) => {
-    const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
+    const local = isLocal(localAddress);
     if (local || !isProbe) {
       // A browser always sends Host.
       if (host === undefined && (local || restricted)) return { status: 403, reason: 'a Host header is required' };

@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net';
 import type { RequestLike } from '../context.ts';
+import { HeaderLines, TOKEN } from '../header-lines.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 
-/** A method or field name: a token (RFC 9110 5.6.2). */
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const NO_TARGET = /[^\x21-\x7e]/;
 /** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
 const WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
@@ -20,8 +18,6 @@ const RESERVED: ReadonlySet<string> = new Set([
   'te',
   'trailer',
 ]);
-/** Limit of the cache of valid header names: callers may create new names. */
-const MAX_KNOWN_NAMES = 256;
 
 /** A request as it is sent. */
 export type EncodedRequest = string | Buffer | readonly Buffer[];
@@ -35,7 +31,7 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
 export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
-  readonly #knownNames = new Set<string>();
+  readonly #lines = new HeaderLines(checkName);
 
   constructor(url: URL) {
     this.#path = url.pathname + url.search;
@@ -49,14 +45,10 @@ export class RequestEncoder {
    */
   encode({ method, path = this.#path, headers, body }: UpstreamRequest): EncodedRequest {
     if (method !== 'POST') checkMethod(method);
-    if (!path.startsWith('/') || NO_TARGET.test(path)) throw new TypeError('invalid path');
+    if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
     let head = `${method} ${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
-      const name = headers[index] ?? '';
-      const value = headers[index + 1];
-      if (!this.#knownNames.has(name)) this.#checkName(name);
-      if (value === undefined || NO_VALUE.test(value)) throw new TypeError(`invalid value of header ${name}`);
-      head += `${name}: ${value}\r\n`;
+      head += this.#lines.line(headers[index] ?? '', headers[index + 1]).text;
     }
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
@@ -72,12 +64,10 @@ export class RequestEncoder {
     bytes.write(body, bytes.write(head, 'latin1'), 'utf8');
     return bytes;
   }
+}
 
-  #checkName(name: string): void {
-    if (!TOKEN.test(name)) throw new TypeError('invalid header name');
-    if (RESERVED.has(name.toLowerCase())) throw new TypeError(`header ${name} is set by the client`);
-    if (this.#knownNames.size < MAX_KNOWN_NAMES) this.#knownNames.add(name);
-  }
+function checkName(name: string): void {
+  if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
 }
 
 function checkMethod(method: string): void {

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { HeaderLines, INVALID_VALUE } from '../header-lines.ts';
 
 /** Properties of a response that its head depends on. */
 export interface HeadOptions {
@@ -25,28 +26,13 @@ export interface EncodedHead {
   readonly keepsAlive: boolean;
 }
 
-/** A field name: a token (RFC 9110 5.6.2). */
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const INVALID_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Headers that frame the message or control the connection. */
 const RESERVED: ReadonlySet<string> = new Set(['transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'trailer']);
-/** Limit of the lines that are kept: upstreams choose the names. */
-const MAX_LINES = 256;
-
-type Kind = 'length' | 'date' | 'other';
-
-/** The last line with a name. */
-interface Line {
-  readonly kind: Kind;
-  value: string;
-  text: string;
-}
 
 /** Encodes the heads of the responses of one server. */
 export class HeadEncoder {
   readonly #keepAlive: string;
-  /** Most responses have the same lines except for their length: they are checked and put together once. */
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new HeaderLines(kindOf);
   #second = 0;
   #date = '';
 
@@ -63,9 +49,9 @@ export class HeadEncoder {
     let length = -1;
     let { sendsDate } = options;
     for (let index = 0; index < headers.length; index += 2) {
-      const line = this.#line(headers[index] ?? '', headers[index + 1]);
+      const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       text += line.text;
-      if (line.kind === 'length') length = Number(line.value);
+      if (line.kind === 'length') length = lengthOf(line.value);
       else if (line.kind === 'date') sendsDate = false;
     }
     if (sendsDate) text += this.#dateLine();
@@ -75,24 +61,6 @@ export class HeadEncoder {
     text += keepsAlive ? this.#keepAlive : 'Connection: close\r\n';
     text += chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n';
     return { text, length: hasBody ? length : 0, chunked, keepsAlive };
-  }
-
-  #line(name: string, value: string | undefined): Line {
-    const known = this.#lines.get(name);
-    if (known !== undefined && known.value === value) return known;
-    const kind = known?.kind ?? kindOf(name);
-    if (value === undefined || INVALID_VALUE.test(value) || (kind === 'length' && !/^\d{1,15}$/.test(value))) {
-      throw new TypeError(`invalid value of header ${name}`);
-    }
-    const text = `${name}: ${value}\r\n`;
-    if (known !== undefined) {
-      known.value = value;
-      known.text = text;
-      return known;
-    }
-    const line = { kind, value, text };
-    if (this.#lines.size < MAX_LINES) this.#lines.set(name, line);
-    return line;
   }
 
   #dateLine(): string {
@@ -105,10 +73,12 @@ export class HeadEncoder {
   }
 }
 
-/** Checks a name and returns its kind. */
-function kindOf(name: string): Kind {
-  if (!TOKEN.test(name)) throw new TypeError('invalid header name');
-  const lower = name.toLowerCase();
-  if (RESERVED.has(lower)) throw new TypeError(`header ${name} is set by the server`);
-  return lower === 'content-length' ? 'length' : lower === 'date' ? 'date' : 'other';
+function kindOf(name: string): 'length' | 'date' | 'other' {
+  if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the server`);
+  return name === 'content-length' ? 'length' : name === 'date' ? 'date' : 'other';
+}
+
+function lengthOf(value: string): number {
+  if (!/^\d{1,15}$/.test(value)) throw new TypeError('invalid value of header content-length');
+  return Number(value);
 }

@@ -85,10 +85,21 @@ function setEraFromHeader(context: McpRequest): undefined {
 }
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
+let lastPath = '';
+let lastSegment: string | undefined;
+
+/** First segment of the path of an MCP endpoint; undefined for other paths. Most requests have the path of the last one. */
+function namespaceSegment(path: string): string | undefined {
+  if (path !== lastPath) {
+    lastSegment = MCP_PATH.exec(path)?.[1];
+    lastPath = path;
+  }
+  return lastSegment;
+}
 
 /** Returns the name of the namespace whose MCP endpoint this path is; undefined for other paths. */
 export function namespaceAt(registry: Pick<Registry, 'current'>, path: string): string | undefined {
-  const segment = MCP_PATH.exec(path)?.[1];
+  const segment = namespaceSegment(path);
   return segment === undefined ? undefined : registry.current.namespace(segment)?.name;
 }
 
@@ -98,7 +109,7 @@ export function namespaceAt(registry: Pick<Registry, 'current'>, path: string): 
  */
 export function namespaceCheck(registry: Pick<Registry, 'current'>): (path: string) => boolean {
   return (path) => {
-    const segment = MCP_PATH.exec(path)?.[1];
+    const segment = namespaceSegment(path);
     return segment === undefined || registry.current.namespace(segment) !== undefined;
   };
 }
@@ -120,7 +131,7 @@ export function serviceNamespace(
   passes?: (path: string) => boolean,
 ): McpFilter {
   return (context) => {
-    const segment = MCP_PATH.exec(context.path)?.[1];
+    const segment = namespaceSegment(context.path);
     if (segment === undefined) {
       if (passes?.(context.path)) return undefined;
       return rpcError(INVALID_REQUEST, 'no MCP endpoint here: the path is /{namespace}/mcp', 404);

@@ -117,8 +117,8 @@ export class CallRouter {
     const tool = message.method === 'tools/call' ? entry : undefined;
     const headers = this.upstreamHeaders(caller.headers, entry?.labels[FORWARD_HEADERS_LABEL]);
     if (!headers) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
-    // Without the hop count.
-    const copied = headers.slice(2);
+    // The hop count comes first.
+    const copiedNames = headers.length > 2 ? headers.filter((_, at) => at > 1 && at % 2 === 0) : [];
     const { accept } = caller.headers;
     const streams = acceptsEventStream(accept);
     const json = acceptsJson(accept);
@@ -181,7 +181,6 @@ export class CallRouter {
     const openSession =
       era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, caller, capabilities, headers);
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
-    const copiedNames = copied.filter((_, at) => at % 2 === 0);
     // Written out: spreading one object into another costs more than the rest of this function.
     const plan: CallPlan = {
       message,
