@@ -138,7 +138,8 @@ export function acceptsEventStream(accept: string | undefined): boolean {
 
 /** True when `Accept` allows JSON: it names it, or does not name event streams. */
 export function acceptsJson(accept: string | undefined): boolean {
-  return accept === undefined || /application\/(json|\*)|\*\/\*/.test(accept) || !accept.includes('event-stream');
+  if (accept === undefined || !accept.includes('event-stream')) return true;
+  return accept.includes('application/json') || accept.includes('application/*') || accept.includes('*/*');
 }
 
 /** Up to 2025-11-25: resource not found. */

@@ -7,34 +7,33 @@ const MAX_LINES = 256;
 const MAX_VALUE_LENGTH = 256;
 
 /** A header line of a message that is sent. */
-export interface HeaderLine<Kind> {
-  readonly kind: Kind;
+export interface HeaderLine<Meaning> {
   readonly value: string;
   /** Characters of latin1. */
   readonly text: string;
+  readonly meaning: Meaning;
 }
 
 /**
  * Creates header lines. Most messages of a server, or to an upstream, have the same lines except for a few values: the last line of
  * each name is kept, so that it is checked and put together once.
  */
-export class HeaderLines<Kind> {
-  readonly #kindOf: (name: string) => Kind;
-  readonly #kept = new Map<string, HeaderLine<Kind>>();
+export class HeaderLines<Meaning> {
+  readonly #meaningOf: (name: string, value: string) => Meaning;
+  readonly #kept = new Map<string, HeaderLine<Meaning>>();
 
-  /** `kindOf` gets lower-case names, and throws TypeError for those that are not allowed. */
-  constructor(kindOf: (name: string) => Kind) {
-    this.#kindOf = kindOf;
+  /** `meaningOf` gets lower-case names, and throws TypeError for lines that are not allowed. */
+  constructor(meaningOf: (name: string, value: string) => Meaning) {
+    this.#meaningOf = meaningOf;
   }
 
   /** Throws TypeError, without the value, for an invalid name or value. */
-  line(name: string, value: string | undefined): HeaderLine<Kind> {
+  line(name: string, value: string | undefined): HeaderLine<Meaning> {
     const kept = this.#kept.get(name);
     if (kept !== undefined && kept.value === value) return kept;
     if (kept === undefined && !TOKEN.test(name)) throw new TypeError('invalid header name');
-    const kind = kept === undefined ? this.#kindOf(name.toLowerCase()) : kept.kind;
     if (value === undefined || INVALID_VALUE.test(value)) throw new TypeError(`invalid value of header ${name}`);
-    const line = { kind, value, text: `${name}: ${value}\r\n` };
+    const line = { value, text: `${name}: ${value}\r\n`, meaning: this.#meaningOf(name.toLowerCase(), value) };
     const isKept = value.length <= MAX_VALUE_LENGTH && (kept !== undefined || this.#kept.size < MAX_LINES);
     if (isKept) this.#kept.set(name, line);
     return line;

@@ -31,7 +31,7 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
 export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
-  readonly #lines = new HeaderLines(checkName);
+  readonly #lines = new HeaderLines(checkAllowed);
 
   constructor(url: URL) {
     this.#path = url.pathname + url.search;
@@ -66,7 +66,7 @@ export class RequestEncoder {
   }
 }
 
-function checkName(name: string): void {
+function checkAllowed(name: string): void {
   if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
 }
 

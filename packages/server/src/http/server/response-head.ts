@@ -32,7 +32,7 @@ const RESERVED: ReadonlySet<string> = new Set(['transfer-encoding', 'connection'
 /** Encodes the heads of the responses of one server. */
 export class HeadEncoder {
   readonly #keepAlive: string;
-  readonly #lines = new HeaderLines(kindOf);
+  readonly #lines = new HeaderLines(meaningOf);
   #second = 0;
   #date = '';
 
@@ -51,8 +51,8 @@ export class HeadEncoder {
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       text += line.text;
-      if (line.kind === 'length') length = lengthOf(line.value);
-      else if (line.kind === 'date') sendsDate = false;
+      if (line.meaning === 'date') sendsDate = false;
+      else if (line.meaning !== undefined) length = line.meaning;
     }
     if (sendsDate) text += this.#dateLine();
     const isKnown = length >= 0 || options.httpVersion !== '1.0';
@@ -73,12 +73,11 @@ export class HeadEncoder {
   }
 }
 
-function kindOf(name: string): 'length' | 'date' | 'other' {
+/** Returns the length of the body, or that the line is the date. */
+function meaningOf(name: string, value: string): number | 'date' | undefined {
   if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the server`);
-  return name === 'content-length' ? 'length' : name === 'date' ? 'date' : 'other';
-}
-
-function lengthOf(value: string): number {
-  if (!/^\d{1,15}$/.test(value)) throw new TypeError('invalid value of header content-length');
+  if (name === 'date') return 'date';
+  if (name !== 'content-length') return undefined;
+  if (!/^\d{1,15}$/.test(value)) throw new TypeError(`invalid value of header ${name}`);
   return Number(value);
 }

@@ -247,10 +247,10 @@ const MAX_NAME_LENGTH = 256;
 
 /** Returns the summary of a tool request with these names of arguments and headers. */
 export function toolSummary(args: readonly string[], headers: readonly string[]): RequestSummary {
-  const names = new Set(args);
+  const names = args.length > 1 ? [...new Set(args)] : args;
   return {
     argumentNames: boundedNames(names, AUTH_PREFIX),
-    argumentCount: names.size,
+    argumentCount: names.length,
     headerNames: headers.length === 0 ? headers : boundedNames(headers),
     code: false,
   };
@@ -261,7 +261,7 @@ export function codeSummary(argumentCount: number): RequestSummary {
   return { argumentNames: undefined, argumentCount, headerNames: [], code: true };
 }
 
-function boundedNames(names: Iterable<string>, excludedPrefix?: string): string[] {
+function boundedNames(names: readonly string[], excludedPrefix?: string): string[] {
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MAX_NAMES) break;
