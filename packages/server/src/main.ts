@@ -12,6 +12,11 @@ import { createLogger } from './telemetry/log.ts';
 import { standardError } from './telemetry/log-destination.ts';
 import { LogSink } from './telemetry/log-sink.ts';
 
+// Accessors in Node.js, which the compiler cannot see through: each use would call a function.
+for (const name of ['Buffer', 'performance', 'process'] as const) {
+  Object.defineProperty(globalThis, name, { value: globalThis[name], writable: true, configurable: true });
+}
+
 /** Runs the service until it is stopped; the exit code indicates how it ended (decisions 1.1). */
 async function main(): Promise<void> {
   const invocation = await loadConfig(process.argv.slice(2), process.env, process.cwd());
