@@ -131,8 +131,10 @@ export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS
 }
 
 function parseSmall(body: Buffer, limits: MessageLimits): Message | Batch | Malformed {
-  if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const text = body.toString('utf8');
+  // Text without a replacement character and with one character per byte is ASCII.
+  const isAscii = text.length === body.length && !text.includes('\ufffd');
+  if (!isAscii && !isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const value = tryParseJson(text);
   const scanned = isJsonObject(value) ? scanText(text, limits.members) : undefined;
   if (isJsonObject(value) && scanned) return parseRoot(text, scanned, limits, value);
@@ -232,14 +234,22 @@ function parseRoot(
   problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
   if (problem !== undefined) return invalid(problem);
   const paramsRange = params && { start: params.start, end: params.end };
-  const request = { kind: 'request', idText, idRange, method: name, params: value, paramsRange, paramMembers } as const;
-  if (typeof text === 'string') return { text, ...request };
+  // Written out twice: spreading an object costs more than the rest of this function.
+  if (typeof text === 'string') {
+    return { kind: 'request', text, idText, idRange, method: name, params: value, paramsRange, paramMembers };
+  }
   return {
-    ...request,
+    kind: 'request',
     bytes: text,
     get text() {
       return text.toAscii();
     },
+    idText,
+    idRange,
+    method: name,
+    params: value,
+    paramsRange,
+    paramMembers,
   };
 }
 

@@ -32,6 +32,9 @@ export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
   readonly #lines = new HeaderLines(checkAllowed);
+  /** The last header lines: requests in one session often have the same ones. */
+  #lastHeaders: readonly string[] = [];
+  #lastText = '';
 
   constructor(url: URL) {
     this.#path = url.pathname + url.search;
@@ -46,10 +49,7 @@ export class RequestEncoder {
   encode({ method, path = this.#path, headers, body }: UpstreamRequest): EncodedRequest {
     if (method !== 'POST') checkMethod(method);
     if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
-    let head = `${method} ${path}${this.#fixed}`;
-    for (let index = 0; index < headers.length; index += 2) {
-      head += this.#lines.line(headers[index] ?? '', headers[index + 1]).text;
-    }
+    let head = `${method} ${path}${this.#fixed}${this.#headerLines(headers)}`;
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
       const size = body.reduce((sum, part) => sum + part.length, 0);
@@ -63,6 +63,18 @@ export class RequestEncoder {
     const bytes = Buffer.allocUnsafe(head.length + length);
     bytes.write(body, bytes.write(head, 'latin1'), 'utf8');
     return bytes;
+  }
+
+  #headerLines(headers: readonly string[]): string {
+    const last = this.#lastHeaders;
+    if (headers.length === last.length && headers.every((text, at) => text === last[at])) return this.#lastText;
+    let text = '';
+    for (let index = 0; index < headers.length; index += 2) {
+      text += this.#lines.line(headers[index] ?? '', headers[index + 1]).text;
+    }
+    this.#lastHeaders = [...headers];
+    this.#lastText = text;
+    return text;
   }
 }
 

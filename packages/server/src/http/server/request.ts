@@ -17,7 +17,7 @@ const MAX_UNREAD_BYTES = 64 * 1024;
  * A request and its body, with the events of `IncomingMessage`: `data` and `end` once it flows, `error` if the client
  * disconnects before the end, `close`. A body that arrived together with its head can be taken without events.
  */
-export class ServerRequest extends EventEmitter implements RequestLike {
+export class ServerRequest implements RequestLike {
   readonly method: string;
   readonly url: string;
   readonly httpVersion: string;
@@ -35,9 +35,10 @@ export class ServerRequest extends EventEmitter implements RequestLike {
   #flows = false;
   #ended = false;
   #flushes = false;
+  /** Most requests have no listeners. */
+  #events: EventEmitter | undefined = undefined;
 
   constructor(head: RequestHead, connection: RequestConnection) {
-    super();
     this.method = head.method;
     this.url = head.url;
     this.httpVersion = head.httpVersion;
@@ -61,9 +62,26 @@ export class ServerRequest extends EventEmitter implements RequestLike {
   }
 
   // Like a stream, it begins to flow when someone listens.
-  override on(event: string, listener: (...args: never[]) => void): this {
-    super.on(event, listener as (...args: unknown[]) => void);
+  on(event: string, listener: (...values: never[]) => void): this {
+    this.#events ??= new EventEmitter();
+    this.#events.on(event, listener as (...values: unknown[]) => void);
     if (event === 'data') this.resume();
+    return this;
+  }
+
+  once(event: 'end' | 'close', listener: () => void): this {
+    this.#events ??= new EventEmitter();
+    this.#events.once(event, listener);
+    return this;
+  }
+
+  off(event: string, listener: (...values: never[]) => void): this {
+    this.#events?.off(event, listener as (...values: unknown[]) => void);
+    return this;
+  }
+
+  removeAllListeners(event: 'data' | 'end'): this {
+    this.#events?.removeAllListeners(event);
     return this;
   }
 
@@ -91,7 +109,7 @@ export class ServerRequest extends EventEmitter implements RequestLike {
   /** Receives a part of the body. */
   push(chunk: Buffer): void {
     if (this.#flows && this.#unread.length === 0 && !this.#flushes) {
-      this.emit('data', chunk);
+      this.#events?.emit('data', chunk);
       return;
     }
     this.#unread.push(chunk);
@@ -112,22 +130,26 @@ export class ServerRequest extends EventEmitter implements RequestLike {
     if (this.#ended) return;
     this.#ended = true;
     this.#unread = [];
-    if (!this.complete && this.listenerCount('error') > 0) {
-      this.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
+    if (!this.complete && this.#hasListener('error')) {
+      this.#events?.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
     }
-    this.emit('close');
+    this.#events?.emit('close');
   }
 
   /** Discards the rest of a body that nobody reads. */
   discardUnread(): void {
-    if (!this.#ended && this.listenerCount('data') === 0) this.resume();
+    if (!this.#ended && !this.#hasListener('data')) this.resume();
+  }
+
+  #hasListener(event: string): boolean {
+    return this.#events !== undefined && this.#events.listenerCount(event) > 0;
   }
 
   #flush(): void {
     while (this.#flows && this.#unread.length > 0) {
       const chunk = this.#unread.shift();
       this.#unreadBytes -= chunk?.length ?? 0;
-      this.emit('data', chunk);
+      this.#events?.emit('data', chunk);
     }
     if (!this.#flows || this.#ended) return;
     if (!this.complete) {
@@ -135,7 +157,7 @@ export class ServerRequest extends EventEmitter implements RequestLike {
       return;
     }
     this.#ended = true;
-    this.emit('end');
-    this.emit('close');
+    this.#events?.emit('end');
+    this.#events?.emit('close');
   }
 }

@@ -26,7 +26,7 @@ type OnWritten = (error?: Error | null) => void;
  * The response to one request, with the members of `ServerResponse` of node:http that are used. A response that ends with its
  * first part is one write to the socket. Events: `drain`, and `close` when it is complete or the client has disconnected.
  */
-export class ServerResponse extends EventEmitter implements ResponseLike {
+export class ServerResponse implements ResponseLike {
   statusCode = 200;
   statusMessage = '';
   sendDate = true;
@@ -51,16 +51,35 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   #isSocketCorked = false;
   /** Latin-1 text that is sent when the response is uncorked. */
   #text = '';
+  readonly #closeListeners: (() => void)[] = [];
+  /** Most responses need none. */
+  #drain: EventEmitter | undefined = undefined;
 
   static uncork(response: ServerResponse): void {
     response.#uncork();
   }
 
   constructor(request: RequestHead, connection: ResponseConnection) {
-    super();
     this.#request = request;
     this.#connection = connection;
     this.shouldKeepAlive = request.persistent;
+  }
+
+  on(event: 'close' | 'drain', listener: () => void): this {
+    if (event === 'close') return this.once(event, listener);
+    this.#drain ??= new EventEmitter();
+    this.#drain.on(event, listener);
+    return this;
+  }
+
+  once(event: 'close' | 'drain', listener: () => void): this {
+    if (event === 'close') {
+      this.#closeListeners.push(listener);
+    } else {
+      this.#drain ??= new EventEmitter();
+      this.#drain.once(event, listener);
+    }
+    return this;
   }
 
   /** Sets the head, which is sent with the first part of the body. Throws TypeError for invalid headers. */
@@ -137,7 +156,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   onSocketDrain(): void {
     if (!this.#needsDrain) return;
     this.#needsDrain = false;
-    this.emit('drain');
+    this.#drain?.emit('drain');
   }
 
   /** The response is complete, or the connection was closed. */
@@ -145,7 +164,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     if (this.destroyed) return;
     this.writableFinished = finished;
     this.destroyed = true;
-    this.emit('close');
+    for (const listener of this.#closeListeners) listener();
   }
 
   #uncork(): void {
