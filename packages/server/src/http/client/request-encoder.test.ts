@@ -18,6 +18,24 @@ describe('RequestEncoder', () => {
     );
   });
 
+  it('sends the headers of each request, whatever the last one had', () => {
+    const reused = encoder();
+    const headers = ['mcp-session-id', '1', 'x', 'a'];
+    const sent = () => text(reused.encode({ method: 'GET', headers })).split('keep-alive\r\n')[1];
+    expect(sent()).toBe('mcp-session-id: 1\r\nx: a\r\n\r\n');
+    expect(sent()).toBe('mcp-session-id: 1\r\nx: a\r\n\r\n');
+    headers[1] = '2';
+    expect(sent()).toBe('mcp-session-id: 2\r\nx: a\r\n\r\n');
+    headers.push('x', 'b'.repeat(1_000));
+    expect(sent()).toBe(`mcp-session-id: 2\r\nx: a\r\nx: ${'b'.repeat(1_000)}\r\n\r\n`);
+    headers.splice(2);
+    expect(sent()).toBe('mcp-session-id: 2\r\n\r\n');
+    headers[1] = '\n';
+    expect(sent).toThrow('invalid value of header mcp-session-id');
+    headers[1] = '2';
+    expect(sent()).toBe('mcp-session-id: 2\r\n\r\n');
+  });
+
   it.each([
     ['ASCII', 'a', 'a'],
     ['latin1', 'é', '\xc3\xa9'],
