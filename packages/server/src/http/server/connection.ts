@@ -17,6 +17,8 @@ export interface ConnectionOwner {
   endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
   ended(response: ServerResponse): void;
+  /** Calls `uncork` of a response at the end of this turn. */
+  corked(response: ServerResponse): void;
   remove(connection: Connection): void;
 }
 
@@ -98,6 +100,10 @@ export class Connection implements RequestSink, ResponseConnection {
 
   endsLater(response: ServerResponse): boolean {
     return this.#request?.complete === true && this.#owner.endsLater(response);
+  }
+
+  onCork(response: ServerResponse): void {
+    this.#owner.corked(response);
   }
 
   /** The response was written. */

@@ -48,13 +48,24 @@ export function createHttp1Server(
   const connections = new Set<Connection>();
   let ended: ServerResponse[] = [];
   let unsent: ServerResponse[] = [];
+  let corked: ServerResponse[] = [];
+  let isTurnEnding = false;
   const endTurn = (): void => {
+    isTurnEnding = false;
+    const written = corked;
+    corked = [];
+    for (const response of written) response.uncork();
     const responses = unsent;
     unsent = [];
     for (const response of responses) response.finish();
     const closing = ended;
     ended = [];
     for (const response of closing) response.close(true);
+  };
+  const scheduleEndOfTurn = (): void => {
+    if (isTurnEnding) return;
+    isTurnEnding = true;
+    setImmediate(endTurn);
   };
   const owner: ConnectionOwner = {
     heads: new HeadEncoder(keepAliveMs),
@@ -63,7 +74,12 @@ export function createHttp1Server(
     // Written one after the other, responses of a turn wake up their clients less often than one by one.
     endsLater: (response) => ended.length > 0 && unsent.push(response) > 0,
     ended: (response) => {
-      if (ended.push(response) === 1) setImmediate(endTurn);
+      ended.push(response);
+      scheduleEndOfTurn();
+    },
+    corked: (response) => {
+      corked.push(response);
+      scheduleEndOfTurn();
     },
     remove: (connection) => void connections.delete(connection),
   };

@@ -9,6 +9,8 @@ export interface ResponseConnection extends RequestConnection {
   readonly heads: HeadEncoder;
   /** Whether the end of a response is sent at the end of the turn, by its `finish`; else it is sent at once. */
   endsLater(response: ServerResponse): boolean;
+  /** The response collects what is written until the end of the turn. */
+  onCork(response: ServerResponse): void;
   /** The whole response was written to the socket. */
   onResponseEnd(response: ServerResponse): void;
 }
@@ -54,10 +56,6 @@ export class ServerResponse implements ResponseLike {
   readonly #closeListeners: (() => void)[] = [];
   /** Most responses need none. */
   #drain: EventEmitter | undefined = undefined;
-
-  static uncork(response: ServerResponse): void {
-    response.#uncork();
-  }
 
   constructor(request: RequestHead, connection: ResponseConnection) {
     this.#request = request;
@@ -132,17 +130,31 @@ export class ServerResponse implements ResponseLike {
   finish(): void {
     if (this.#isFinished || this.destroyed) return;
     this.#isFinished = true;
-    this.#uncork();
+    this.uncork();
     // A client would take the next response for the rest of this one.
     if (this.#remaining > 0) this.#connection.destroy();
     else this.#connection.onResponseEnd(this);
   }
 
-  /** Sends what is written before the next tick at once: a stream may get several events at a time. */
+  /** Sends what is written in this turn at its end: a stream may get several events at a time. */
   cork(): void {
     if (this.#isCorked) return;
     this.#isCorked = true;
-    process.nextTick(ServerResponse.uncork, this);
+    this.#connection.onCork(this);
+  }
+
+  /** Sends what was collected. */
+  uncork(): void {
+    if (!this.#isCorked) return;
+    this.#isCorked = false;
+    this.#sendText();
+    const { socket } = this.#connection;
+    if (this.#isSocketCorked) {
+      this.#isSocketCorked = false;
+      socket.uncork();
+    }
+    // The socket has taken all of the text, and emits nothing.
+    if (this.#needsDrain && !socket.writableNeedDrain) this.onSocketDrain();
   }
 
   /** Closes the connection, unless the response is complete: then the connection may have the next one. */
@@ -165,19 +177,6 @@ export class ServerResponse implements ResponseLike {
     this.writableFinished = finished;
     this.destroyed = true;
     for (const listener of this.#closeListeners) listener();
-  }
-
-  #uncork(): void {
-    if (!this.#isCorked) return;
-    this.#isCorked = false;
-    this.#sendText();
-    const { socket } = this.#connection;
-    if (this.#isSocketCorked) {
-      this.#isSocketCorked = false;
-      socket.uncork();
-    }
-    // The socket has taken all of the text, and emits nothing.
-    if (this.#needsDrain && !socket.writableNeedDrain) this.onSocketDrain();
   }
 
   #sendText(): void {
