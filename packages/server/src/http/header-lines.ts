@@ -1,13 +1,18 @@
+import { detach } from '@sluice/protocol/text';
+
 /** A field name: a token (RFC 9110 5.6.2). */
 export const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** Characters that are neither in values nor in reason phrases. */
 export const INVALID_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
-/** Limits of what is kept: peers choose names and values. */
+/** Limits of the cache: peers choose names and values. */
 const MAX_LINES = 256;
 const MAX_VALUE_LENGTH = 256;
+/** V8 copies shorter slices of a text. */
+const MIN_SLICE_LENGTH = 13;
 
 /** A header line of a message that is sent. */
 export interface HeaderLine<Meaning> {
+  readonly name: string;
   readonly value: string;
   /** Characters of latin1. */
   readonly text: string;
@@ -15,12 +20,12 @@ export interface HeaderLine<Meaning> {
 }
 
 /**
- * Creates header lines. Most messages of a server, or to an upstream, have the same lines except for a few values: the last line of
- * each name is kept, so that it is checked and put together once.
+ * Creates header lines, and caches the last one of each name: most messages have the same lines except for a few values, so that
+ * the others are validated only once.
  */
 export class HeaderLines<Meaning> {
   readonly #meaningOf: (name: string, value: string) => Meaning;
-  readonly #kept = new Map<string, HeaderLine<Meaning>>();
+  readonly #cached = new Map<string, HeaderLine<Meaning>>();
 
   /** `meaningOf` gets lower-case names, and throws TypeError for lines that are not allowed. */
   constructor(meaningOf: (name: string, value: string) => Meaning) {
@@ -29,13 +34,24 @@ export class HeaderLines<Meaning> {
 
   /** Throws TypeError, without the value, for an invalid name or value. */
   line(name: string, value: string | undefined): HeaderLine<Meaning> {
-    const kept = this.#kept.get(name);
-    if (kept !== undefined && kept.value === value) return kept;
-    if (kept === undefined && !TOKEN.test(name)) throw new TypeError('invalid header name');
+    const cached = this.#cached.get(name);
+    if (cached !== undefined && cached.value === value) return cached;
+    if (cached === undefined && !TOKEN.test(name)) throw new TypeError('invalid header name');
     if (value === undefined || INVALID_VALUE.test(value)) throw new TypeError(`invalid value of header ${name}`);
-    const line = { value, text: `${name}: ${value}\r\n`, meaning: this.#meaningOf(name.toLowerCase(), value) };
-    const isKept = value.length <= MAX_VALUE_LENGTH && (kept !== undefined || this.#kept.size < MAX_LINES);
-    if (isKept) this.#kept.set(name, line);
+    const meaning = this.#meaningOf(name.toLowerCase(), value);
+    const isCacheable = value.length <= MAX_VALUE_LENGTH && (cached !== undefined || this.#cached.size < MAX_LINES);
+    if (!isCacheable) return newLine(name, value, meaning);
+    const line = newLine(cached?.name ?? unsliced(name), unsliced(value), meaning);
+    this.#cached.set(line.name, line);
     return line;
   }
+}
+
+function newLine<Meaning>(name: string, value: string, meaning: Meaning): HeaderLine<Meaning> {
+  return { name, value, text: `${name}: ${value}\r\n`, meaning };
+}
+
+/** Names and values are slices of a whole head, which the cache must not retain. */
+function unsliced(text: string): string {
+  return text.length < MIN_SLICE_LENGTH ? text : detach(text);
 }

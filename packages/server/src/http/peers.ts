@@ -15,7 +15,7 @@ const TLS: TlsOptions = {
   maxVersion: 'TLSv1.2',
 };
 const HANDSHAKE_MS = 2_000;
-/** Time for which a connection is kept without a request. */
+/** Idle time after which a connection is closed, in milliseconds. */
 const IDLE_MS = 10_000;
 /** Time for a notification, and connections to each replica for them: one that has stopped may not hold up requests. */
 const NOTIFICATION_MS = 5_000;

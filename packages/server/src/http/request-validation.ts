@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { detach } from '@sluice/protocol/text';
 import { LOOPBACK_ADDRESS } from './address.ts';
 import {
   createHostRule,
@@ -142,7 +143,7 @@ const MAX_CACHED = 512;
 
 function addToCache(cache: Set<string>, value: string): void {
   if (cache.size >= MAX_CACHED) cache.clear();
-  cache.add(value);
+  cache.add(detach(value));
 }
 
 /** Returns the host of an http(s) origin, in lower case, IPv6 in brackets. */

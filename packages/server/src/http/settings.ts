@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { TOKEN } from './header-lines.ts';
 
 /**
  * Invalid configuration: startup fails (decisions 1.1). The message is one line with the name of the variable, flag or
@@ -109,7 +110,7 @@ const FRAMING_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /** A header name (RFC 9110 5.1). */
-export const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: 'must be a header name' });
+export const headerName = z.string().regex(TOKEN, { error: 'must be a header name' });
 
 /** Name of a header that a filter can set or remove. */
 export const editableHeader = headerName.refine((name) => !FRAMING_HEADERS.has(name.toLowerCase()), {

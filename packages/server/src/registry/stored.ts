@@ -1,6 +1,7 @@
 import { type Expose, expose, forwardHeaders, mergeExpose, serviceInput, validate } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
+import { detach } from '@sluice/protocol/text';
 import {
   type CacheHint,
   DEFAULT_NAMESPACE,
@@ -275,13 +276,13 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
 }
 
 function readVariants(upstream: string, catalogs: string | undefined, others: string | undefined): EntryVariant[] {
-  const variants: EntryVariant[] = [{ json: detached(upstream), catalogs: readVariantCatalogs(catalogs) }];
+  const variants: EntryVariant[] = [{ json: detach(upstream), catalogs: readVariantCatalogs(catalogs) }];
   if (others === undefined) return variants;
   for (const { start, end } of elements(others)) {
     const found = textOfMembers(others.slice(start, end));
     const json = found.get('upstream');
     if (json !== undefined)
-      variants.push({ json: detached(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
+      variants.push({ json: detach(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
   }
   return variants;
 }
@@ -296,11 +297,6 @@ function readObject(text: string | undefined): JsonObject {
   if (text === undefined || text === '{}') return NONE;
   const value = parseLossless(text);
   return isJsonObject(value) ? value : NONE;
-}
-
-/** Copies a string, so that it does not retain the string that it is a slice of. */
-export function detached(text: string): string {
-  return Buffer.from(text).toString();
 }
 
 /**
@@ -477,7 +473,7 @@ function readExpose(text: string | undefined): Expose | string | undefined {
 
 function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[]): UnknownMembers | undefined {
   const unknown = [...found].filter(([member]) => !known.includes(member));
-  return unknown.length > 0 ? new Map(unknown.map(([member, text]) => [member, detached(text)])) : undefined;
+  return unknown.length > 0 ? new Map(unknown.map(([member, text]) => [member, detach(text)])) : undefined;
 }
 
 function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
@@ -490,7 +486,7 @@ function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
     const capabilities = parseLossless(found.get('capabilities') ?? '{}');
     const identity = found.get('identity');
     if (key === undefined || identity === undefined || !isJsonObject(capabilities)) continue;
-    catalogs.push({ key, era, capabilities, identity: detached(identity), cache: readCache(found.get('cache')) });
+    catalogs.push({ key, era, capabilities, identity: detach(identity), cache: readCache(found.get('cache')) });
   }
   return catalogs;
 }

@@ -18,6 +18,8 @@ const RESERVED: ReadonlySet<string> = new Set([
   'te',
   'trailer',
 ]);
+/** Header lines up to this length are compared with the next ones. */
+const MAX_CACHED_LENGTH = 2 * 1024;
 
 /** A request as it is sent. */
 export type EncodedRequest = string | Buffer | readonly Buffer[];
@@ -68,12 +70,17 @@ export class RequestEncoder {
   #headerLines(headers: readonly string[]): string {
     const last = this.#lastHeaders;
     if (headers.length === last.length && headers.every((text, at) => text === last[at])) return this.#lastText;
+    const copied: string[] = [];
     let text = '';
     for (let index = 0; index < headers.length; index += 2) {
-      text += this.#lines.line(headers[index] ?? '', headers[index + 1]).text;
+      const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
+      copied.push(line.name, line.value);
+      text += line.text;
     }
-    this.#lastHeaders = [...headers];
-    this.#lastText = text;
+    if (text.length <= MAX_CACHED_LENGTH) {
+      this.#lastHeaders = copied;
+      this.#lastText = text;
+    }
     return text;
   }
 }

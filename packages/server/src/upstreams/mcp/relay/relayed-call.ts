@@ -16,10 +16,10 @@ import {
 } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import { detach } from '@sluice/protocol/text';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
-import { detached } from '../../../registry/stored.ts';
 import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
 import { credentialsHint } from '../http-error.ts';
 import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
@@ -400,7 +400,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     let index = 0;
     for (const { start, end } of elements(data)) {
       // A copy: a stream may store the message, which must not retain the whole array.
-      if (this.#mode === 'stream') this.#onMessage(detached(data.slice(start, end)), value[index++]);
+      if (this.#mode === 'stream') this.#onMessage(detach(data.slice(start, end)), value[index++]);
     }
   }
 

@@ -8,7 +8,7 @@ import type { Tasks } from './tasks.ts';
 /** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
 export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promise<TaskReading | undefined>;
 
-/** What polls need of the tasks. */
+/** Members of {@link Tasks} that polls use. */
 type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
 
 /** A client that watches a core task. */
