@@ -210,6 +210,8 @@ export class TimeSeries {
   /** Number of the next event to count. */
   #position: number;
   #completions = 0;
+  /** The call that was counted last, and its groups. */
+  #last: { identity: ToolCallIdentity; outcome: string; counts: readonly CallCounts[] } | undefined = undefined;
   /** Requests by method when they were counted last. */
   #methods: ReadonlyMap<string, MethodCounts> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -295,6 +297,8 @@ export class TimeSeries {
   }
 
   #countCalls(): void {
+    // Groups may have made room for others since.
+    this.#last = undefined;
     for (let record = this.#ring.at(this.#position); record; record = this.#ring.at(this.#position)) {
       this.#position++;
       if (record.details.type !== 'STARTED') this.#count(record.at, record.identity, record.details);
@@ -313,22 +317,40 @@ export class TimeSeries {
   }
 
   #count(at: number, identity: ToolCallIdentity, details: Exclude<EventDetails, { type: 'STARTED' }>): void {
-    const { namespace, forward, serviceId, toolName: tool } = identity;
     const step = Math.floor(at / STEP_MS);
     const isError = details.type === 'FAILED' || details.isError;
     // A call that fails before its start has no latency.
     const bucket = details.durationMs > 0 ? bucketOf(details.durationMs) : undefined;
     const outcome = details.type === 'FAILED' ? details.category : isError ? 'tool_error' : 'completed';
-    const { namespace: namespaces, forward: forwards, tool: tools, outcome: outcomes } = this.#groups;
     this.#all.add(step, isError, bucket);
-    namespaces.add(namespace, () => ({ namespace }), step).add(step, isError, bucket);
-    tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step).add(step, isError, bucket);
-    outcomes.add(outcome, () => ({ outcome }), step).add(step, isError, bucket);
-    if (forward !== undefined) {
-      forwards.add(`forward ${forward}`, () => ({ forward }), step).add(step, isError, bucket);
-    } else if (serviceId !== undefined) {
-      forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step).add(step, isError, bucket);
+    for (const counts of this.#countsOf(identity, outcome, step)) counts.add(step, isError, bucket);
+  }
+
+  /** The groups of a call: mostly those of the one before. */
+  #countsOf(identity: ToolCallIdentity, outcome: string, step: number): readonly CallCounts[] {
+    const { namespace, forward, serviceId, toolName: tool } = identity;
+    const last = this.#last;
+    if (
+      last?.outcome === outcome &&
+      last.identity.toolName === tool &&
+      last.identity.namespace === namespace &&
+      last.identity.forward === forward &&
+      last.identity.serviceId === serviceId
+    ) {
+      return last.counts;
     }
+    const { namespace: namespaces, forward: forwards, tool: tools, outcome: outcomes } = this.#groups;
+    const counts = [
+      namespaces.add(namespace, () => ({ namespace }), step),
+      tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step),
+      outcomes.add(outcome, () => ({ outcome }), step),
+    ];
+    if (forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
+    else if (serviceId !== undefined) {
+      counts.push(forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step));
+    }
+    this.#last = { identity, outcome, counts };
+    return counts;
   }
 }
 

@@ -77,23 +77,48 @@ export class MetricFamily<Cell extends { readonly attributes: MetricAttributes }
   }
 }
 
-/** A histogram metric with its series. */
-export class HistogramFamily {
+/** A histogram metric with its series, of values that operations have. */
+export class HistogramFamily<Operation> {
   readonly #description: MetricDescription;
   readonly #bounds: readonly number[];
   readonly #family: MetricFamily<Histogram>;
+  readonly #attributesOf: (operation: Operation) => MetricAttributes;
+  /** The last series and its key: most values belong to the series of the one before. */
+  #last: Histogram | undefined = undefined;
+  #first = '';
+  #second = '';
+  #third = '';
+  #fourth = '';
 
-  constructor(description: MetricDescription, bounds: readonly number[]) {
+  /** `attributesOf` returns the attributes of the series of an operation. */
+  constructor(
+    description: MetricDescription,
+    bounds: readonly number[],
+    attributesOf: (operation: Operation) => MetricAttributes,
+  ) {
+    this.#attributesOf = attributesOf;
     this.#description = description;
     this.#bounds = bounds;
     const shared = Float64Array.from(bounds);
     this.#family = new MetricFamily((attributes) => new Histogram(attributes, shared));
   }
 
-  /** Records a value in the series of a key; `attributes` is called for a new series. Part of the hot path. */
-  record(key: string, value: number, attributes: () => MetricAttributes): void {
-    const cell = this.#family.cells.get(key) ?? this.#family.open(key, attributes);
-    cell.record(value);
+  /**
+   * Records a value of an operation in the series of a key, which has up to four parts: one that may contain spaces must be the
+   * last. Part of the hot path.
+   */
+  record(value: number, operation: Operation, first: string, second = '', third = '', fourth = ''): void {
+    const isLast = first === this.#first && second === this.#second && third === this.#third && fourth === this.#fourth;
+    const last = isLast ? this.#last : undefined;
+    if (last) return last.record(value);
+    const key = `${first} ${second} ${third} ${fourth}`;
+    const series = this.#family.cells.get(key) ?? this.#family.open(key, () => this.#attributesOf(operation));
+    this.#last = series;
+    this.#first = first;
+    this.#second = second;
+    this.#third = third;
+    this.#fourth = fourth;
+    series.record(value);
   }
 
   /** The current values. */
