@@ -213,6 +213,34 @@ describe('lines that are written field by field', () => {
     expect(fieldByField).toBe(fromObject);
   });
 
+  it('are the same one after another, whichever fields change', () => {
+    const { lines, logger } = recorder(filterOf('info'));
+    const names = ['one', 'two', 'three', 'four'];
+    const values = ['a', 'b', undefined, 'é', 'a value of several words'];
+    const fields: Record<string, string | number | undefined> = {
+      one: 'a',
+      two: 'b',
+      status: 0,
+      three: 'c',
+      four: 'd',
+    };
+    for (let line = 0; line < 500; line++) {
+      // Every third line is like the one before, and every fifth one has two runs of text fields in one.
+      if (line % 3 > 0) fields[names[(line * 7) % 4] ?? ''] = values[(line * 11) % 5];
+      fields.status = line % 5 === 0 ? undefined : line;
+      logger.target('service::mcp::access').info('request', fields);
+      logger.lines('service::mcp::access').write('info', 'request', (writer) => {
+        writer.text('one', fields.one?.toString());
+        writer.text('two', fields.two?.toString());
+        writer.value('status', typeof fields.status === 'number' ? fields.status : undefined);
+        writer.text('three', fields.three?.toString());
+        writer.text('four', fields.four?.toString());
+      });
+      const [fromObject, fieldByField] = lines.splice(0);
+      expect(fieldByField).toBe(fromObject);
+    }
+  });
+
   it('are not made if their level is disabled', () => {
     const { lines, logger } = recorder(filterOf('warn'));
     logger.lines('service::mcp::access').write('info', 'request', () => expect.unreachable());

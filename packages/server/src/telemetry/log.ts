@@ -119,10 +119,14 @@ const NOT_PLAIN = /[^\x20-\x7e]|["\\]/;
 /** Longest value that is kept for the next line. */
 const MAX_KEPT_LENGTH = 256;
 
-/** A field and its last value. */
+/** A text field as it was last written. */
 interface KeptField {
-  value: string;
-  text: string;
+  readonly name: string;
+  /** Undefined for a field that was left out. */
+  readonly value: string | undefined;
+  readonly text: string;
+  /** Text of the fields from this one to another, as long as no field changes. */
+  run: { readonly end: number; readonly changes: number; readonly text: string } | undefined;
 }
 
 /**
@@ -135,7 +139,13 @@ export class LineWriter {
   isAscii = true;
   #timestampMs = 0;
   #timestamp = '';
-  readonly #kept = new Map<string, KeptField>();
+  /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
+  readonly #kept: (KeptField | undefined)[] = [];
+  /** Number of text fields of this line so far, and the first of those that are unchanged and not yet part of it. */
+  #textFields = 0;
+  #runStart = 0;
+  /** Number of changes of text fields. */
+  #changes = 0;
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
@@ -145,48 +155,83 @@ export class LineWriter {
       this.#timestamp = new Date(ms).toISOString();
     }
     this.isAscii = true;
+    this.#textFields = 0;
+    this.#runStart = 0;
     this.#line = `{"ts":"${this.#timestamp}","level":"${level}","target":"${target}","msg":"${msg}"`;
   }
 
   /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is kept. */
   text(name: string, value: string | undefined): void {
-    if (value === undefined) return;
-    const kept = this.#kept.get(name);
-    if (kept !== undefined && kept.value === value) this.#line += kept.text;
-    else if (value.length > MAX_KEPT_LENGTH || NOT_PLAIN.test(value)) this.id(name, value);
-    else this.#line += this.#keep(name, value);
+    const kept = this.#kept[this.#textFields];
+    if (kept !== undefined && kept.value === value && kept.name === name) this.#textFields++;
+    else this.#changeText(name, value);
   }
 
   /** Writes a field whose value differs from line to line, unless it is undefined. */
   id(name: string, value: string | undefined): void {
     if (value === undefined) return;
+    this.#endRun();
     if (NOT_PLAIN.test(value)) this.json(name, JSON.stringify(value));
     else this.#line += `,"${name}":"${value}"`;
   }
 
+  /** Like {@link id}, for an id of our own, which needs no escapes. */
+  ownId(name: string, value: string | undefined): void {
+    if (value === undefined) return;
+    this.#endRun();
+    this.#line += `,"${name}":"${value}"`;
+  }
+
   /** Writes a field unless its value is undefined. */
   value(name: string, value: number | boolean | undefined): void {
-    if (value !== undefined) this.#line += `,"${name}":${value}`;
+    if (value === undefined) return;
+    this.#endRun();
+    this.#line += `,"${name}":${value}`;
   }
 
   /** Writes a field whose value is JSON. */
   json(name: string, value: string): void {
+    this.#endRun();
     this.isAscii = false;
     this.#line += `,"${name}":${escapeInvisible(value)}`;
   }
 
   /** Ends the line and returns it, with its line break. */
   end(): string {
+    this.#endRun();
     const line = `${this.#line}}\n`;
     this.#line = '';
     return line;
   }
 
-  #keep(name: string, value: string): string {
+  /** Writes a text field whose value is another one than in the line before. */
+  #changeText(name: string, value: string | undefined): void {
+    this.#endRun();
+    this.#changes++;
+    const place = this.#textFields++;
+    this.#runStart = this.#textFields;
+    if (value !== undefined && (value.length > MAX_KEPT_LENGTH || NOT_PLAIN.test(value))) {
+      this.#kept[place] = undefined;
+      return this.id(name, value);
+    }
     // Copies: a slice would retain the request that it is from.
-    const text = detach(`,"${name}":"${value}"`);
-    this.#kept.set(name, { value: text.slice(name.length + 5, -1), text });
-    return text;
+    const text = value === undefined ? '' : detach(`,"${name}":"${value}"`);
+    this.#kept[place] = { name, value: value && detach(value), text, run: undefined };
+    this.#line += text;
+  }
+
+  /** Adds the unchanged text fields before the next other one: mostly as one text. */
+  #endRun(): void {
+    const start = this.#runStart;
+    const end = this.#textFields;
+    const first = this.#kept[start];
+    if (start === end || first === undefined) return;
+    this.#runStart = end;
+    if (first.run?.end !== end || first.run.changes !== this.#changes) {
+      const fields = this.#kept.slice(start, end);
+      first.run = { end, changes: this.#changes, text: fields.map((field) => field?.text).join('') };
+    }
+    this.#line += first.run.text;
   }
 }
 
