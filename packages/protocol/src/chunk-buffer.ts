@@ -1,4 +1,5 @@
 const EMPTY = Buffer.alloc(0);
+const NO_CHUNKS: Buffer[] = [];
 
 /** Chunks from this size on are retained as they are. */
 const LARGE_CHUNK_BYTES = 8 * 1024;
@@ -12,7 +13,7 @@ export class ChunkBuffer {
   length = 0;
   /** Bytes of memory in use. */
   capacity = 0;
-  #chunks: Buffer[] = [];
+  #chunks: Buffer[] = NO_CHUNKS;
   /** The last chunk, if it has room for small ones. */
   #last: Buffer | undefined = undefined;
   #lastLength = 0;
@@ -30,7 +31,7 @@ export class ChunkBuffer {
     this.length += chunk.length;
     if (this.#chunks.length === 0 || chunk.length >= LARGE_CHUNK_BYTES) {
       this.#close();
-      this.#chunks.push(chunk);
+      this.#add(chunk);
       this.capacity += chunk.length;
       return;
     }
@@ -84,13 +85,19 @@ export class ChunkBuffer {
   /** Frees the memory of the chunks at once, see {@link freeBuffer}. */
   free(): void {
     for (const chunk of this.chunks) freeBuffer(chunk);
-    this.#chunks = [];
+    this.#chunks = NO_CHUNKS;
     this.length = 0;
     this.capacity = 0;
   }
 
+  #add(chunk: Buffer): void {
+    // Most bodies have one chunk; a list that grows has room for 17.
+    if (this.#chunks.length === 0) this.#chunks = [chunk];
+    else this.#chunks.push(chunk);
+  }
+
   #close(): void {
-    if (this.#last) this.#chunks.push(this.#last.subarray(0, this.#lastLength));
+    if (this.#last) this.#add(this.#last.subarray(0, this.#lastLength));
     this.#last = undefined;
     this.#lastLength = 0;
   }

@@ -55,7 +55,7 @@ function keyAfter(punctuation: number, text: string, at: number): number {
 /** The member whose key begins at `at`. */
 function memberAt(text: string, at: number): Member {
   const keyEnd = skipString(text, at);
-  const key = stringValue(text.slice(at, keyEnd));
+  const key = stringAt(text, at, keyEnd);
   const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
   return { key, start, end: skipValue(text, start) };
 }
@@ -84,6 +84,12 @@ export function memberText(text: string, key: string, start = 0): string | undef
 /** The value of a JSON string. */
 export function stringValue(json: string): string {
   return json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
+}
+
+/** The value of the JSON string between two positions. */
+export function stringAt(text: string, start: number, end: number): string {
+  const raw = text.slice(start + 1, end - 1);
+  return raw.includes('\\') ? stringValue(`"${raw}"`) : raw;
 }
 
 /** The beginning of the value of a JSON string, of which only the first bytes are known, without a truncated character. */

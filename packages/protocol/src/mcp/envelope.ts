@@ -7,6 +7,7 @@ import {
   skipScalar,
   skipSpace,
   skipString,
+  stringAt,
   stringValue,
 } from '../json/text.ts';
 
@@ -133,6 +134,9 @@ class TextScanner {
   maxCount = 0;
   readonly #text: string;
   #at = 0;
+  /** Members of the objects that are being scanned: a list of its own that grows would have room for 17. */
+  readonly #stack: ScannedMember[] = [];
+  #top = 0;
 
   constructor(text: string) {
     this.#text = text;
@@ -152,18 +156,21 @@ class TextScanner {
 
   #members(level: number): ScannedMember[] {
     const text = this.#text;
-    const found: ScannedMember[] = [];
+    const base = this.#top;
     let at = skipSpace(text, this.#at + 1);
     while (text.charCodeAt(at) === QUOTE) {
       const end = skipString(text, at);
-      const key = stringValue(text.slice(at, end));
+      const key = stringAt(text, at, end);
       // Behind the colon.
       this.#at = skipSpace(text, end) + 1;
-      found.push(this.value(key, level));
+      const member = this.value(key, level);
+      this.#stack[this.#top++] = member;
       at = skipSpace(text, this.#at);
       if (text.charCodeAt(at) === COMMA) at = skipSpace(text, at + 1);
     }
     this.#at = at + 1;
+    const found = this.#stack.slice(base, this.#top);
+    this.#top = base;
     this.depth = Math.max(this.depth, level);
     this.maxCount = Math.max(this.maxCount, found.length);
     return found;

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { ChunkBuffer } from '../chunk-buffer.ts';
 import { isJsonObject, type JsonObject, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
-import { applyEdits, type Edit, findMember, members, memberText, stringValue } from '../json/text.ts';
+import { applyEdits, type Edit, findMember, members, memberText, stringAt, stringValue } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -67,6 +67,8 @@ export interface RequestMessage {
   readonly text: string;
   /** A large message in ASCII: positions in its text are offsets. Its `text` is decoded at each access. */
   readonly bytes?: ChunkBuffer;
+  /** True if the text is known to be ASCII. */
+  readonly isAscii?: boolean;
   /** Exact text of the id, repeated in the response. */
   readonly idText: string;
   readonly idRange: Range;
@@ -137,7 +139,7 @@ function parseSmall(body: Buffer, limits: MessageLimits): Message | Batch | Malf
   if (!isAscii && !isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const value = tryParseJson(text);
   const scanned = isJsonObject(value) ? scanText(text, limits.members) : undefined;
-  if (isJsonObject(value) && scanned) return parseRoot(text, scanned, limits, value);
+  if (isJsonObject(value) && scanned) return parseRoot(text, scanned, limits, value, isAscii);
   const envelope = scanEnvelope([body], limits.members, text.length === body.length ? text : undefined);
   return parseScanned(text, body, envelope, limits);
 }
@@ -165,12 +167,13 @@ function parseScanned(
   return parseRoot(text, envelope, limits);
 }
 
-/** `parsed`: the value of the whole text, if it is known. */
+/** `parsed`: the value of the whole text, if it is known. `isAscii`: the text is known to be ASCII. */
 function parseRoot(
   text: SourceText,
   envelope: Envelope,
   limits: MessageLimits,
   parsed?: JsonObject,
+  isAscii = false,
 ): Message | Malformed {
   let id: ScannedMember | undefined;
   let method: ScannedMember | undefined;
@@ -205,8 +208,9 @@ function parseRoot(
         if (!LOWER_CASE_NAME.test(member.key)) problem ??= similarMemberOf(member.key, ENVELOPE_MEMBERS);
     }
   }
-  const hasValidId = id !== undefined && isId(text, id);
-  const idText = id && hasValidId ? slice(text, id) : 'null';
+  const givenId = id && slice(text, id);
+  const hasValidId = id !== undefined && givenId !== undefined && isId(id.kind, givenId);
+  const idText = hasValidId ? givenId : 'null';
   const invalid = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
   const exceeded = exceededLimit(envelope, limits);
   if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
@@ -236,7 +240,7 @@ function parseRoot(
   const paramsRange = params && { start: params.start, end: params.end };
   // Written out twice: spreading an object costs more than the rest of this function.
   if (typeof text === 'string') {
-    return { kind: 'request', text, idText, idRange, method: name, params: value, paramsRange, paramMembers };
+    return { kind: 'request', text, isAscii, idText, idRange, method: name, params: value, paramsRange, paramMembers };
   }
   return {
     kind: 'request',
@@ -275,7 +279,8 @@ function declaredCapabilities(method: string, params: readonly ScannedMember[]):
 }
 
 function valueOfString(text: SourceText, member: ScannedMember): string | undefined {
-  return member.kind === 'string' ? stringValue(slice(text, member)) : undefined;
+  if (member.kind !== 'string') return undefined;
+  return typeof text === 'string' ? stringAt(text, member.start, member.end) : stringValue(slice(text, member));
 }
 
 /** The params, parsed at once if they are small. */
@@ -312,8 +317,8 @@ function weaklyCached(parse: () => unknown): () => unknown {
   };
 }
 
-function isId(text: SourceText, id: ScannedMember): boolean {
-  return id.kind === 'string' || (id.kind === 'number' && Number.isInteger(Number(slice(text, id))));
+function isId(kind: ScannedMember['kind'], text: string): boolean {
+  return kind === 'string' || (kind === 'number' && Number.isInteger(Number(text)));
 }
 
 /** Number of keys up to which a linear search is faster than a set. */
@@ -343,7 +348,8 @@ function problemOfParams(params: readonly ScannedMember[], isCoreMethod: boolean
   const duplicate = duplicateKey(params);
   if (duplicate !== undefined) return `duplicate member ${JSON.stringify(duplicate)} in "params"`;
   for (const { key, members: inner } of params) {
-    const similar = isCoreMethod && !LOWER_CASE_NAME.test(key) ? similarMemberOf(key, PARAM_MEMBERS) : undefined;
+    const isKnown = PARAM_MEMBERS.has(key) || LOWER_CASE_NAME.test(key);
+    const similar = isCoreMethod && !isKnown ? similarMemberOf(key, PARAM_MEMBERS) : undefined;
     if (similar !== undefined) return `${similar} in "params"`;
     const inMeta = key === '_meta' && inner ? duplicateKey(inner) : undefined;
     if (inMeta !== undefined) return `duplicate member ${JSON.stringify(inMeta)} in "params._meta"`;
@@ -356,7 +362,10 @@ function duplicateKey(scanned: readonly ScannedMember[]): string | undefined {
     const seen = new Set<string>();
     return scanned.find(({ key }) => seen.size === seen.add(key).size)?.key;
   }
-  return scanned.find(({ key }, at) => scanned.findIndex((other) => other.key === key) < at)?.key;
+  for (let at = 1; at < scanned.length; at++) {
+    for (let other = 0; other < at; other++) if (scanned[other]?.key === scanned[at]?.key) return scanned[at]?.key;
+  }
+  return undefined;
 }
 
 function malformed(code: number, message: string, idText = 'null'): Malformed {

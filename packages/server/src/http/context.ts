@@ -19,8 +19,7 @@ export class RequestContext {
   readonly observation: RequestObservation | undefined;
   /** JSON-RPC method of a request message, which selects the filters that it skips. Set by `mcp`. */
   rpcMethod: string | undefined = undefined;
-  /** Request metadata, read by later filters and the log: `mcp.method`, `service.namespace`, values set by actions. */
-  readonly metadata = new Map<string, string>();
+  #metadata: Map<string, string> | undefined = undefined;
 
   /** Scheme of the client connection. Set by the listener. */
   scheme: 'http' | 'https' = 'http';
@@ -55,6 +54,17 @@ export class RequestContext {
     this.body = body;
     this.observation = observation;
     if (observation) observation.context = this;
+  }
+
+  /** Metadata of the request, which evaluators read and actions set; created when it is needed. */
+  get metadata(): Map<string, string> {
+    this.#metadata ??= new Map(this.initialMetadata());
+    return this.#metadata;
+  }
+
+  /** The metadata that the request has by itself. */
+  protected initialMetadata(): [string, string][] {
+    return [];
   }
 }
 

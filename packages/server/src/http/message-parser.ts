@@ -118,8 +118,8 @@ export abstract class MessageParser<Head> {
   /** Number of bytes of the current line, and the last byte. */
   #lineBytes = 0;
   #lastByte = 0;
-  /** The last head: messages on one connection often have the same one, which is then not parsed again. */
-  #lastText = '';
+  /** The last head and its bytes: messages on one connection often have the same one, which is then not parsed again. */
+  #lastBytes: Buffer | undefined = undefined;
   #lastHead: Head | undefined = undefined;
 
   /** Parses a head, decoded as latin1, from the first line to the empty line. Undefined: it is skipped. */
@@ -202,12 +202,13 @@ export abstract class MessageParser<Head> {
   }
 
   #head(buffer: Buffer, start: number, end: number): number {
-    const { length } = this.#lastText;
-    if (this.#lastHead === undefined || this.#partial !== '' || end - start < length) {
+    const last = this.#lastBytes;
+    const length = last?.length ?? 0;
+    if (this.#lastHead === undefined || last === undefined || this.#partial !== '' || end - start < length) {
       return this.#block(buffer, start, end);
     }
-    // Equal texts end with the first empty line, like the last head.
-    if (buffer.toString('latin1', start, start + length) !== this.#lastText) return this.#block(buffer, start, end);
+    // Equal bytes end with the first empty line, like the last head.
+    if (buffer.compare(last, 0, length, start, start + length) !== 0) return this.#block(buffer, start, end);
     this.#state = this.begin(this.#lastHead);
     return start + length;
   }
@@ -251,7 +252,7 @@ export abstract class MessageParser<Head> {
     const head = this.parseHead(text);
     if (head === undefined) return;
     const isKept = text.length <= MAX_KEPT_HEAD_BYTES;
-    this.#lastText = isKept ? text : '';
+    this.#lastBytes = isKept ? Buffer.from(text, 'latin1') : undefined;
     this.#lastHead = isKept ? head : undefined;
     this.#state = this.begin(head);
   }

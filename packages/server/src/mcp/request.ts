@@ -62,6 +62,14 @@ export class McpRequest extends RequestContext {
     this.user = this.correlation.user;
   }
 
+  protected override initialMetadata(): [string, string][] {
+    const { message, namespace } = this;
+    const own: [string, string][] = [];
+    if (message && 'method' in message) own.push(['mcp.method', message.method]);
+    if (namespace) own.push(['service.namespace', namespace.name]);
+    return own;
+  }
+
   /** JSON text of the request id, as sent by the client; `null` if there is none. */
   get idText(): string {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';

@@ -99,11 +99,11 @@ export class ResponseWriter implements ClientResponse {
   }
 
   /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
-  sendResponse(text: string, failed: boolean, status: number, json: boolean): void {
+  sendResponse(text: string, failed: boolean, status: number, json: boolean, isAscii = false): void {
     if (failed) this.errorCode = errorCodeOf(text);
     if (this.#streaming) return this.sendLastEvent(text);
     if (json || failed) {
-      const bytes = Buffer.byteLength(text);
+      const bytes = isAscii ? text.length : Buffer.byteLength(text);
       this.#writeHead(status, bytes);
       this.#endText(text, bytes);
     } else {
@@ -239,8 +239,10 @@ export class ResponseWriter implements ClientResponse {
   }
 
   #writeHead(status: number, bytes: number | undefined, headers: readonly string[] = []): void {
-    const length = bytes === undefined ? [] : ['Content-Length', String(bytes)];
-    this.#response.writeHead(status, ['Content-Type', 'application/json', ...length, ...headers, ...this.#headers]);
+    const type = ['Content-Type', 'application/json'] as const;
+    const own = bytes === undefined ? [...type] : [...type, 'Content-Length', String(bytes)];
+    const isWhole = headers.length === 0 && this.#headers.length === 0;
+    this.#response.writeHead(status, isWhole ? own : [...own, ...headers, ...this.#headers]);
   }
 }
 

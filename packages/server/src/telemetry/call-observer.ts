@@ -110,7 +110,8 @@ export class CallObserver {
   /** A tool call starts. Ignored after the first time. */
   begin(summary: RequestSummary): void {
     if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
-    this.#startedAt = performance.now();
+    // Right after the request was observed, unless that is not the first one of the call.
+    this.#startedAt = this.#sentAt || performance.now();
     const { events, eventId, identity } = this.#tool;
     this.#started = events.record(eventId, identity, { type: 'STARTED', summary });
   }
@@ -143,8 +144,9 @@ export class CallObserver {
   /** The call has a result; ignored for a tool call that has not started. `isError`: the tool reported a failure. */
   completed(isError: boolean, content: EventContent): void {
     if (this.#tool && this.#startedAt === undefined) return;
-    const durationMs = performance.now() - (this.#startedAt ?? this.#sentAt);
-    this.end(isError ? TOOL_ERROR : undefined, { type: 'COMPLETED', durationMs, isError, content });
+    const now = performance.now();
+    const durationMs = now - (this.#startedAt ?? this.#sentAt);
+    this.end(isError ? TOOL_ERROR : undefined, { type: 'COMPLETED', durationMs, isError, content }, now);
   }
 
   /**
@@ -168,11 +170,11 @@ export class CallObserver {
     this.failed('UNKNOWN', reason, 'cancelled');
   }
 
-  /** Ends the call, with the last event if it is a tool call. */
-  end(errorType?: string, lastEvent?: EventDetails): void {
+  /** Ends the call, with the last event if it is a tool call. `now`: `performance.now()`, if that was just read. */
+  end(errorType?: string, lastEvent?: EventDetails, now: number = performance.now()): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#request) this.#endRequest(this.#request, errorType);
+    if (this.#request) this.#endRequest(this.#request, errorType, now);
     if (!this.#tool || !lastEvent) return;
     const { events, eventId, identity } = this.#tool;
     const task = this.#observation?.task?.();
@@ -181,12 +183,15 @@ export class CallObserver {
     if (this.#observation) this.#observation.toolCall = record;
   }
 
-  #endRequest({ method, protocol, subject, server }: UpstreamRequestInfo, errorType: string | undefined): void {
+  #endRequest(
+    { method, protocol, subject, server }: UpstreamRequestInfo,
+    errorType: string | undefined,
+    now: number,
+  ): void {
     const observation = this.#observation;
     if (!observation) return;
     if (errorType === TOOL_ERROR) observation.failure = TOOL_ERROR;
     const { metrics } = observation.parts;
-    const now = performance.now();
     const seconds = (now - this.#sentAt) / 1000;
     if (protocol === 'grpc') metrics.rpcClient({ method, server, errorType, seconds });
     else metrics.mcpClient({ method, subject, server, errorType, seconds });

@@ -114,9 +114,9 @@ export interface CallResponse {
   disconnect(retryMs: number): void;
   /**
    * Sends the complete response. `failed`: it is an error. `status`: HTTP status, if none was sent yet. `json`: the client
-   * accepts JSON.
+   * accepts JSON. `isAscii`: the text is known to be ASCII.
    */
-  sendResponse(text: string, failed: boolean, status: number, json: boolean): void;
+  sendResponse(text: string, failed: boolean, status: number, json: boolean, isAscii?: boolean): void;
   /** Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. */
   sendBytes(bytes: ResponseBytes, failed: boolean, errorCode: unknown, status: number, json: boolean): void;
   /**

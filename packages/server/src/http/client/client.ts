@@ -24,6 +24,8 @@ export interface UpstreamRequest {
   readonly headers: readonly string[];
   /** An array is a body in parts. */
   readonly body?: string | Buffer | readonly Buffer[] | StreamedBody;
+  /** True if the body is a text that is known to be ASCII. */
+  readonly isAscii?: boolean | undefined;
 }
 
 /**

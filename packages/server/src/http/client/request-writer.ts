@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { detach } from '@sluice/protocol/text';
 import type { RequestLike } from '../context.ts';
 import { HeaderLines, TOKEN } from '../header-lines.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
@@ -34,7 +35,9 @@ export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
   readonly #lines = new HeaderLines(checkAllowed);
-  /** The last header lines: requests in one session often have the same ones. */
+  /** The last head up to its length: requests in one session often have the same one. */
+  #lastMethod = '';
+  #lastPath = '';
   #lastHeaders: readonly string[] = [];
   #lastText = '';
 
@@ -48,17 +51,15 @@ export class RequestEncoder {
    * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an
    * invalid method, path or header.
    */
-  encode({ method, path = this.#path, headers, body }: UpstreamRequest): EncodedRequest {
-    if (method !== 'POST') checkMethod(method);
-    if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
-    let head = `${method} ${path}${this.#fixed}${this.#headerLines(headers)}`;
+  encode({ method, path = this.#path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
+    let head = this.#start(method, path, headers);
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
       const size = body.reduce((sum, part) => sum + part.length, 0);
       return [Buffer.from(`${head}content-length: ${size}\r\n\r\n`, 'latin1'), ...body];
     }
     if (typeof body !== 'string' && !Buffer.isBuffer(body)) return head + streamedFraming(body.length);
-    const length = Buffer.byteLength(body);
+    const length = isAscii ? body.length : Buffer.byteLength(body);
     head += `content-length: ${length}\r\n\r\n`;
     if (typeof body !== 'string') return Buffer.concat([Buffer.from(head, 'latin1'), body]);
     if (length === body.length) return head + body;
@@ -67,19 +68,26 @@ export class RequestEncoder {
     return bytes;
   }
 
-  #headerLines(headers: readonly string[]): string {
+  /** Returns the head without the lines about the body. */
+  #start(method: string, path: string, headers: readonly string[]): string {
     const last = this.#lastHeaders;
-    if (headers.length === last.length && headers.every((text, at) => text === last[at])) return this.#lastText;
+    if (method === this.#lastMethod && path === this.#lastPath && headers.length === last.length) {
+      if (headers.every((text, at) => text === last[at])) return this.#lastText;
+    }
+    if (method !== 'POST') checkMethod(method);
+    if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
     const copied: string[] = [];
-    let text = '';
+    let text = `${method} ${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);
       text += line.text;
     }
     if (text.length <= MAX_CACHED_LENGTH) {
+      this.#lastMethod = method;
+      this.#lastPath = path === this.#path ? path : detach(path);
       this.#lastHeaders = copied;
-      this.#lastText = text;
+      this.#lastText = detach(text);
     }
     return text;
   }

@@ -10,6 +10,8 @@ export interface RequestConnection {
   destroy(): void;
 }
 
+const NOTHING: Buffer[] = [];
+
 /** Bytes of an unread body from which on the client is not read. */
 const MAX_UNREAD_BYTES = 64 * 1024;
 
@@ -30,7 +32,7 @@ export class ServerRequest implements RequestLike {
   /** The client has disconnected. */
   destroyed = false;
   /** Received and not yet read. */
-  #unread: Buffer[] = [];
+  #unread: Buffer[] = NOTHING;
   #unreadBytes = 0;
   #flows = false;
   #ended = false;
@@ -56,7 +58,7 @@ export class ServerRequest implements RequestLike {
     const [body] = this.#unread;
     if (!this.complete || this.#flows || this.#unread.length !== 1 || body === undefined) return undefined;
     if (body.length > limit) return undefined;
-    this.#unread = [];
+    this.#unread = NOTHING;
     this.#ended = true;
     return body;
   }
@@ -112,7 +114,9 @@ export class ServerRequest implements RequestLike {
       this.#events?.emit('data', chunk);
       return;
     }
-    this.#unread.push(chunk);
+    // A list that grows has room for 17.
+    if (this.#unread.length === 0) this.#unread = [chunk];
+    else this.#unread.push(chunk);
     this.#unreadBytes += chunk.length;
     if (this.#unreadBytes >= MAX_UNREAD_BYTES) this.#connection.socket.pause();
   }
@@ -129,7 +133,7 @@ export class ServerRequest implements RequestLike {
     this.destroyed = true;
     if (this.#ended) return;
     this.#ended = true;
-    this.#unread = [];
+    this.#unread = NOTHING;
     if (!this.complete && this.#hasListener('error')) {
       this.#events?.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
     }

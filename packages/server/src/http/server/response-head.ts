@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { detach } from '@sluice/protocol/text';
 import { HeaderLines, INVALID_VALUE } from '../header-lines.ts';
 
 /** Properties of a response that its head depends on. */
@@ -29,10 +30,24 @@ export interface EncodedHead {
 /** Headers that frame the message or control the connection. */
 const RESERVED: ReadonlySet<string> = new Set(['transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'trailer']);
 
+/** Heads of this length are compared with the next ones. */
+const MAX_KEPT_LENGTH = 2 * 1024;
+
+/** A head without its length and what follows, and what it was made of. */
+interface HeadStart {
+  readonly status: number;
+  readonly reason: string;
+  readonly headers: readonly string[];
+  readonly text: string;
+  readonly hasDate: boolean;
+}
+
 /** Encodes the heads of the responses of one server. */
 export class HeadEncoder {
   readonly #keepAlive: string;
   readonly #lines = new HeaderLines(meaningOf);
+  /** The last head up to its length: mostly, the next one differs only in that. */
+  #last: HeadStart = { status: 0, reason: '', headers: [], text: '', hasDate: false };
   #second = 0;
   #date = '';
 
@@ -44,23 +59,51 @@ export class HeadEncoder {
   /** `headers` are names and values, alternating. Throws TypeError, without the value, for those that are invalid. */
   encode(headers: readonly string[], options: HeadOptions): EncodedHead {
     const { status, reason, hasBody } = options;
-    if (INVALID_VALUE.test(reason)) throw new TypeError('invalid reason phrase');
-    let text = `HTTP/1.1 ${status} ${reason === '' ? (STATUS_CODES[status] ?? 'unknown') : reason}\r\n`;
+    let start = this.#last;
+    let isLast = start.status === status && start.reason === reason;
+    let others = 0;
     let length = -1;
-    let { sendsDate } = options;
+    let lengthLines = '';
     for (let index = 0; index < headers.length; index += 2) {
-      const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
-      text += line.text;
-      if (line.meaning === 'date') sendsDate = false;
-      else if (line.meaning !== undefined) length = line.meaning;
+      const name = headers[index] ?? '';
+      const value = headers[index + 1];
+      if (isLength(name)) {
+        const line = this.#lines.line(name, value);
+        lengthLines += line.text;
+        length = Number(line.meaning);
+      } else {
+        isLast &&= start.headers[others] === name && start.headers[others + 1] === value;
+        others += 2;
+      }
     }
-    if (sendsDate) text += this.#dateLine();
+    if (!isLast || others !== start.headers.length) start = this.#start(headers, status, reason);
+    let text = start.text + lengthLines;
+    if (options.sendsDate && !start.hasDate) text += this.#dateLine();
     const isKnown = length >= 0 || options.httpVersion !== '1.0';
     const keepsAlive = options.keepsAlive && isKnown;
     const chunked = hasBody && length < 0 && isKnown;
     text += keepsAlive ? this.#keepAlive : 'Connection: close\r\n';
     text += chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n';
     return { text, length: hasBody ? length : 0, chunked, keepsAlive };
+  }
+
+  /** Returns the part of the head before its length, and keeps it for the next one if it is short. */
+  #start(headers: readonly string[], status: number, reason: string): HeadStart {
+    if (INVALID_VALUE.test(reason)) throw new TypeError('invalid reason phrase');
+    let text = `HTTP/1.1 ${status} ${reason === '' ? (STATUS_CODES[status] ?? 'unknown') : reason}\r\n`;
+    let hasDate = false;
+    const kept: string[] = [];
+    for (let index = 0; index < headers.length; index += 2) {
+      const name = headers[index] ?? '';
+      if (isLength(name)) continue;
+      const line = this.#lines.line(name, headers[index + 1]);
+      text += line.text;
+      kept.push(line.name, line.value);
+      if (line.meaning === 'date') hasDate = true;
+    }
+    const start = { status, reason, headers: kept, text, hasDate };
+    if (text.length <= MAX_KEPT_LENGTH) this.#last = { ...start, reason: detach(reason), text: detach(text) };
+    return start;
   }
 
   #dateLine(): string {
@@ -71,6 +114,10 @@ export class HeadEncoder {
     }
     return this.#date;
   }
+}
+
+function isLength(name: string): boolean {
+  return name === 'Content-Length' || (name.length === 14 && name.toLowerCase() === 'content-length');
 }
 
 /** Returns the length of the body, or that the line is the date. */

@@ -53,7 +53,8 @@ export class ServerResponse implements ResponseLike {
   #isSocketCorked = false;
   /** Latin-1 text that is sent when the response is uncorked. */
   #text = '';
-  readonly #closeListeners: (() => void)[] = [];
+  /** Calls the listeners of `close`. */
+  #onClose: (() => void) | undefined = undefined;
   /** Most responses need none. */
   #drain: EventEmitter | undefined = undefined;
 
@@ -72,7 +73,11 @@ export class ServerResponse implements ResponseLike {
 
   once(event: 'close' | 'drain', listener: () => void): this {
     if (event === 'close') {
-      this.#closeListeners.push(listener);
+      const earlier = this.#onClose;
+      this.#onClose = () => {
+        earlier?.();
+        listener();
+      };
     } else {
       this.#drain ??= new EventEmitter();
       this.#drain.once(event, listener);
@@ -176,7 +181,7 @@ export class ServerResponse implements ResponseLike {
     if (this.destroyed) return;
     this.writableFinished = finished;
     this.destroyed = true;
-    for (const listener of this.#closeListeners) listener();
+    this.#onClose?.();
   }
 
   #sendText(): void {

@@ -29,7 +29,7 @@ export const mcpSettings = z.strictObject({
 export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { readonly max_body_bytes: number };
 
 /**
- * Parses the JSON-RPC message, determines its era and sets `mcp.method`. Malformed messages, and those whose headers
+ * Parses the JSON-RPC message and determines its era. Malformed messages, and those whose headers
  * contradict the body, are rejected here. Requests without a message pass, since their meaning depends on the path,
  * which is checked later. A batch passes too: its messages run through the chain one by one. With `on_invalid: reject`
  * all malformed messages get HTTP 400, else the protocol's own statuses (mcp 1). `passes` are paths that do not serve
@@ -68,7 +68,6 @@ function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | und
   context.message = message;
   if (message.kind === 'response') return undefined;
   if (message.kind === 'request') context.rpcMethod = message.method;
-  context.metadata.set('mcp.method', message.method);
   const era = eraOf(message, context.headers);
   if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
   context.era = era.era;
@@ -122,7 +121,7 @@ export interface NamespaceParts {
 }
 
 /**
- * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace` and opens the legacy session that the
+ * Takes the namespace from the path `/{namespace}/mcp` and opens the legacy session that the
  * request names; a session is valid in its own namespace only. A batch in a session that allows batches ends here as
  * the outcome, and its messages continue separately. `passes` are paths that another filter serves.
  */
@@ -139,7 +138,6 @@ export function serviceNamespace(
     const namespace = registry.current.namespace(segment);
     if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
     context.namespace = namespace;
-    context.metadata.set('service.namespace', namespace.name);
     const { batch, message } = context;
     if (context.era === 'modern') return batch && noBatch();
     if (message?.kind === 'request') forwards.onLegacyClient();

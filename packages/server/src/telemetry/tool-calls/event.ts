@@ -244,10 +244,13 @@ export const AUTH_PREFIX = 'service_auth_';
 /** A client may send a million names, and a thousand events are stored. */
 const MAX_NAMES = 100;
 const MAX_NAME_LENGTH = 256;
+/** Number of names up to which a search for duplicates is faster than a set. */
+const MAX_LINEAR = 16;
 
 /** Returns the summary of a tool request with these names of arguments and headers. */
 export function toolSummary(args: readonly string[], headers: readonly string[]): RequestSummary {
-  const names = args.length > 1 ? [...new Set(args)] : args;
+  const isUnique = args.length <= MAX_LINEAR && args.every((name, at) => args.indexOf(name) === at);
+  const names = isUnique ? args : [...new Set(args)];
   return {
     argumentNames: boundedNames(names, AUTH_PREFIX),
     argumentCount: names.length,
@@ -261,7 +264,12 @@ export function codeSummary(argumentCount: number): RequestSummary {
   return { argumentNames: undefined, argumentCount, headerNames: [], code: true };
 }
 
-function boundedNames(names: readonly string[], excludedPrefix?: string): string[] {
+function boundedNames(names: readonly string[], excludedPrefix?: string): readonly string[] {
+  const isOrdinary = (name: string) =>
+    name.length <= MAX_NAME_LENGTH &&
+    !(excludedPrefix !== undefined && name.startsWith(excludedPrefix)) &&
+    name.isWellFormed();
+  if (names.length <= MAX_NAMES && names.every(isOrdinary)) return names;
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MAX_NAMES) break;
@@ -273,6 +281,8 @@ function boundedNames(names: readonly string[], excludedPrefix?: string): string
 
 /** Limit of all texts of one event, in UTF-8 bytes (decisions 6, 8). */
 const MAX_CONTENT_BYTES = 16 * 1024;
+/** Length in code units of a text that cannot exceed the limit. */
+const SHORT_TEXT = MAX_CONTENT_BYTES / 3;
 /** Limit of the number of texts: each text takes memory beyond its bytes. */
 const MAX_TEXTS = 512;
 
@@ -306,6 +316,11 @@ export function contentOfTexts(texts: Iterable<string>): EventContent {
 /** Returns the content of an MCP result, which may not have the form that the protocol requires. */
 export function contentOfResult(result: JsonValue | undefined): EventContent {
   if (!isJsonObject(result) || !Array.isArray(result.content)) return NO_CONTENT;
+  const [first] = result.content;
+  if (result.content.length === 1 && isJsonObject(first) && first.type === 'text' && typeof first.text === 'string') {
+    // Most results have one short text.
+    if (first.text.length <= SHORT_TEXT) return { texts: [first.text], truncated: false };
+  }
   const texts: string[] = [];
   for (const block of result.content) {
     if (isJsonObject(block) && block.type === 'text' && typeof block.text === 'string') texts.push(block.text);

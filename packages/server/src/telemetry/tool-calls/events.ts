@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { TOOL_CALL_EVENT_CAPACITY, type ToolCallTransport } from '@sluice/contract';
+import { uniqueId } from '@sluice/protocol/unique-id';
 import { CallObserver, type ToolCallRecorder } from '../call-observer.ts';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
@@ -42,7 +42,7 @@ export class ToolCallEvents implements ToolCallRecorder {
 
   /** Creates the observer of a tool call. `observation` is that of the client's request. */
   of(identity: ToolCallIdentity, observation?: RequestObservation): CallObserver {
-    return new CallObserver(observation, { events: this, eventId: randomUUID(), identity });
+    return new CallObserver(observation, { events: this, eventId: uniqueId(), identity });
   }
 
   /** Records an event. Called by {@link CallObserver}. */

@@ -118,12 +118,12 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#client.sendBytes(...response);
   }
 
-  sendResponse(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
+  sendResponse(...response: Parameters<CallResponse['sendResponse']>): void {
     this.#disconnectListener = undefined;
     const result = this.#result;
     this.#result = undefined;
-    if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
-    else this.#client.sendResponse(text, ...rest);
+    if (result?.resultType === 'input_required') this.#requestInput(memberText(response[0], 'result') ?? '', result);
+    else this.#client.sendResponse(...response);
   }
 
   sendError(error: RpcError): void {

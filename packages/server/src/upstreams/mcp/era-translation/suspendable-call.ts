@@ -102,8 +102,8 @@ export class BufferedMessages {
     if (this.#error) client.sendError(...this.#error);
     else if (this.#large) client.sendBytes(...this.#large);
     else if (this.#response) {
-      const [text, ...rest] = this.#response;
-      client.sendResponse(withId(text, client.idText), ...rest);
+      const [text, failed, status, json] = this.#response;
+      client.sendResponse(withId(text, client.idText), failed, status, json);
     }
     return keepsUp;
   }

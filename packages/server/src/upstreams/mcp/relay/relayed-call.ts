@@ -137,8 +137,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
     const body = message.bytes ? editBytes(message.bytes, all) : applyEdits(message.text, all);
+    const isAscii = message.isAscii && edits.length === 0;
     this.#request = upstream.transport.dispatch(
-      { method: 'POST', headers: [...session.headers, ...headers], body },
+      { method: 'POST', headers: [...session.headers, ...headers], body, isAscii },
       this,
     );
   }
@@ -174,8 +175,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
-      this.activeAt = performance.now();
       const size = (this.#large ?? this.#body).length + chunk.length;
+      // The last chunk ends the call.
+      if (size !== this.#length) this.activeAt = performance.now();
       if (!this.#responseBody && size > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else if (this.#large) {
@@ -260,8 +262,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #finishJson(): void {
     if (this.#large) return this.#finishLarge(this.#large);
-    const text = this.#body.concat().toString('utf8');
-    this.#onJson(text, tryParseJson(text));
+    const body = this.#body.concat();
+    const text = body.toString('utf8');
+    // Bytes that are not UTF-8 are replaced, each by one character.
+    const isAscii = text.length === body.length && !text.includes('\ufffd');
+    this.#onJson(text, tryParseJson(text), isAscii);
   }
 
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
@@ -280,7 +285,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       return this.#fail(this.#error('too-large', `sent a message that is too large to be parsed: ${large.size}`));
     }
     if (this.#mode === 'json')
-      this.#onJson(parsed?.text ?? '', parsed ? parsed.value : value, parsed ? undefined : large);
+      this.#onJson(parsed?.text ?? '', parsed ? parsed.value : value, false, parsed ? undefined : large);
     else if (parsed) this.#onMessages(parsed.text, parsed.value);
     else if (isResponse) this.#onStreamResponse('', value, large);
     else this.#onMessage('', value);
@@ -298,7 +303,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   /** Handles a JSON body; `large` instead of its text if it is relayed as bytes. */
-  #onJson(text: string, value: unknown, large?: LargeMessage): void {
+  #onJson(text: string, value: unknown, isAscii: boolean, large?: LargeMessage): void {
     if (!isJsonObject(value)) return this.#failUnusable('text that is not a JSON object');
     if (this.#session?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
@@ -306,7 +311,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     if (!isResponseTo(this.#id, value)) return this.#failUnusable('JSON that is not the response to the call');
     if (large) this.#succeedLarge(large, value);
-    else this.#succeed(text, value);
+    else this.#succeed(text, value, isAscii);
   }
 
   /** The body is not the response. An error status is more informative than the body. */
@@ -316,13 +321,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#fail(this.#error(kind, `answered with ${what}`));
   }
 
-  #succeed(text: string, value: JsonObject): void {
+  /** `isAscii`: the text is known to be ASCII. */
+  #succeed(text: string, value: JsonObject, isAscii = false): void {
     if (mayCreateTask(value) && this.#createsTask(value)) return this.#onTaskCreated(text, value);
     const response = this.#response;
     // An adapter may continue the call in its session, and a stream may have to end requests of the upstream before.
     const isFirst = this.#plan.rewriter !== undefined || response.isStreaming;
     if (isFirst) this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#status);
+    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#status, isAscii);
     // The client need not wait for what is recorded about the call.
     if (!isFirst) this.#onResponded(value);
   }

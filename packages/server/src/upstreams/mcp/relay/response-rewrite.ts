@@ -8,7 +8,7 @@ import { replaceRetiredCode } from './request-rewrite.ts';
 
 /**
  * Sends the client the response of the upstream, as text and parsed, with the client's id and in the form that it gets;
- * `status` is the HTTP status of the upstream.
+ * `status` is the HTTP status of the upstream. `isAscii`: the text is known to be ASCII.
  */
 export function sendResponse(
   response: CallResponse,
@@ -16,16 +16,20 @@ export function sendResponse(
   text: string,
   value: JsonObject,
   status: number,
+  isAscii = false,
 ): void {
   const { rewriter, json, era, message, capabilities } = plan;
-  const own = withId(text, response.idText);
+  const { idText } = response;
+  const own = withId(text, idText);
   let rewritten = rewriter?.rewrite(own, value);
   if (!rewriter && era === 'modern' && 'error' in value) {
     rewritten = replaceRetiredCode(own, value, message.method, capabilities);
   }
   const sent = rewritten?.value ?? value;
   const failed = !('result' in sent);
-  response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? errorStatus(plan, sent, status) : 200, json);
+  const sentStatus = 'error' in sent ? errorStatus(plan, sent, status) : 200;
+  const isOwnAscii = isAscii && !rewritten && idText.length === Buffer.byteLength(idText);
+  response.sendResponse(rewritten?.text ?? own, failed, sentStatus, json, isOwnAscii);
 }
 
 /** Like {@link sendResponse}, for a large response: sends the bytes that arrived, with the edits of translation. */
