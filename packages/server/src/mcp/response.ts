@@ -239,8 +239,8 @@ export class ResponseWriter implements ClientResponse {
   }
 
   #writeHead(status: number, bytes: number | undefined, headers: readonly string[] = []): void {
-    const type = ['Content-Type', 'application/json'] as const;
-    const own = bytes === undefined ? [...type] : [...type, 'Content-Length', String(bytes)];
+    const type = 'application/json';
+    const own = bytes === undefined ? ['Content-Type', type] : ['Content-Type', type, 'Content-Length', String(bytes)];
     const isWhole = headers.length === 0 && this.#headers.length === 0;
     this.#response.writeHead(status, isWhole ? own : [...own, ...headers, ...this.#headers]);
   }

@@ -74,10 +74,11 @@ export class ServerResponse implements ResponseLike {
   once(event: 'close' | 'drain', listener: () => void): this {
     if (event === 'close') {
       const earlier = this.#onClose;
-      this.#onClose = () => {
+      const both = () => {
         earlier?.();
         listener();
       };
+      this.#onClose = earlier ? both : listener;
     } else {
       this.#drain ??= new EventEmitter();
       this.#drain.once(event, listener);
