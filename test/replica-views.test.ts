@@ -45,7 +45,7 @@ beforeAll(async () => {
   const [b, c] = await Promise.all([startTestService(environment, argv), startTestService(environment, argv)]);
   replicas = [a.service, b, c];
   await a.service.register('forwards', { name: 'up', address: upstream.url });
-  for (const replica of replicas) await expectKnown(replica, 3);
+  await vi.waitFor(expectAskingEachOther, { timeout: 20_000 });
 }, 120_000);
 
 afterAll(async () => {
@@ -79,6 +79,16 @@ async function expectKnown(replica: TestService, count: number): Promise<void> {
 const call = (service: TestService, headers = {}) =>
   post(service.url(), rpc('tools/call', { name: 'known', arguments: {} }), headers);
 
+/** Fails until each replica lists a call of all of them: until then, it may not know whom to ask. */
+async function expectAskingEachOther(): Promise<void> {
+  const callers = replicas.map(({ addresses }) => addresses.mcp ?? '');
+  for (const service of replicas) await call(service, { 'x-request-id': service.addresses.mcp ?? '' });
+  for (const replica of replicas) {
+    const events: ToolCallEvent[] = (await envelope(replica, 'GET', '/tool-calls?toolName=known')).data;
+    expect(new Set(events.map(({ requestId }) => requestId))).toEqual(new Set(callers));
+  }
+}
+
 interface ListedInteraction {
   readonly request_body?: { readonly messages: readonly { readonly content: string }[] };
 }
@@ -93,7 +103,12 @@ const say = (replica: TestService | undefined, content: string, conversation = '
   recordCompletion(replica ?? a.service, [{ role: 'user', content }], { 'x-conversation-id': conversation });
 
 test('tool-call events of all replicas are listed by each of them, newest first', async () => {
-  for (const service of replicas) await call(service, { 'x-request-id': service.addresses.mcp ?? '' });
+  for (const service of replicas) {
+    const before = Date.now();
+    // Events of the same millisecond have no order.
+    await vi.waitUntil(() => Date.now() > before, { interval: 1 });
+    await call(service, { 'x-request-id': service.addresses.mcp ?? '' });
+  }
   const callers = replicas.map(({ addresses }) => addresses.mcp).toReversed();
   for (const replica of replicas) {
     const events: ToolCallEvent[] = (await envelope(replica, 'GET', '/tool-calls?limit=6&toolName=known')).data;
