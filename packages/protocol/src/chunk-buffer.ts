@@ -1,4 +1,5 @@
 const EMPTY = Buffer.alloc(0);
+/** Never changed: the first chunk begins a new list. */
 const NO_CHUNKS: Buffer[] = [];
 
 /** Chunks from this size on are retained as they are. */
@@ -91,7 +92,7 @@ export class ChunkBuffer {
   }
 
   #add(chunk: Buffer): void {
-    // Most bodies have one chunk; a list that grows has room for 17.
+    // Most bodies have one chunk, and V8 allocates 17 slots when an empty array grows.
     if (this.#chunks.length === 0) this.#chunks = [chunk];
     else this.#chunks.push(chunk);
   }

@@ -134,8 +134,9 @@ class TextScanner {
   maxCount = 0;
   readonly #text: string;
   #at = 0;
-  /** Members of the objects that are being scanned: a list of its own that grows would have room for 17. */
+  /** Members of the objects that are being scanned: V8 allocates 17 slots when an array grows, so all objects share one. */
   readonly #stack: ScannedMember[] = [];
+  /** Number of members in the stack; others are left from objects that have ended. */
   #top = 0;
 
   constructor(text: string) {
@@ -163,6 +164,7 @@ class TextScanner {
       const key = stringAt(text, at, end);
       // Behind the colon.
       this.#at = skipSpace(text, end) + 1;
+      // Members of the value are in the stack until it has ended.
       const member = this.value(key, level);
       this.#stack[this.#top++] = member;
       at = skipSpace(text, this.#at);

@@ -208,15 +208,14 @@ function parseRoot(
         if (!LOWER_CASE_NAME.test(member.key)) problem ??= similarMemberOf(member.key, ENVELOPE_MEMBERS);
     }
   }
-  const givenId = id && slice(text, id);
-  const hasValidId = id !== undefined && givenId !== undefined && isId(id.kind, givenId);
-  const idText = hasValidId ? givenId : 'null';
+  const validId = id && validIdText(text, id);
+  const idText = validId ?? 'null';
   const invalid = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
   const exceeded = exceededLimit(envelope, limits);
   if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
   if (problem !== undefined) return invalid(problem);
   if (!version || valueOfString(text, version) !== '2.0') return invalid('member "jsonrpc" must be "2.0"');
-  if (id && !hasValidId) return invalid('member "id" must be a string or an integer');
+  if (id && validId === undefined) return invalid('member "id" must be a string or an integer');
   const idRange = id && { start: id.start, end: id.end };
   if (!method) {
     if (idRange && isResponse) return { kind: 'response', text: textOf(text), idText, idRange };
@@ -317,8 +316,10 @@ function weaklyCached(parse: () => unknown): () => unknown {
   };
 }
 
-function isId(kind: ScannedMember['kind'], text: string): boolean {
-  return kind === 'string' || (kind === 'number' && Number.isInteger(Number(text)));
+function validIdText(text: SourceText, id: ScannedMember): string | undefined {
+  if (id.kind !== 'string' && id.kind !== 'number') return undefined;
+  const idText = slice(text, id);
+  return id.kind === 'string' || Number.isInteger(Number(idText)) ? idText : undefined;
 }
 
 /** Number of keys up to which a linear search is faster than a set. */

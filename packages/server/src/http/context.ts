@@ -56,7 +56,7 @@ export class RequestContext {
     if (observation) observation.context = this;
   }
 
-  /** Metadata of the request, which evaluators read and actions set; created when it is needed. */
+  /** Values that actions set, and those that the request has by itself; created when they are needed. */
   get metadata(): Map<string, string> {
     this.#metadata ??= new Map(this.initialMetadata());
     return this.#metadata;

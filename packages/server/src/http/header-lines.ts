@@ -26,6 +26,8 @@ export interface HeaderLine<Meaning> {
 export class HeaderLines<Meaning> {
   readonly #meaningOf: (name: string, value: string) => Meaning;
   readonly #cached = new Map<string, HeaderLine<Meaning>>();
+  /** Number of lines that were not in the cache. */
+  misses = 0;
 
   /** `meaningOf` gets lower-case names, and throws TypeError for lines that are not allowed. */
   constructor(meaningOf: (name: string, value: string) => Meaning) {
@@ -36,6 +38,7 @@ export class HeaderLines<Meaning> {
   line(name: string, value: string | undefined): HeaderLine<Meaning> {
     const cached = this.#cached.get(name);
     if (cached !== undefined && cached.value === value) return cached;
+    this.misses++;
     if (cached === undefined && !TOKEN.test(name)) throw new TypeError('invalid header name');
     if (value === undefined || INVALID_VALUE.test(value)) throw new TypeError(`invalid value of header ${name}`);
     const meaning = this.#meaningOf(name.toLowerCase(), value);

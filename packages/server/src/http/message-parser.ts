@@ -1,6 +1,7 @@
 const CR = 13;
 const LF = 10;
 const COLON = 58;
+const EMPTY = Buffer.alloc(0);
 const SPACE = 32;
 const TAB = 9;
 
@@ -119,7 +120,8 @@ export abstract class MessageParser<Head> {
   #lineBytes = 0;
   #lastByte = 0;
   /** The last head and its bytes: messages on one connection often have the same one, which is then not parsed again. */
-  #lastBytes: Buffer | undefined = undefined;
+  #lastBytes: Buffer = EMPTY;
+  #lastLength = 0;
   #lastHead: Head | undefined = undefined;
 
   /** Parses a head, decoded as latin1, from the first line to the empty line. Undefined: it is skipped. */
@@ -202,13 +204,13 @@ export abstract class MessageParser<Head> {
   }
 
   #head(buffer: Buffer, start: number, end: number): number {
-    const last = this.#lastBytes;
-    const length = last?.length ?? 0;
-    if (this.#lastHead === undefined || last === undefined || this.#partial !== '' || end - start < length) {
+    const length = this.#lastLength;
+    if (this.#lastHead === undefined || this.#partial !== '' || end - start < length) {
       return this.#block(buffer, start, end);
     }
     // Equal bytes end with the first empty line, like the last head.
-    if (buffer.compare(last, 0, length, start, start + length) !== 0) return this.#block(buffer, start, end);
+    const isLast = buffer.compare(this.#lastBytes, 0, length, start, start + length) === 0;
+    if (!isLast) return this.#block(buffer, start, end);
     this.#state = this.begin(this.#lastHead);
     return start + length;
   }
@@ -252,9 +254,15 @@ export abstract class MessageParser<Head> {
     const head = this.parseHead(text);
     if (head === undefined) return;
     const isKept = text.length <= MAX_KEPT_HEAD_BYTES;
-    this.#lastBytes = isKept ? Buffer.from(text, 'latin1') : undefined;
+    if (isKept) this.#keepBytes(text);
     this.#lastHead = isKept ? head : undefined;
     this.#state = this.begin(head);
+  }
+
+  #keepBytes(text: string): void {
+    // Not from the pool of Node.js: a part of a pool's buffer retains all of it.
+    if (this.#lastBytes.length < text.length) this.#lastBytes = Buffer.allocUnsafeSlow(text.length);
+    this.#lastLength = this.#lastBytes.write(text, 'latin1');
   }
 
   /** Consumes a chunk-size line. */

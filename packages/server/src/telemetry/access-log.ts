@@ -66,11 +66,11 @@ export class AccessLog {
       line.value('client_left', completed || record.failure !== undefined ? undefined : true);
       line.text('client', request.client);
       line.text('user', caller.user?.slice(0, MAX_USER_LENGTH));
-      line.ownId('session_id', context?.session?.id);
+      line.plainId('session_id', context?.session?.id);
       line.id('x_request_id', caller.requestId);
       line.id('conversation_id', caller.conversationId);
-      line.ownId('trace_id', record.traceId);
-      line.ownId('event_id', toolCall?.eventId);
+      line.plainId('trace_id', record.traceId);
+      line.plainId('event_id', toolCall?.eventId);
       line.text('event_type', details?.type);
       line.text('event_tool', eventTool === tool ? undefined : eventTool);
       line.text('transport', toolCall?.identity.transport);

@@ -110,7 +110,7 @@ export class CallObserver {
   /** A tool call starts. Ignored after the first time. */
   begin(summary: RequestSummary): void {
     if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
-    // Right after the request was observed, unless that is not the first one of the call.
+    // The request is about to be sent, unless the call starts before that is known.
     this.#startedAt = this.#sentAt || performance.now();
     const { events, eventId, identity } = this.#tool;
     this.#started = events.record(eventId, identity, { type: 'STARTED', summary });

@@ -116,17 +116,19 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
 
 /** Characters that JSON escapes, and all beyond visible ASCII. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\]/;
-/** Longest value that is kept for the next line. */
-const MAX_KEPT_LENGTH = 256;
+/** Longest value that is cached for the next line. */
+const MAX_CACHED_LENGTH = 256;
 
 /** A text field as it was last written. */
-interface KeptField {
+interface CachedField {
   readonly name: string;
   /** Undefined for a field that was left out. */
   readonly value: string | undefined;
   readonly text: string;
-  /** Text of the fields from this one to another, as long as no field changes. */
-  run: { readonly end: number; readonly changes: number; readonly text: string } | undefined;
+  /** Number of the line in which it got this value. */
+  readonly since: number;
+  /** The fields from this one to another, as they were in a line; their text is joined the second time. */
+  run: { readonly end: number; readonly line: number; text: string | undefined } | undefined;
 }
 
 /**
@@ -140,12 +142,12 @@ export class LineWriter {
   #timestampMs = 0;
   #timestamp = '';
   /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
-  readonly #kept: (KeptField | undefined)[] = [];
+  readonly #cached: (CachedField | undefined)[] = [];
   /** Number of text fields of this line so far, and the first of those that are unchanged and not yet part of it. */
   #textFields = 0;
   #runStart = 0;
-  /** Number of changes of text fields. */
-  #changes = 0;
+  /** Number of this line. */
+  #number = 0;
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
@@ -155,15 +157,16 @@ export class LineWriter {
       this.#timestamp = new Date(ms).toISOString();
     }
     this.isAscii = true;
+    this.#number++;
     this.#textFields = 0;
     this.#runStart = 0;
     this.#line = `{"ts":"${this.#timestamp}","level":"${level}","target":"${target}","msg":"${msg}"`;
   }
 
-  /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is kept. */
+  /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is cached. */
   text(name: string, value: string | undefined): void {
-    const kept = this.#kept[this.#textFields];
-    if (kept !== undefined && kept.value === value && kept.name === name) this.#textFields++;
+    const cached = this.#cached[this.#textFields];
+    if (cached !== undefined && cached.value === value && cached.name === name) this.#textFields++;
     else this.#changeText(name, value);
   }
 
@@ -175,8 +178,8 @@ export class LineWriter {
     else this.#line += `,"${name}":"${value}"`;
   }
 
-  /** Like {@link id}, for an id of our own, which needs no escapes. */
-  ownId(name: string, value: string | undefined): void {
+  /** Like {@link id}, for an id that needs no escapes, such as one of our own. */
+  plainId(name: string, value: string | undefined): void {
     if (value === undefined) return;
     this.#endRun();
     this.#line += `,"${name}":"${value}"`;
@@ -207,31 +210,46 @@ export class LineWriter {
   /** Writes a text field whose value is another one than in the line before. */
   #changeText(name: string, value: string | undefined): void {
     this.#endRun();
-    this.#changes++;
     const place = this.#textFields++;
     this.#runStart = this.#textFields;
-    if (value !== undefined && (value.length > MAX_KEPT_LENGTH || NOT_PLAIN.test(value))) {
-      this.#kept[place] = undefined;
+    if (value !== undefined && (value.length > MAX_CACHED_LENGTH || NOT_PLAIN.test(value))) {
+      this.#cached[place] = undefined;
       return this.id(name, value);
     }
     // Copies: a slice would retain the request that it is from.
-    const text = value === undefined ? '' : detach(`,"${name}":"${value}"`);
-    this.#kept[place] = { name, value: value && detach(value), text, run: undefined };
+    const copy = value && detach(value);
+    const text = copy === undefined ? '' : `,"${name}":"${copy}"`;
+    this.#cached[place] = { name, value: copy, text, since: this.#number, run: undefined };
     this.#line += text;
   }
 
-  /** Adds the unchanged text fields before the next other one: mostly as one text. */
+  /** Adds the unchanged text fields before another field. */
   #endRun(): void {
     const start = this.#runStart;
     const end = this.#textFields;
-    const first = this.#kept[start];
+    const first = this.#cached[start];
     if (start === end || first === undefined) return;
     this.#runStart = end;
-    if (first.run?.end !== end || first.run.changes !== this.#changes) {
-      const fields = this.#kept.slice(start, end);
-      first.run = { end, changes: this.#changes, text: fields.map((field) => field?.text).join('') };
+    const { run } = first;
+    if (run?.end === end && this.#isUnchanged(start, end, run.line)) {
+      run.text ??= this.#join(start, end);
+      this.#line += run.text;
+    } else {
+      // Where every other line is different, joining the texts costs more than adding them one by one.
+      first.run = { end, line: this.#number, text: undefined };
+      for (let place = start; place < end; place++) this.#line += this.#cached[place]?.text ?? '';
     }
-    this.#line += first.run.text;
+  }
+
+  /** Whether the fields are the same since this line. */
+  #isUnchanged(start: number, end: number, line: number): boolean {
+    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? line) > line) return false;
+    return true;
+  }
+
+  #join(start: number, end: number): string {
+    const fields = this.#cached.slice(start, end);
+    return fields.map((field) => field?.text).join('');
   }
 }
 

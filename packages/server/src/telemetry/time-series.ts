@@ -297,8 +297,6 @@ export class TimeSeries {
   }
 
   #countCalls(): void {
-    // Groups may have made room for others since.
-    this.#last = undefined;
     for (let record = this.#ring.at(this.#position); record; record = this.#ring.at(this.#position)) {
       this.#position++;
       if (record.details.type !== 'STARTED') this.#count(record.at, record.identity, record.details);

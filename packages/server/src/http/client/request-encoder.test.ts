@@ -36,6 +36,26 @@ describe('RequestEncoder', () => {
     expect(sent()).toBe('mcp-session-id: 2\r\n\r\n');
   });
 
+  it('sends the method and path of each request, whatever the last one had', () => {
+    const reused = encoder();
+    const headers = ['x', 'a'];
+    const requests = [
+      { method: 'POST', headers },
+      { method: 'POST', headers },
+      { method: 'POST', headers, path: '/other' },
+      { method: 'GET', headers, path: '/other' },
+      { method: 'VERSION-CONTROL', headers, path: '/other' },
+      { method: 'VERSION-CONTROL', headers },
+      { method: 'POST', headers },
+      { method: 'POST', headers: [] },
+    ];
+    for (const request of [...requests, ...requests]) expect(reused.encode(request)).toBe(encoder().encode(request));
+    for (const invalid of [{ method: '' }, { method: 'POST', path: '' }, { method: 'CONNECT' }]) {
+      expect(() => encoder().encode({ headers: [], ...invalid })).toThrow(TypeError);
+      expect(() => reused.encode({ headers, ...invalid })).toThrow(TypeError);
+    }
+  });
+
   it.each([
     ['ASCII', 'a', 'a'],
     ['latin1', 'é', '\xc3\xa9'],

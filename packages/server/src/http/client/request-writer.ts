@@ -19,7 +19,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'te',
   'trailer',
 ]);
-/** Header lines up to this length are compared with the next ones. */
+/** Heads up to this length are compared with the next ones. */
 const MAX_CACHED_LENGTH = 2 * 1024;
 
 /** A request as it is sent. */
@@ -38,7 +38,7 @@ export class RequestEncoder {
   /** The last head up to its length: requests in one session often have the same one. */
   #lastMethod = '';
   #lastPath = '';
-  #lastHeaders: readonly string[] = [];
+  #lastHeaders: readonly string[] | undefined = undefined;
   #lastText = '';
 
   constructor(url: URL) {
@@ -71,11 +71,12 @@ export class RequestEncoder {
   /** Returns the head without the lines about the body. */
   #start(method: string, path: string, headers: readonly string[]): string {
     const last = this.#lastHeaders;
-    if (method === this.#lastMethod && path === this.#lastPath && headers.length === last.length) {
+    if (method === this.#lastMethod && path === this.#lastPath && headers.length === last?.length) {
       if (headers.every((text, at) => text === last[at])) return this.#lastText;
     }
     if (method !== 'POST') checkMethod(method);
     if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
+    const { misses } = this.#lines;
     const copied: string[] = [];
     let text = `${method} ${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
@@ -83,8 +84,9 @@ export class RequestEncoder {
       copied.push(line.name, line.value);
       text += line.text;
     }
-    if (text.length <= MAX_CACHED_LENGTH) {
-      this.#lastMethod = method;
+    // If a line is new, the next head is hardly the same. Cached lines do not retain the heads that they are from.
+    if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
+      this.#lastMethod = method === 'POST' ? method : detach(method);
       this.#lastPath = path === this.#path ? path : detach(path);
       this.#lastHeaders = copied;
       this.#lastText = detach(text);

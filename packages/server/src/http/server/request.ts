@@ -10,7 +10,8 @@ export interface RequestConnection {
   destroy(): void;
 }
 
-const NOTHING: Buffer[] = [];
+/** Never changed: the first chunk begins a new list. */
+const NO_CHUNKS: Buffer[] = [];
 
 /** Bytes of an unread body from which on the client is not read. */
 const MAX_UNREAD_BYTES = 64 * 1024;
@@ -32,7 +33,7 @@ export class ServerRequest implements RequestLike {
   /** The client has disconnected. */
   destroyed = false;
   /** Received and not yet read. */
-  #unread: Buffer[] = NOTHING;
+  #unread: Buffer[] = NO_CHUNKS;
   #unreadBytes = 0;
   #flows = false;
   #ended = false;
@@ -58,7 +59,7 @@ export class ServerRequest implements RequestLike {
     const [body] = this.#unread;
     if (!this.complete || this.#flows || this.#unread.length !== 1 || body === undefined) return undefined;
     if (body.length > limit) return undefined;
-    this.#unread = NOTHING;
+    this.#unread = NO_CHUNKS;
     this.#ended = true;
     return body;
   }
@@ -114,7 +115,7 @@ export class ServerRequest implements RequestLike {
       this.#events?.emit('data', chunk);
       return;
     }
-    // A list that grows has room for 17.
+    // V8 allocates 17 slots when an empty array grows.
     if (this.#unread.length === 0) this.#unread = [chunk];
     else this.#unread.push(chunk);
     this.#unreadBytes += chunk.length;
@@ -133,7 +134,7 @@ export class ServerRequest implements RequestLike {
     this.destroyed = true;
     if (this.#ended) return;
     this.#ended = true;
-    this.#unread = NOTHING;
+    this.#unread = NO_CHUNKS;
     if (!this.complete && this.#hasListener('error')) {
       this.#events?.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
     }

@@ -30,10 +30,10 @@ export interface EncodedHead {
 /** Headers that frame the message or control the connection. */
 const RESERVED: ReadonlySet<string> = new Set(['transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'trailer']);
 
-/** Heads of this length are compared with the next ones. */
-const MAX_KEPT_LENGTH = 2 * 1024;
+/** Heads up to this length are compared with the next ones. */
+const MAX_CACHED_LENGTH = 2 * 1024;
 
-/** A head without its length and what follows, and what it was made of. */
+/** A head without the lines about length, date and connection, and what it was made of. */
 interface HeadStart {
   readonly status: number;
   readonly reason: string;
@@ -46,7 +46,7 @@ interface HeadStart {
 export class HeadEncoder {
   readonly #keepAlive: string;
   readonly #lines = new HeaderLines(meaningOf);
-  /** The last head up to its length: mostly, the next one differs only in that. */
+  /** The start of the last head, with which most begin. */
   #last: HeadStart = { status: 0, reason: '', headers: [], text: '', hasDate: false };
   #second = 0;
   #date = '';
@@ -87,22 +87,26 @@ export class HeadEncoder {
     return { text, length: hasBody ? length : 0, chunked, keepsAlive };
   }
 
-  /** Returns the part of the head before its length, and keeps it for the next one if it is short. */
+  /** Returns the status line and all header lines but those about length, date and connection. */
   #start(headers: readonly string[], status: number, reason: string): HeadStart {
     if (INVALID_VALUE.test(reason)) throw new TypeError('invalid reason phrase');
     let text = `HTTP/1.1 ${status} ${reason === '' ? (STATUS_CODES[status] ?? 'unknown') : reason}\r\n`;
     let hasDate = false;
-    const kept: string[] = [];
+    const { misses } = this.#lines;
+    const copied: string[] = [];
     for (let index = 0; index < headers.length; index += 2) {
       const name = headers[index] ?? '';
       if (isLength(name)) continue;
       const line = this.#lines.line(name, headers[index + 1]);
       text += line.text;
-      kept.push(line.name, line.value);
+      copied.push(line.name, line.value);
       if (line.meaning === 'date') hasDate = true;
     }
-    const start = { status, reason, headers: kept, text, hasDate };
-    if (text.length <= MAX_KEPT_LENGTH) this.#last = { ...start, reason: detach(reason), text: detach(text) };
+    const start = { status, reason, headers: copied, text, hasDate };
+    // If a line is new, the next head is hardly the same. Cached lines do not retain the heads that they are from.
+    if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
+      this.#last = { ...start, reason: detach(reason), text: detach(text) };
+    }
     return start;
   }
 

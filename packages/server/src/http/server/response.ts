@@ -74,11 +74,14 @@ export class ServerResponse implements ResponseLike {
   once(event: 'close' | 'drain', listener: () => void): this {
     if (event === 'close') {
       const earlier = this.#onClose;
-      const both = () => {
-        earlier?.();
-        listener();
-      };
-      this.#onClose = earlier ? both : listener;
+      if (earlier) {
+        this.#onClose = () => {
+          earlier();
+          listener();
+        };
+      } else {
+        this.#onClose = listener;
+      }
     } else {
       this.#drain ??= new EventEmitter();
       this.#drain.once(event, listener);
@@ -182,7 +185,11 @@ export class ServerResponse implements ResponseLike {
     if (this.destroyed) return;
     this.writableFinished = finished;
     this.destroyed = true;
-    this.#onClose?.();
+    // Listeners may add others.
+    for (let listener = this.#onClose; listener; listener = this.#onClose) {
+      this.#onClose = undefined;
+      listener();
+    }
   }
 
   #sendText(): void {

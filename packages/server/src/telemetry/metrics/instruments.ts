@@ -85,10 +85,10 @@ export class HistogramFamily<Operation> {
   readonly #attributesOf: (operation: Operation) => MetricAttributes;
   /** The last series and its key: most values belong to the series of the one before. */
   #last: Histogram | undefined = undefined;
-  #first = '';
-  #second = '';
-  #third = '';
-  #fourth = '';
+  #lastPart1 = '';
+  #lastPart2 = '';
+  #lastPart3 = '';
+  #lastPart4: string | undefined = undefined;
 
   /** `attributesOf` returns the attributes of the series of an operation. */
   constructor(
@@ -104,20 +104,24 @@ export class HistogramFamily<Operation> {
   }
 
   /**
-   * Records a value of an operation in the series of a key, which has up to four parts: one that may contain spaces must be the
-   * last. Part of the hot path.
+   * Records a value of an operation in the series of a key, which has up to four parts: only the last one that is given may
+   * contain spaces. Part of the hot path.
    */
-  record(value: number, operation: Operation, first: string, second = '', third = '', fourth = ''): void {
-    const isLast = first === this.#first && second === this.#second && third === this.#third && fourth === this.#fourth;
+  record(value: number, operation: Operation, first: string, second = '', third = '', fourth?: string): void {
+    const isLast =
+      first === this.#lastPart1 &&
+      second === this.#lastPart2 &&
+      third === this.#lastPart3 &&
+      fourth === this.#lastPart4;
     const last = isLast ? this.#last : undefined;
     if (last) return last.record(value);
-    const key = `${first} ${second} ${third} ${fourth}`;
+    const key = fourth === undefined ? `${first} ${second} ${third}` : `${first} ${second} ${third} ${fourth}`;
     const series = this.#family.cells.get(key) ?? this.#family.open(key, () => this.#attributesOf(operation));
     this.#last = series;
-    this.#first = first;
-    this.#second = second;
-    this.#third = third;
-    this.#fourth = fourth;
+    this.#lastPart1 = first;
+    this.#lastPart2 = second;
+    this.#lastPart3 = third;
+    this.#lastPart4 = fourth;
     series.record(value);
   }
 

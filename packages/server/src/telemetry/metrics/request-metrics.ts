@@ -140,7 +140,7 @@ export class RequestMetrics {
       namespace,
       countedMethod(method),
       countedErrorType(errorType),
-      nameOf(subject),
+      subject?.name,
     );
   }
 
@@ -153,7 +153,7 @@ export class RequestMetrics {
       server,
       countedMethod(method),
       countedErrorType(errorType),
-      nameOf(subject),
+      subject?.name,
     );
   }
 
@@ -211,11 +211,6 @@ export class RequestMetrics {
 
 function countedMethod(method: string): string {
   return KNOWN_METHODS.has(method) ? method : OTHER;
-}
-
-/** A name chosen by others, which must be the last part of a key. */
-function nameOf(subject: Subject | undefined): string {
-  return subject ? subject.name : '';
 }
 
 function attributesOf({ method, subject, errorType }: McpOperation): MetricAttributes {

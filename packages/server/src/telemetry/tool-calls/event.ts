@@ -247,7 +247,7 @@ const MAX_NAME_LENGTH = 256;
 /** Number of names up to which a search for duplicates is faster than a set. */
 const MAX_LINEAR = 16;
 
-/** Returns the summary of a tool request with these names of arguments and headers. */
+/** Returns the summary of a tool request with these names of arguments and headers; the lists must not change any more. */
 export function toolSummary(args: readonly string[], headers: readonly string[]): RequestSummary {
   const isUnique = args.length <= MAX_LINEAR && args.every((name, at) => args.indexOf(name) === at);
   const names = isUnique ? args : [...new Set(args)];
@@ -265,18 +265,19 @@ export function codeSummary(argumentCount: number): RequestSummary {
 }
 
 function boundedNames(names: readonly string[], excludedPrefix?: string): readonly string[] {
-  const isOrdinary = (name: string) =>
-    name.length <= MAX_NAME_LENGTH &&
-    !(excludedPrefix !== undefined && name.startsWith(excludedPrefix)) &&
-    name.isWellFormed();
-  if (names.length <= MAX_NAMES && names.every(isOrdinary)) return names;
+  const isExcluded = (name: string) => excludedPrefix !== undefined && name.startsWith(excludedPrefix);
+  const isUnchanged = (name: string) => !isExcluded(name) && shortName(name) === name;
+  if (names.length <= MAX_NAMES && names.every(isUnchanged)) return names;
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MAX_NAMES) break;
-    if (excludedPrefix !== undefined && name.startsWith(excludedPrefix)) continue;
-    bounded.push(name.length > MAX_NAME_LENGTH ? detach(name.slice(0, MAX_NAME_LENGTH)) : name.toWellFormed());
+    if (!isExcluded(name)) bounded.push(shortName(name));
   }
   return bounded;
+}
+
+function shortName(name: string): string {
+  return name.length > MAX_NAME_LENGTH ? detach(name.slice(0, MAX_NAME_LENGTH)) : name.toWellFormed();
 }
 
 /** Limit of all texts of one event, in UTF-8 bytes (decisions 6, 8). */

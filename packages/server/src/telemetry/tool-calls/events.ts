@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { TOOL_CALL_EVENT_CAPACITY, type ToolCallTransport } from '@sluice/contract';
-import { uniqueId } from '@sluice/protocol/unique-id';
+import { detach } from '@sluice/protocol/text';
 import { CallObserver, type ToolCallRecorder } from '../call-observer.ts';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
@@ -30,6 +31,7 @@ export class ToolCallEvents implements ToolCallRecorder {
   readonly #now: () => number;
   readonly #isCompletion: (id: string) => boolean;
   readonly ring: EventRing<ToolCallRecord> = new EventRing(TOOL_CALL_EVENT_CAPACITY);
+  readonly #ids = new EventIds();
   readonly #logs: Readonly<Record<ToolCallTransport, EventLog>>;
 
   /** `isCompletion` returns whether a completion of this id is recorded, `now` the milliseconds since the Unix epoch. */
@@ -42,7 +44,7 @@ export class ToolCallEvents implements ToolCallRecorder {
 
   /** Creates the observer of a tool call. `observation` is that of the client's request. */
   of(identity: ToolCallIdentity, observation?: RequestObservation): CallObserver {
-    return new CallObserver(observation, { events: this, eventId: uniqueId(), identity });
+    return new CallObserver(observation, { events: this, eventId: this.#ids.next(), identity });
   }
 
   /** Records an event. Called by {@link CallObserver}. */
@@ -73,6 +75,26 @@ export class ToolCallEvents implements ToolCallRecorder {
   #completionOf({ requestId, conversationId }: ToolCallIdentity): string | undefined {
     if (requestId !== undefined && this.#isCompletion(requestId)) return requestId;
     return conversationId !== undefined && this.#isCompletion(conversationId) ? conversationId : undefined;
+  }
+}
+
+/** Ends of the ids that have the rest in common. */
+const ID_ENDS: readonly string[] = Array.from({ length: 4096 }, (_, number) => number.toString(16).padStart(3, '0'));
+
+/**
+ * Creates the ids of events: UUIDs (version 4). They can be predicted, since 4,096 in a row differ only in their last three digits:
+ * making a UUID of random digits takes twenty small texts.
+ */
+export class EventIds {
+  #start = '';
+  #used = ID_ENDS.length;
+
+  next(): string {
+    if (this.#used === ID_ENDS.length) {
+      this.#start = detach(randomUUID().slice(0, -3));
+      this.#used = 0;
+    }
+    return `${this.#start}${ID_ENDS[this.#used++]}`;
   }
 }
 

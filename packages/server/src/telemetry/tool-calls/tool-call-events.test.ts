@@ -4,7 +4,7 @@ import { createLogger, type LogThreshold } from '../log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
 import { requestObserver } from '../request-telemetry.ts';
 import { codeSummary, codeToolName, contentOfTexts, eventOf, toolSummary } from './event.ts';
-import { ToolCallEvents } from './events.ts';
+import { EventIds, ToolCallEvents } from './events.ts';
 import { begun, identity } from './identities.fixture.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -279,4 +279,11 @@ describe('the log', () => {
     expect(lines()).toEqual([]);
     expect(recorded().length).toBe(2);
   });
+});
+
+test('10,000 ids of events are UUIDs, and no two are equal', () => {
+  const ids = new EventIds();
+  const created = Array.from({ length: 10_000 }, () => ids.next());
+  for (const id of created) expect(id).toMatch(UUID);
+  expect(new Set(created).size).toBe(created.length);
 });

@@ -25,21 +25,30 @@ export const MESSAGE_HEADERS: readonly string[] = [
 ];
 
 const ID_BYTES = 16;
-/** For the next ids. */
-const randomBytes = Buffer.allocUnsafeSlow(256 * ID_BYTES);
-let usedBytes = randomBytes.length;
+
+/** Random ids; the bytes of many are created at once. */
+class RandomIds {
+  readonly #bytes = Buffer.allocUnsafeSlow(256 * ID_BYTES);
+  #used = this.#bytes.length;
+
+  next(): string {
+    if (this.#used === this.#bytes.length) {
+      randomFillSync(this.#bytes);
+      this.#used = 0;
+    }
+    this.#used += ID_BYTES;
+    return this.#bytes.toString('hex', this.#used - ID_BYTES, this.#used);
+  }
+}
+
+const requestIds = new RandomIds();
 
 /**
  * Returns the id of a new request to an upstream, which is also its progress token (decisions 10.2). Random, so that an
  * upstream cannot refer to requests that it did not receive: to those of other users, or to other upstreams.
  */
 export function newRequestId(): string {
-  if (usedBytes === randomBytes.length) {
-    randomFillSync(randomBytes);
-    usedBytes = 0;
-  }
-  usedBytes += ID_BYTES;
-  return randomBytes.toString('hex', usedBytes - ID_BYTES, usedBytes);
+  return requestIds.next();
 }
 
 /**

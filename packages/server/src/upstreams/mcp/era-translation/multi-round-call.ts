@@ -122,7 +122,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#disconnectListener = undefined;
     const result = this.#result;
     this.#result = undefined;
-    if (result?.resultType === 'input_required') this.#requestInput(memberText(response[0], 'result') ?? '', result);
+    const [text] = response;
+    if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
     else this.#client.sendResponse(...response);
   }
 

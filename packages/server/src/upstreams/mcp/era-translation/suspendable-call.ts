@@ -103,6 +103,7 @@ export class BufferedMessages {
     else if (this.#large) client.sendBytes(...this.#large);
     else if (this.#response) {
       const [text, failed, status, json] = this.#response;
+      // The id of the retry need not be ASCII.
       client.sendResponse(withId(text, client.idText), failed, status, json);
     }
     return keepsUp;

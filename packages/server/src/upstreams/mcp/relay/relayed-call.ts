@@ -176,7 +176,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       }
       if (this.#mode !== 'json') return true;
       const size = (this.#large ?? this.#body).length + chunk.length;
-      // The last chunk ends the call.
+      // The last chunk ends the call, or `#resend` follows.
       if (size !== this.#length) this.activeAt = performance.now();
       if (!this.#responseBody && size > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
@@ -254,6 +254,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#release();
     this.#request?.abort();
     this.#mode = 'waiting';
+    this.activeAt = performance.now();
     this.#body = new ChunkBuffer();
     this.#large = undefined;
     this.#plan.upstream.sessions.discard(session);

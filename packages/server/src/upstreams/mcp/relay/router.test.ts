@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { freePort } from '../../../../../../test/fixtures/free-port.ts';
 import { messages, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
 import type { ReceivedMessage } from '../../../../../../test/fixtures/raw-upstream/message.ts';
-import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import { LIST_END, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
 import { callHeaders, callText } from '../../../../testing/streamer.ts';
 
@@ -14,6 +14,26 @@ function metaOf(seen: ReceivedMessage): Record<string, unknown> {
   const meta = seen.params._meta;
   return typeof meta === 'object' && meta !== null ? { ...meta } : {};
 }
+
+describe.each(eras)('texts of any alphabet in a call of a %s client', (era) => {
+  const texts = ['done', 'd\u00f6n\u00e8', '\ufffd', '\u{1f980}', '\\u00e9'];
+
+  it('arrive whole in both directions, whatever the id of the client is', async () => {
+    const upstream = await upstreamWith({ 'tools/list': toolList(toolText('work')) });
+    const url = await register(upstream.url);
+    for (const id of ['7', '"a"', '"\u00e9"', '"\u{1f980}"', '"\\u00e9"']) {
+      for (const text of texts) {
+        upstream.scripts['tools/call'] = `{"content":[{"type":"text","text":"${text}"}],"resultType":"complete"}`;
+        const call = callText(era, `"x":"${text}"`).replace('"id":"c"', `"id":${id}`);
+        const response = await post(url, call, callHeaders(era));
+        expect(response.headers['content-length']).toBe(String(Buffer.byteLength(response.text)));
+        expect(response.text).toContain(`"id":${id},`);
+        expect(response.text).toContain(`"text":"${text}"`);
+        expect(lastCall(upstream).body).toContain(`"x":"${text}"`);
+      }
+    }
+  });
+});
 
 describe.each(eras)('the name in a call of a %s client', (era) => {
   it('has the forward’s prefix here and not upstream, wherever else the same text occurs', async () => {
