@@ -48,7 +48,9 @@ export function variantTable(figures: readonly RequestFigures[], missed: string[
         if (toGateway === undefined) return [];
         const isLimited = contender === 'gateway, 10,000 other tools';
         const what = `${title}, ${contender.replace('gateway, ', '')}`;
-        if (isLimited && toGateway.median > loadedLimit) {
+        // Two processes with the same settings may differ by as much, as V8 compiles them.
+        const isTie = toGateway.least <= 1;
+        if (isLimited && toGateway.median > loadedLimit && !isTie) {
           missed.push(`${what}: ${hundredths(toGateway.median)} times the CPU time without, limit ${loadedLimit}`);
         }
         return [
@@ -57,7 +59,7 @@ export function variantTable(figures: readonly RequestFigures[], missed: string[
             formatRange(cpuUs, tenths),
             formatRange(ratio, hundredths),
             bold(formatRange(toGateway, hundredths), isLimited),
-            isLimited ? loadedLimit.toFixed(2) : '',
+            isLimited ? `${loadedLimit.toFixed(2)}, or a tie` : '',
           ],
         ];
       }),
