@@ -1,9 +1,9 @@
 const CR = 13;
 const LF = 10;
 const COLON = 58;
-const EMPTY = Buffer.alloc(0);
 const SPACE = 32;
 const TAB = 9;
+const EMPTY = Buffer.alloc(0);
 
 const TOKEN = 1;
 const TEXT = 2;

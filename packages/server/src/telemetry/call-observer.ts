@@ -110,8 +110,7 @@ export class CallObserver {
   /** A tool call starts. Ignored after the first time. */
   begin(summary: RequestSummary): void {
     if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
-    // The request is about to be sent, unless the call starts before that is known.
-    this.#startedAt = this.#sentAt || performance.now();
+    this.#startedAt = performance.now();
     const { events, eventId, identity } = this.#tool;
     this.#started = events.record(eventId, identity, { type: 'STARTED', summary });
   }

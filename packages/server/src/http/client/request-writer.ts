@@ -84,7 +84,7 @@ export class RequestEncoder {
       copied.push(line.name, line.value);
       text += line.text;
     }
-    // If a line is new, the next head is hardly the same. Cached lines do not retain the heads that they are from.
+    // A head with a new line hardly occurs again. Cached lines do not retain the heads that they are from.
     if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
       this.#lastMethod = method === 'POST' ? method : detach(method);
       this.#lastPath = path === this.#path ? path : detach(path);

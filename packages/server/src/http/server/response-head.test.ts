@@ -19,7 +19,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a head has its lines, length, date and how the connection goes on', () => {
+test('a head has its header lines and those about length, date and connection', () => {
   const headers = ['X-B', 'caf\xe9', 'Content-Length', '2', ...JSON_TYPE];
   expect(new HeadEncoder(75_000).encode(headers, OK)).toEqual({
     text:

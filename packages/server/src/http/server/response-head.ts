@@ -34,7 +34,7 @@ const RESERVED: ReadonlySet<string> = new Set(['transfer-encoding', 'connection'
 const MAX_CACHED_LENGTH = 2 * 1024;
 
 /** A head without the lines about length, date and connection, and what it was made of. */
-interface HeadStart {
+interface PartialHead {
   readonly status: number;
   readonly reason: string;
   readonly headers: readonly string[];
@@ -46,8 +46,8 @@ interface HeadStart {
 export class HeadEncoder {
   readonly #keepAlive: string;
   readonly #lines = new HeaderLines(meaningOf);
-  /** The start of the last head, with which most begin. */
-  #last: HeadStart = { status: 0, reason: '', headers: [], text: '', hasDate: false };
+  /** Part of the last head, with which most begin. */
+  #last: PartialHead = { status: 0, reason: '', headers: [], text: '', hasDate: false };
   #second = 0;
   #date = '';
 
@@ -59,8 +59,8 @@ export class HeadEncoder {
   /** `headers` are names and values, alternating. Throws TypeError, without the value, for those that are invalid. */
   encode(headers: readonly string[], options: HeadOptions): EncodedHead {
     const { status, reason, hasBody } = options;
-    let start = this.#last;
-    let isLast = start.status === status && start.reason === reason;
+    let partial = this.#last;
+    let isLast = partial.status === status && partial.reason === reason;
     let others = 0;
     let length = -1;
     let lengthLines = '';
@@ -72,13 +72,13 @@ export class HeadEncoder {
         lengthLines += line.text;
         length = Number(line.meaning);
       } else {
-        isLast &&= start.headers[others] === name && start.headers[others + 1] === value;
+        isLast &&= partial.headers[others] === name && partial.headers[others + 1] === value;
         others += 2;
       }
     }
-    if (!isLast || others !== start.headers.length) start = this.#start(headers, status, reason);
-    let text = start.text + lengthLines;
-    if (options.sendsDate && !start.hasDate) text += this.#dateLine();
+    if (!isLast || others !== partial.headers.length) partial = this.#encodePartial(headers, status, reason);
+    let text = partial.text + lengthLines;
+    if (options.sendsDate && !partial.hasDate) text += this.#dateLine();
     const isKnown = length >= 0 || options.httpVersion !== '1.0';
     const keepsAlive = options.keepsAlive && isKnown;
     const chunked = hasBody && length < 0 && isKnown;
@@ -88,7 +88,7 @@ export class HeadEncoder {
   }
 
   /** Returns the status line and all header lines but those about length, date and connection. */
-  #start(headers: readonly string[], status: number, reason: string): HeadStart {
+  #encodePartial(headers: readonly string[], status: number, reason: string): PartialHead {
     if (INVALID_VALUE.test(reason)) throw new TypeError('invalid reason phrase');
     let text = `HTTP/1.1 ${status} ${reason === '' ? (STATUS_CODES[status] ?? 'unknown') : reason}\r\n`;
     let hasDate = false;
@@ -102,12 +102,12 @@ export class HeadEncoder {
       copied.push(line.name, line.value);
       if (line.meaning === 'date') hasDate = true;
     }
-    const start = { status, reason, headers: copied, text, hasDate };
-    // If a line is new, the next head is hardly the same. Cached lines do not retain the heads that they are from.
+    const partial = { status, reason, headers: copied, text, hasDate };
+    // A head with a new line hardly occurs again. Cached lines do not retain the heads that they are from.
     if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
-      this.#last = { ...start, reason: detach(reason), text: detach(text) };
+      this.#last = { ...partial, reason: detach(reason), text: detach(text) };
     }
-    return start;
+    return partial;
   }
 
   #dateLine(): string {

@@ -29,11 +29,10 @@ export const mcpSettings = z.strictObject({
 export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { readonly max_body_bytes: number };
 
 /**
- * Parses the JSON-RPC message and determines its era. Malformed messages, and those whose headers
- * contradict the body, are rejected here. Requests without a message pass, since their meaning depends on the path,
- * which is checked later. A batch passes too: its messages run through the chain one by one. With `on_invalid: reject`
- * all malformed messages get HTTP 400, else the protocol's own statuses (mcp 1). `passes` are paths that do not serve
- * MCP.
+ * Parses the JSON-RPC message and determines its era. Malformed messages, and those whose headers contradict the body, are
+ * rejected here. Requests without a message pass, since their meaning depends on the path, which is checked later. A batch
+ * passes too: its messages run through the chain one by one. With `on_invalid: reject` all malformed messages get HTTP 400,
+ * else the protocol's own statuses (mcp 1). `passes` are paths that do not serve MCP.
  */
 export function mcp(
   { on_invalid, max_body_bytes }: McpSettings,
@@ -121,9 +120,9 @@ export interface NamespaceParts {
 }
 
 /**
- * Takes the namespace from the path `/{namespace}/mcp` and opens the legacy session that the
- * request names; a session is valid in its own namespace only. A batch in a session that allows batches ends here as
- * the outcome, and its messages continue separately. `passes` are paths that another filter serves.
+ * Takes the namespace from the path `/{namespace}/mcp` and opens the legacy session that the request names; a session is
+ * valid in its own namespace only. A batch in a session that allows batches ends here as the outcome, and its messages
+ * continue separately. `passes` are paths that another filter serves.
  */
 export function serviceNamespace(
   { registry, sessions, forwards }: NamespaceParts,

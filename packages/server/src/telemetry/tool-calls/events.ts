@@ -82,8 +82,8 @@ export class ToolCallEvents implements ToolCallRecorder {
 const ID_ENDS: readonly string[] = Array.from({ length: 4096 }, (_, number) => number.toString(16).padStart(3, '0'));
 
 /**
- * Creates the ids of events: UUIDs (version 4). They can be predicted, since 4,096 in a row differ only in their last three digits:
- * making a UUID of random digits takes twenty small texts.
+ * Creates the ids of events: UUIDs (version 4). 4,096 in a row differ only in their last three digits, so that ids can be
+ * predicted: formatting a random UUID creates twenty small texts.
  */
 export class EventIds {
   #start = '';

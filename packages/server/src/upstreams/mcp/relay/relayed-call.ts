@@ -175,9 +175,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
+      this.activeAt = performance.now();
       const size = (this.#large ?? this.#body).length + chunk.length;
-      // The last chunk ends the call, or `#resend` follows.
-      if (size !== this.#length) this.activeAt = performance.now();
       if (!this.#responseBody && size > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else if (this.#large) {
@@ -254,7 +253,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#release();
     this.#request?.abort();
     this.#mode = 'waiting';
-    this.activeAt = performance.now();
     this.#body = new ChunkBuffer();
     this.#large = undefined;
     this.#plan.upstream.sessions.discard(session);
