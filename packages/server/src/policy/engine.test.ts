@@ -380,3 +380,16 @@ it('texts of an action are truncated between two characters, in the log and in m
   ]);
   expect(context.metadata.get('service.evaluator.gate.warning')).toBe(cut);
 });
+
+it('the metadata of a request has its method and namespace, and what an action sets', async () => {
+  const { engine, context, run } = await setUp();
+  const outcome = engine.evaluate(context);
+  await run.reached;
+  run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
+  await outcome;
+  expect(Object.fromEntries(context.metadata)).toEqual({
+    'mcp.method': 'tools/call',
+    'service.namespace': 'default',
+    a: 'b',
+  });
+});

@@ -80,13 +80,22 @@ test('calls are grouped by namespace, tool, and forward or service', () => {
   call(1, { namespace: 'a', toolName: 't', forward: 'f' });
   call(1, { namespace: 'b', toolName: 't', forward: 'f' });
   call(1, { namespace: 'b', toolName: 'u', forward: undefined, serviceId: 's' });
+  call(1, { namespace: 'b', toolName: 'u', forward: undefined, serviceId: 'r' });
+  call(1, { namespace: 'b', toolName: 'u', forward: 'g' });
+  call(1, { namespace: 'b', toolName: 'u', forward: 'h' });
   const labels = (by: 'namespace' | 'forward' | 'tool') => read({ by }).series.map(({ labels }) => labels);
   expect(labels('namespace')).toEqual([{ namespace: 'b' }, { namespace: 'a' }]);
-  expect(labels('forward')).toEqual([{ forward: 'f' }, { service: 's' }]);
+  expect(labels('forward')).toEqual([
+    { forward: 'f' },
+    { service: 's' },
+    { service: 'r' },
+    { forward: 'g' },
+    { forward: 'h' },
+  ]);
   expect(labels('tool')).toEqual([
+    { namespace: 'b', tool: 'u' },
     { namespace: 'a', tool: 't' },
     { namespace: 'b', tool: 't' },
-    { namespace: 'b', tool: 'u' },
   ]);
 });
 

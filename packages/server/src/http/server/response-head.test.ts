@@ -31,6 +31,14 @@ test('a head has its header lines and those about length, date and connection', 
   });
 });
 
+test('a head with a date gets no other one', () => {
+  const encoder = new HeadEncoder(75_000);
+  for (let count = 0; count < 3; count++) {
+    const { text } = encoder.encode([...JSON_TYPE, 'date', 'Thu, 01 Jan 1970 00:00:00 GMT'], OK);
+    expect(text.match(/^date: .*$/gim)).toEqual(['date: Thu, 01 Jan 1970 00:00:00 GMT']);
+  }
+});
+
 test('a head is the same whatever the last one was', () => {
   const reused = new HeadEncoder(75_000);
   const heads: [readonly string[], Partial<HeadOptions>][] = [

@@ -27,6 +27,12 @@ test('limits the number and length of names', () => {
   expect([argumentNames, headerNames]).toEqual([bounded, bounded]);
 });
 
+test.each([2, 20])('contains each of %i names once', (count) => {
+  const names = Array.from({ length: count }, (_, at) => `name${at}`);
+  const summary = toolSummary([...names, ...names], []);
+  expect(summary).toMatchObject({ argumentNames: names, argumentCount: count });
+});
+
 test('contains well-formed names', () => {
   expect(toolSummary(['a\ud800'], ['h\udc00'])).toMatchObject({
     argumentNames: ['a\ufffd'],

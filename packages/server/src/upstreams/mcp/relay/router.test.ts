@@ -33,6 +33,38 @@ describe.each(eras)('texts of any alphabet in a call of a %s client', (era) => {
       }
     }
   });
+
+  it('arrive whole where the upstream has another name for a tool', async () => {
+    const upstream = await upstreamWith();
+    const url = await register(upstream.url);
+    const namespace = new URL(url).pathname.split('/')[1];
+    const definition = {
+      description: 'd',
+      uri: upstream.url,
+      toolType: 'mcp-forward',
+      input_schema: { type: 'object' },
+    };
+    const path = `/tools/${encodeURIComponent('grüße')}?namespace=${namespace}`;
+    expect((await relay.service.manage('PUT', path, { ...definition, name: 'greet' })).status).toBe(200);
+    const caller = await client(era, url);
+    expect(reply(await caller.call('tools/call', '{"name":"greet","arguments":{"x":"y"}}'))).toContain('done');
+    expect(lastCall(upstream).params).toMatchObject({ name: 'grüße', arguments: { x: 'y' } });
+  });
+
+  it('have U+FFFD for bytes of the upstream that are not UTF-8', async () => {
+    const upstream = await upstreamWith({ 'tools/list': toolList(toolText('work')) });
+    const url = await register(upstream.url);
+    upstream.scripts['tools/call'] = {
+      kind: 'http',
+      status: 200,
+      type: 'application/json',
+      body: '{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"a\xffb"}],"resultType":"complete"}}',
+      encoding: 'latin1',
+    };
+    const response = await post(url, callText(era), callHeaders(era));
+    expect(response.headers['content-length']).toBe(String(Buffer.byteLength(response.text)));
+    expect(response.text).toContain('"text":"a\ufffdb"');
+  });
 });
 
 describe.each(eras)('the name in a call of a %s client', (era) => {
