@@ -245,7 +245,9 @@ describe('sluice doctor', () => {
   });
 
   it('explains why the service cannot be reached', async () => {
-    const { code, out } = await sluice('--host', 'http://127.0.0.1:9', 'doctor', '-o', 'json');
+    // Another service may listen on the default port.
+    const nobody = 'http://127.0.0.1:9';
+    const { code, out } = await sluice('--host', nobody, 'doctor', '--mcp-url', nobody, '-o', 'json');
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject([
       { name: 'command line', status: 'ok' },
