@@ -231,7 +231,11 @@ export class LineWriter {
     if (start === end || first === undefined) return;
     this.#runStart = end;
     const { run } = first;
-    if (run?.end === end && this.#isUnchanged(start, end, run.line)) {
+    // The line that the run is of, unless it ended at another field.
+    const line = run?.end === end ? run.line : -1;
+    let isUnchanged = true;
+    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? 0) > line) isUnchanged = false;
+    if (run && isUnchanged) {
       run.text ??= this.#join(start, end);
       this.#line += run.text;
     } else {
@@ -239,12 +243,6 @@ export class LineWriter {
       first.run = { end, line: this.#number, text: undefined };
       for (let place = start; place < end; place++) this.#line += this.#cached[place]?.text ?? '';
     }
-  }
-
-  /** Whether the fields are the same since this line. */
-  #isUnchanged(start: number, end: number, line: number): boolean {
-    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? line) > line) return false;
-    return true;
   }
 
   #join(start: number, end: number): string {

@@ -244,13 +244,10 @@ export const AUTH_PREFIX = 'service_auth_';
 /** A client may send a million names, and a thousand events are stored. */
 const MAX_NAMES = 100;
 const MAX_NAME_LENGTH = 256;
-/** Number of names up to which a search for duplicates is faster than a set. */
-const MAX_LINEAR = 16;
 
-/** Returns the summary of a tool request with these names of arguments and headers; the lists must not change any more. */
+/** Returns the summary of a tool request with these names of arguments and headers. */
 export function toolSummary(args: readonly string[], headers: readonly string[]): RequestSummary {
-  const isUnique = args.length <= MAX_LINEAR && args.every((name, at) => args.indexOf(name) === at);
-  const names = isUnique ? args : [...new Set(args)];
+  const names = args.length > 1 ? [...new Set(args)] : args;
   return {
     argumentNames: boundedNames(names, AUTH_PREFIX),
     argumentCount: names.length,
@@ -264,20 +261,14 @@ export function codeSummary(argumentCount: number): RequestSummary {
   return { argumentNames: undefined, argumentCount, headerNames: [], code: true };
 }
 
-function boundedNames(names: readonly string[], excludedPrefix?: string): readonly string[] {
-  const isExcluded = (name: string) => excludedPrefix !== undefined && name.startsWith(excludedPrefix);
-  const isUnchanged = (name: string) => !isExcluded(name) && shortName(name) === name;
-  if (names.length <= MAX_NAMES && names.every(isUnchanged)) return names;
+function boundedNames(names: readonly string[], excludedPrefix?: string): string[] {
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MAX_NAMES) break;
-    if (!isExcluded(name)) bounded.push(shortName(name));
+    if (excludedPrefix !== undefined && name.startsWith(excludedPrefix)) continue;
+    bounded.push(name.length > MAX_NAME_LENGTH ? detach(name.slice(0, MAX_NAME_LENGTH)) : name.toWellFormed());
   }
   return bounded;
-}
-
-function shortName(name: string): string {
-  return name.length > MAX_NAME_LENGTH ? detach(name.slice(0, MAX_NAME_LENGTH)) : name.toWellFormed();
 }
 
 /** Limit of all texts of one event, in UTF-8 bytes (decisions 6, 8). */
