@@ -127,40 +127,68 @@ interface CachedField {
   readonly text: string;
   /** Number of the line in which it got this value. */
   readonly since: number;
-  /** The fields from this one to another, as they were in a line; their text is joined the second time. */
-  run: { readonly end: number; readonly line: number; text: string | undefined } | undefined;
+}
+
+/** What precedes the value of a field that differs from line to line: text fields, and the name of that field. */
+interface Segment {
+  /** Undefined at the end of the line. */
+  readonly name: string | undefined;
+  /** Text fields, by their places. */
+  readonly start: number;
+  readonly end: number;
+  /** The value before the segment is in quotes. */
+  readonly closes: boolean;
+  /** Number of the line that it is from. */
+  readonly line: number;
+  /** Joined the second time. */
+  text: string | undefined;
 }
 
 /**
  * Writes a line field by field, without objects in between. Made for the line of each request; the fields are those of
- * {@link logLine}, with names that need no escapes.
+ * {@link logLine}, with names that need no escapes. What is the same in every line is added as one text.
  */
 export class LineWriter {
   #line = '';
   /** The line has only ASCII. */
   isAscii = true;
-  #timestampMs = 0;
-  #timestamp = '';
+  /** Start of a line, and what it was made of. */
+  #head = '';
+  #headMs = 0;
+  #headLevel = '';
+  #headTarget = '';
+  #headMessage = '';
   /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
   readonly #cached: (CachedField | undefined)[] = [];
-  /** Number of text fields of this line so far, and the first of those that are unchanged and not yet part of it. */
+  /** Number of text fields of this line so far, and the first of those that are not yet part of it. */
   #textFields = 0;
-  #runStart = 0;
+  #start = 0;
+  /** The segments of earlier lines, and the number of those of this line so far. */
+  readonly #cachedSegments: Segment[] = [];
+  #segments = 0;
+  /** The last value is in quotes, of which the second one is missing. */
+  #isOpen = false;
   /** Number of this line. */
   #number = 0;
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
-    // Under load, many lines are written within a millisecond.
-    if (ms !== this.#timestampMs) {
-      this.#timestampMs = ms;
-      this.#timestamp = new Date(ms).toISOString();
-    }
     this.isAscii = true;
     this.#number++;
     this.#textFields = 0;
-    this.#runStart = 0;
-    this.#line = `{"ts":"${this.#timestamp}","level":"${level}","target":"${target}","msg":"${msg}"`;
+    this.#start = 0;
+    this.#segments = 0;
+    this.#isOpen = false;
+    // Under load, many lines are written within a millisecond.
+    if (ms !== this.#headMs || target !== this.#headTarget || level !== this.#headLevel || msg !== this.#headMessage) {
+      this.#headMs = ms;
+      this.#headLevel = level;
+      this.#headTarget = target;
+      this.#headMessage = msg;
+      const ts = new Date(ms).toISOString();
+      this.#head = detach(`{"ts":"${ts}","level":"${level}","target":"${target}","msg":"${msg}"`);
+    }
+    this.#line = this.#head;
   }
 
   /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is cached. */
@@ -173,45 +201,42 @@ export class LineWriter {
   /** Writes a field whose value differs from line to line, unless it is undefined. */
   id(name: string, value: string | undefined): void {
     if (value === undefined) return;
-    this.#endRun();
     if (NOT_PLAIN.test(value)) this.json(name, JSON.stringify(value));
-    else this.#line += `,"${name}":"${value}"`;
+    else this.plainId(name, value);
   }
 
   /** Like {@link id}, for an id that needs no escapes, such as one of our own. */
   plainId(name: string, value: string | undefined): void {
     if (value === undefined) return;
-    this.#endRun();
-    this.#line += `,"${name}":"${value}"`;
+    this.#addSegment(name, true);
+    this.#line += value;
   }
 
   /** Writes a field unless its value is undefined. */
   value(name: string, value: number | boolean | undefined): void {
     if (value === undefined) return;
-    this.#endRun();
-    this.#line += `,"${name}":${value}`;
+    this.#addSegment(name, false);
+    this.#line += value;
   }
 
   /** Writes a field whose value is JSON. */
   json(name: string, value: string): void {
-    this.#endRun();
     this.isAscii = false;
-    this.#line += `,"${name}":${escapeInvisible(value)}`;
+    this.#addSegment(name, false);
+    this.#line += escapeInvisible(value);
   }
 
   /** Ends the line and returns it, with its line break. */
   end(): string {
-    this.#endRun();
-    const line = `${this.#line}}\n`;
+    this.#addSegment(undefined, false);
+    const line = this.#line;
     this.#line = '';
     return line;
   }
 
   /** Writes a text field whose value is another one than in the line before. */
   #changeText(name: string, value: string | undefined): void {
-    this.#endRun();
     const place = this.#textFields++;
-    this.#runStart = this.#textFields;
     if (value !== undefined && (value.length > MAX_CACHED_LENGTH || NOT_PLAIN.test(value))) {
       this.#cached[place] = undefined;
       return this.id(name, value);
@@ -219,35 +244,46 @@ export class LineWriter {
     // Copies: a slice would retain the request that it is from.
     const copy = value && detach(value);
     const text = copy === undefined ? '' : `,"${name}":"${copy}"`;
-    this.#cached[place] = { name, value: copy, text, since: this.#number, run: undefined };
-    this.#line += text;
+    this.#cached[place] = { name, value: copy, text, since: this.#number };
   }
 
-  /** Adds the unchanged text fields before another field. */
-  #endRun(): void {
-    const start = this.#runStart;
+  /** Adds the text fields since the last segment, and the name of the field whose value follows; at the end the brace. */
+  #addSegment(name: string | undefined, opens: boolean): void {
+    const place = this.#segments++;
+    const start = this.#start;
     const end = this.#textFields;
-    const first = this.#cached[start];
-    if (start === end || first === undefined) return;
-    this.#runStart = end;
-    const { run } = first;
-    // The line that the run is of, unless it ended at another field.
-    const line = run?.end === end ? run.line : -1;
-    let isUnchanged = true;
-    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? 0) > line) isUnchanged = false;
-    if (run && isUnchanged) {
-      run.text ??= this.#join(start, end);
-      this.#line += run.text;
-    } else {
-      // Where every other line is different, joining the texts costs more than adding them one by one.
-      first.run = { end, line: this.#number, text: undefined };
-      for (let place = start; place < end; place++) this.#line += this.#cached[place]?.text ?? '';
+    const closes = this.#isOpen;
+    this.#start = end;
+    this.#isOpen = opens;
+    const cached = this.#cachedSegments[place];
+    if (
+      cached !== undefined &&
+      cached.name === name &&
+      cached.start === start &&
+      cached.end === end &&
+      cached.closes === closes &&
+      this.#isUnchanged(start, end, cached.line)
+    ) {
+      cached.text ??= detach(this.#segmentText(cached, opens));
+      this.#line += cached.text;
+      return;
     }
+    const segment = { name, start, end, closes, line: this.#number, text: undefined };
+    // Where every other line is different, a text for later costs more than it saves.
+    this.#cachedSegments[place] = segment;
+    this.#line += this.#segmentText(segment, opens);
   }
 
-  #join(start: number, end: number): string {
-    const fields = this.#cached.slice(start, end);
-    return fields.map((field) => field?.text).join('');
+  /** Whether the text fields at these places are those of an earlier line. */
+  #isUnchanged(start: number, end: number, line: number): boolean {
+    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? this.#number) > line) return false;
+    return true;
+  }
+
+  #segmentText({ name, start, end, closes }: Segment, opens: boolean): string {
+    let text = closes ? '"' : '';
+    for (let place = start; place < end; place++) text += this.#cached[place]?.text ?? '';
+    return name === undefined ? `${text}}\n` : `${text},"${name}":${opens ? '"' : ''}`;
   }
 }
 
