@@ -8,8 +8,8 @@ import { getHeapStatistics } from 'node:v8';
 export const NODE_FLAGS: readonly string[] = [
   '--max-semi-space-size=64',
   '--no-allocation-site-pretenuring',
-  '--max-inlined-bytecode-size=1000',
-  '--max-inlined-bytecode-size-cumulative=3000',
+  '--max-inlined-bytecode-size=2000',
+  '--max-inlined-bytecode-size-cumulative=6000',
 ];
 
 /** Part of the memory that all processes of a service may use for JavaScript objects. */

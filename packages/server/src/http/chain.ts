@@ -37,11 +37,17 @@ export interface NamedFilter<F> extends FilterRoute<F> {
 interface Step<F> {
   readonly name: string;
   readonly filter: F;
-  readonly methods: ReadonlySet<string | undefined> | undefined;
+  /** Whether the filter is called, by number of the method; undefined for all. */
+  readonly accepts: readonly boolean[] | undefined;
   readonly counters: FilterCounters;
 }
 
-type Steps<Context extends RequestContext, Result extends AnyOutcome> = readonly Step<Filter<Context, Result>>[];
+/** A compiled chain. */
+interface Chain<Context extends RequestContext, Result extends AnyOutcome> {
+  readonly steps: readonly Step<Filter<Context, Result>>[];
+  /** Numbers of the methods that filters are limited to, from 1; all others are 0. */
+  readonly methods: ReadonlyMap<string | undefined, number>;
+}
 
 /**
  * Compiles filters into one function that runs them in order; it returns undefined when no filter responds. No promise is
@@ -62,27 +68,31 @@ export function compile<Context extends RequestContext, Result extends AnyOutcom
   filters: readonly NamedFilter<Filter<Context, Result>>[],
   metrics: Pick<ServiceMetrics, 'filter'>,
 ): Filter<Context, Result> {
-  const steps: Steps<Context, Result> = filters.map(({ name, filter, methods }) => ({
+  const all = new Set(filters.flatMap(({ methods = [] }) => methods));
+  const methods = new Map(Array.from(all, (method, index) => [method, index + 1]));
+  const steps = filters.map(({ name, filter, methods: own }) => ({
     name,
     filter,
-    methods: methods && new Set(methods),
+    accepts: own && [false, ...Array.from(all, (method) => own.includes(method))],
     counters: metrics.filter(name),
   }));
-  return (context) => run(steps, 0, context, performance.now());
+  return (context) => run({ steps, methods }, 0, context, performance.now());
 }
 
-/** Runs the steps from `first` on, which received the request at `since` (`performance.now()`). */
+/** Runs the steps of a chain from `first` on, which received the request at `since` (`performance.now()`). */
 function run<Context extends RequestContext, Result extends AnyOutcome>(
-  steps: Steps<Context, Result>,
+  chain: Chain<Context, Result>,
   first: number,
   context: Context,
   since: number,
 ): ReturnType<Filter<Context, Result>> {
+  const { steps, methods } = chain;
   let startedAt = since;
+  let method = context.rpcMethod;
+  let number = methods.get(method) ?? 0;
   for (let at = first, step = steps[at]; step !== undefined; step = steps[++at]) {
-    if (step.methods !== undefined && !step.methods.has(context.rpcMethod)) {
+    if (step.accepts?.[number] === false) {
       step.counters.continued++;
-      step.counters.duration.add(0);
       continue;
     }
     let outcome: ReturnType<Filter<Context, Result>>;
@@ -90,14 +100,18 @@ function run<Context extends RequestContext, Result extends AnyOutcome>(
       outcome = step.filter(context);
     } catch (error) {
       step.counters.failed++;
-      step.counters.duration.add(performance.now() - startedAt);
+      step.counters.totalMs += performance.now() - startedAt;
       throw error;
     }
-    if (outcome instanceof Promise) return continueAfter(outcome, step, steps, at + 1, context, startedAt);
+    if (outcome instanceof Promise) return continueAfter(outcome, step, chain, at + 1, context, startedAt);
     const now = performance.now();
     settle(step, context, outcome, now - startedAt);
     if (outcome !== undefined) return outcome;
     startedAt = now;
+    if (context.rpcMethod !== method) {
+      method = context.rpcMethod;
+      number = methods.get(method) ?? 0;
+    }
   }
   return undefined;
 }
@@ -106,7 +120,7 @@ function run<Context extends RequestContext, Result extends AnyOutcome>(
 async function continueAfter<Context extends RequestContext, Result extends AnyOutcome>(
   pending: Promise<Result | undefined>,
   step: Step<Filter<Context, Result>>,
-  steps: Steps<Context, Result>,
+  chain: Chain<Context, Result>,
   next: number,
   context: Context,
   startedAt: number,
@@ -116,12 +130,12 @@ async function continueAfter<Context extends RequestContext, Result extends AnyO
     outcome = await pending;
   } catch (error) {
     step.counters.failed++;
-    step.counters.duration.add(performance.now() - startedAt);
+    step.counters.totalMs += performance.now() - startedAt;
     throw error;
   }
   const now = performance.now();
   settle(step, context, outcome, now - startedAt);
-  return outcome ?? run(steps, next, context, now);
+  return outcome ?? run(chain, next, context, now);
 }
 
 /** Counts a step and its duration, and records which filter responded. */
@@ -131,7 +145,7 @@ function settle(
   outcome: AnyOutcome | undefined,
   ms: number,
 ): void {
-  counters.duration.add(ms);
+  counters.totalMs += ms;
   if (outcome === undefined) {
     counters.continued++;
     return;

@@ -222,11 +222,15 @@ export class Durations {
     this.#totalMs += ms;
   }
 
-  /** Returns milliseconds with three decimals; the average of no durations is 0. */
   snapshot(): DurationMetrics {
-    const average = this.#count === 0 ? 0 : this.#totalMs / this.#count;
-    return { count: this.#count, total_ms: roundMs(this.#totalMs), avg_ms: roundMs(average) };
+    return durationMetrics(this.#count, this.#totalMs);
   }
+}
+
+/** Returns milliseconds with three decimals; the average of no durations is 0. */
+export function durationMetrics(count: number, totalMs: number): DurationMetrics {
+  const average = count === 0 ? 0 : totalMs / count;
+  return { count, total_ms: roundMs(totalMs), avg_ms: roundMs(average) };
 }
 
 /** Rounds milliseconds to three decimals. */

@@ -1,6 +1,6 @@
 import type { EvaluatorMetrics, FilterMetrics, Metrics } from '@sluice/contract';
 import { truncateCharacters } from '@sluice/protocol/text';
-import { Durations } from './instruments.ts';
+import { Durations, durationMetrics } from './instruments.ts';
 
 /** Gauges of loaded evaluators. */
 export type LoadedGauges = Metrics['gauges'];
@@ -97,16 +97,18 @@ export class FilterCounters {
   answered = 0;
   /** Requests for which the filter threw. */
   failed = 0;
-  readonly duration = new Durations();
+  /** Milliseconds that the filter took for all of these requests. */
+  totalMs = 0;
 
   /** Returns the counts. */
   snapshot(): FilterMetrics {
+    const requests = this.continued + this.rejected + this.answered + this.failed;
     return {
       requests_continue: this.continued,
       requests_reject: this.rejected,
       requests_other: this.answered,
       errors: this.failed,
-      duration: this.duration.snapshot(),
+      duration: durationMetrics(requests, this.totalMs),
     };
   }
 }
