@@ -82,6 +82,16 @@ function checkTrailers(text: string): void {
   }
 }
 
+/**
+ * Returns a copy of a part of a body, whose buffer is used again. Not a view: a large body is freed as soon as it has been
+ * forwarded (`ChunkBuffer.free`).
+ */
+export function copyOf(buffer: Buffer, start: number, end: number): Buffer {
+  const copy = Buffer.allocUnsafe(end - start);
+  buffer.copy(copy, 0, start, end);
+  return copy;
+}
+
 /** Part of the message that the next byte belongs to. */
 export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
 

@@ -107,10 +107,10 @@ export class CallObserver {
     return span?.context;
   }
 
-  /** A tool call starts. Ignored after the first time. */
-  begin(summary: RequestSummary): void {
+  /** A tool call starts, at `now` (`performance.now()`). Ignored after the first time. */
+  begin(summary: RequestSummary, now: number = performance.now()): void {
     if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
-    this.#startedAt = performance.now();
+    this.#startedAt = now;
     const { events, eventId, identity } = this.#tool;
     this.#started = events.record(eventId, identity, { type: 'STARTED', summary });
   }

@@ -71,6 +71,11 @@ export interface ResponseHandler {
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void;
   /** Chunk of the body, owned by the handler. Returns false to pause until `resume`. */
   onData(chunk: Buffer): boolean;
+  /**
+   * Called instead of `onData` for a body of announced length that arrived in one piece, which saves a copy: bytes `start` to
+   * `end` of a buffer that is used again.
+   */
+  onWholeBody?(buffer: Buffer, start: number, end: number): boolean;
   onEnd(): void;
   onError(error: UpstreamError): void;
 }
@@ -79,6 +84,8 @@ export interface ResponseHandler {
 export interface UpstreamCall {
   /** Set at the end of the call: the whole request was written, and its body is not in use any more. */
   readonly isSent?: boolean;
+  /** `performance.now()` when the latest part of the response was read, if the transport knows it. */
+  readonly receivedAt?: number;
   /** Aborts the request and closes its connection, without a callback. No-op if the request has ended. */
   abort(): void;
   /** Resumes the body after an `onData` that returned false. Must not be called from inside a callback. */

@@ -43,11 +43,11 @@ it('keeps the process alive only while requests are in flight', async () => {
   const to = pool(upstream);
   await new Sent(to).done;
   // The upstream's end of the connection is in this process too.
-  expect(alive()).toBe(1);
+  await expect.poll(alive).toBe(1);
   const call = new Sent(to);
   await upstream.requested(2);
   expect(alive()).toBe(2);
   upstream.sockets[0]?.write(okResponse('b'));
   await call.done;
-  expect(alive()).toBe(1);
+  await expect.poll(alive).toBe(1);
 });

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { MalformedMessage } from '../message-parser.ts';
+import { copyOf, MalformedMessage } from '../message-parser.ts';
 import type {
   RawHeaders,
   ResponseHandler,
@@ -30,6 +30,8 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
 /** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
+/** Time after which idle connections no longer keep the process alive: under load, they are used again before that. */
+const UNREF_MS = 100;
 
 /** Creates the transport of an http or https URL; does not connect yet. Throws TypeError for an invalid URL. */
 export function createTransport(address: string, options: TransportOptions = {}): UpstreamTransport {
@@ -58,6 +60,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   #idle: Connection[] = [];
   #waiting: Http1Call[] = [];
   #sweeper: NodeJS.Timeout | undefined = undefined;
+  #unrefTimer: NodeJS.Timeout | undefined = undefined;
   #state: 'open' | 'closing' | 'destroyed' = 'open';
   readonly #ended = Promise.withResolvers<void>();
   #readBuffer: Buffer | undefined = undefined;
@@ -101,6 +104,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   close(): Promise<void> {
     if (this.#state === 'open') this.#state = 'closing';
     clearTimeout(this.#sweeper);
+    clearTimeout(this.#unrefTimer);
     for (const connection of this.#idle.splice(0)) connection.close();
     this.#endIfDone();
     return this.#ended.promise;
@@ -112,14 +116,20 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     return this.close();
   }
 
-  /** Returns an idle connection to the pool; `announcedMs` is the timeout that the upstream announced. */
-  release(connection: Connection, announcedMs: number | undefined): void {
+  /**
+   * Returns an idle connection to the pool. `now` is `performance.now()`, `announcedMs` the timeout that the upstream announced.
+   */
+  release(connection: Connection, now: number, announcedMs: number | undefined): void {
     const idleMs =
       announcedMs === undefined ? this.#keepAliveMs : Math.min(announcedMs - KEEP_ALIVE_MARGIN_MS, MAX_KEEP_ALIVE_MS);
     if (this.#state !== 'open' || idleMs <= 0) return connection.close();
-    connection.expiresAt = performance.now() + idleMs;
+    connection.expiresAt = now + idleMs;
     this.#idle.push(connection);
     this.#sweeper ??= setTimeout(() => this.#sweep(), idleMs).unref();
+    this.#unrefTimer ??= setTimeout(() => {
+      this.#unrefTimer = undefined;
+      for (const idle of this.#idle) idle.unref();
+    }, UNREF_MS).unref();
   }
 
   /** Removes a closed connection. */
@@ -184,6 +194,7 @@ class Http1Call implements UpstreamCall {
   ended = false;
   /** Known at the end of the call. */
   isSent = false;
+  receivedAt = 0;
 
   constructor(
     handler: ResponseHandler,
@@ -239,6 +250,10 @@ class Connection implements ResponseSink {
   /** Writer of a streamed request body, until the end of the response. */
   #writer: BodyWriter | undefined = undefined;
   #connected = false;
+  /** It keeps the process alive. */
+  #isRef = true;
+  /** The next part of the body is its first. */
+  #isBodyNew = false;
   /** The upstream has closed its side. */
   #ended = false;
   /** Input received while the handler is paused. */
@@ -271,8 +286,16 @@ class Connection implements ResponseSink {
   send(call: Http1Call): void {
     this.#call = call;
     call.connection = this;
-    this.#socket.ref();
+    if (!this.#isRef) this.#socket.ref();
+    this.#isRef = true;
     this.#write(call);
+  }
+
+  /** Lets the process end while the connection is idle. */
+  unref(): void {
+    if (!this.#isRef) return;
+    this.#isRef = false;
+    this.#socket.unref();
   }
 
   /** Closes the connection without a callback. */
@@ -311,14 +334,21 @@ class Connection implements ResponseSink {
     if (status >= 300 && status < 400 && status !== 304 && !this.#pool.passesRedirects) {
       this.#fail(unfollowedRedirect(this.#pool.address, status, headers.location));
     } else {
+      this.#isBodyNew = true;
       this.#call?.handler.onHead(status, headers, raw, reason);
     }
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {
-    const piece = Buffer.allocUnsafe(end - start);
-    buffer.copy(piece, 0, start, end);
-    if (this.#call?.handler.onData(piece) === false) this.#parser.halted = true;
+    const isWhole = this.#isBodyNew && this.#parser.done;
+    this.#isBodyNew = false;
+    const handler = this.#call?.handler;
+    if (handler === undefined) return;
+    const more =
+      isWhole && handler.onWholeBody
+        ? handler.onWholeBody(buffer, start, end)
+        : handler.onData(copyOf(buffer, start, end));
+    if (!more) this.#parser.halted = true;
   }
 
   #write({ request, streamed, headOnly }: Http1Call): void {
@@ -372,6 +402,8 @@ class Connection implements ResponseSink {
   };
 
   #parse(buffer: Buffer, end: number): void {
+    const now = performance.now();
+    if (this.#call) this.#call.receivedAt = now;
     let at = end;
     try {
       at = this.#parser.execute(buffer, 0, end);
@@ -385,14 +417,14 @@ class Connection implements ResponseSink {
     if (this.closed) return;
     if (this.#deadline !== undefined && this.#parser.hasBegun) this.#deadline.end();
     if (!this.#parser.halted) {
-      if (this.#parser.done) this.#complete(at === end);
+      if (this.#parser.done) this.#complete(at === end, now);
     } else if (at < end) {
       this.#pending = Buffer.from(buffer.subarray(at, end));
     }
   }
 
   /** Completes the call. `clean`: there is no input after the response. */
-  #complete(clean: boolean): void {
+  #complete(clean: boolean, now = performance.now()): void {
     const call = this.#call;
     const writer = this.#writer;
     this.#call = undefined;
@@ -405,8 +437,7 @@ class Connection implements ResponseSink {
       this.#writer = undefined;
       writer?.stop();
       this.#parser.reset();
-      this.#socket.unref();
-      this.#pool.release(this, this.#parser.keepAliveMs);
+      this.#pool.release(this, now, this.#parser.keepAliveMs);
     } else {
       this.close();
     }

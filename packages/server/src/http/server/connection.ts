@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { MalformedMessage } from '../message-parser.ts';
+import { copyOf, MalformedMessage } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
 import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';
 import { type ResponseConnection, ServerResponse } from './response.ts';
@@ -240,11 +240,4 @@ export class Connection implements RequestSink, ResponseConnection {
     request?.abort();
     if (response && !response.writableFinished) response.close(false);
   }
-}
-
-/** Not a view: a large body is freed as soon as it has been forwarded (`ChunkBuffer.free`). */
-function copyOf(buffer: Buffer, start: number, end: number): Buffer {
-  const copy = Buffer.allocUnsafe(end - start);
-  buffer.copy(copy, 0, start, end);
-  return copy;
 }

@@ -107,7 +107,7 @@ export function wrapObserver(
   overrides: Partial<Pick<PlanObserver, 'responded' | 'failed' | 'canceled'>>,
 ): PlanObserver {
   return {
-    begin: (summary) => observer.begin(summary),
+    begin: (summary, now) => observer.begin(summary, now),
     responded: (value) => observer.responded(value),
     failed: (category, message, errorType) => observer.failed(category, message, errorType),
     canceled: (reason) => observer.canceled(reason),

@@ -20,6 +20,7 @@ import { detach } from '@sluice/protocol/text';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
+import { copyOf } from '../../../http/message-parser.ts';
 import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
 import { credentialsHint } from '../http-error.ts';
 import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
@@ -72,7 +73,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Id of the request upstream, which is also its progress token. */
   #id = '';
   #status = 0;
-  #body = new ChunkBuffer();
+  /** A JSON body that arrives in several pieces. */
+  #body: ChunkBuffer | undefined = undefined;
+  /** A JSON body that arrived in one piece, and whether it is ASCII. */
+  #text = '';
+  #isAscii = false;
   /** Set for a large JSON body, or while a large event arrives. */
   #large: LargeMessage | undefined = undefined;
   /** Set once a large JSON response is sent while it arrives. */
@@ -107,7 +112,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   start(): void {
     const { observer, summary } = this.#plan;
-    if (summary) observer.begin(summary);
+    if (summary) observer.begin(summary, this.activeAt);
     this.#response.onDisconnect(() => this.#onClientDisconnected());
     this.#connect();
   }
@@ -148,7 +153,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#status = status;
     // The head of a resumed stream does not count as activity: the stream must contain a message.
     if (this.#resuming) return this.#onResumed(headers);
-    this.activeAt = performance.now();
+    this.activeAt = this.#receivedAt;
     if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
     const type = mediaType(headers);
     if (type === 'text/event-stream' && status < 300) {
@@ -175,21 +180,44 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
-      this.activeAt = performance.now();
-      const size = (this.#large ?? this.#body).length + chunk.length;
+      this.activeAt = this.#receivedAt;
+      this.#body ??= new ChunkBuffer();
+      const body = this.#body;
+      const size = (this.#large ?? body).length + chunk.length;
       if (!this.#responseBody && size > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else if (this.#large) {
         this.#large.write(chunk);
         this.#relayPart(this.#large);
       } else {
-        this.#body.push(chunk);
-        if (size >= LARGE_MESSAGE_BYTES) for (const part of this.#body.chunks) this.#writeLarge(part);
+        body.push(chunk);
+        if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
       }
     } catch (error) {
       this.#onInternalError(error);
     }
     return !this.#blocked;
+  }
+
+  onWholeBody(buffer: Buffer, start: number, end: number): boolean {
+    const size = end - start;
+    if (this.#mode !== 'json' || size >= LARGE_MESSAGE_BYTES || size > this.#context.maxResponseBytes) {
+      return this.onData(copyOf(buffer, start, end));
+    }
+    this.activeAt = this.#receivedAt;
+    this.#decode(buffer, start, end);
+    return true;
+  }
+
+  /** When the latest part of the response arrived. */
+  get #receivedAt(): number {
+    return this.#request?.receivedAt ?? performance.now();
+  }
+
+  #decode(buffer: Buffer, start: number, end: number): void {
+    this.#text = buffer.toString('utf8', start, end);
+    // Bytes that are not UTF-8 are replaced, each by one character.
+    this.#isAscii = this.#text.length === end - start && !this.#text.includes('\ufffd');
   }
 
   /** Scans a large message as it arrives. */
@@ -253,7 +281,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#release();
     this.#request?.abort();
     this.#mode = 'waiting';
-    this.#body = new ChunkBuffer();
+    this.#body = undefined;
+    this.#text = '';
     this.#large = undefined;
     this.#plan.upstream.sessions.discard(session);
     this.#connect();
@@ -261,11 +290,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #finishJson(): void {
     if (this.#large) return this.#finishLarge(this.#large);
-    const body = this.#body.concat();
-    const text = body.toString('utf8');
-    // Bytes that are not UTF-8 are replaced, each by one character.
-    const isAscii = text.length === body.length && !text.includes('\ufffd');
-    this.#onJson(text, tryParseJson(text), isAscii);
+    if (this.#body) this.#decode(this.#body.concat(), 0, this.#body.length);
+    this.#onJson(this.#text, tryParseJson(this.#text), this.#isAscii);
   }
 
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
