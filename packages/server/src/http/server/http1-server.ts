@@ -86,7 +86,7 @@ export function createHttp1Server(
   const accept = (socket: Socket): void => {
     const connection = new Connection(socket, owner);
     connections.add(connection);
-    if (socket instanceof ReadingSocket) socket.reader = connection;
+    if (socket instanceof ReadingSocket) socket.passTo(connection);
     else socket.on('data', (chunk: Buffer) => connection.receive(chunk, chunk.length));
   };
   // A client that ends its side gets a response to an incomplete request; with TLS, it may do so before the handshake has ended.
@@ -125,7 +125,8 @@ const READ_BYTES = 128 * 1024;
 
 /** A socket that passes on what it reads in a buffer that is used again, without the streams of Node.js. */
 class ReadingSocket extends Socket {
-  reader: Pick<Connection, 'receive'> | undefined = undefined;
+  /** Sets the connection that receives what is read. */
+  passTo: (connection: Connection) => void = () => {};
 }
 
 /**
@@ -145,13 +146,18 @@ class ReadingServer extends Server {
   /** Returns a socket for the same connection: Node.js has the option `onread` only for sockets that a program creates. */
   #reading(accepted: Socket): Socket {
     const buffer = this.#buffer;
+    // Not a member of the socket, where it takes longer to find.
+    let reader: Connection | undefined;
     const callback = (bytes: number): boolean => {
-      socket.reader?.receive(buffer, bytes);
+      reader?.receive(buffer, bytes);
       return true;
     };
     const handle = Reflect.get(accepted, '_handle');
     Reflect.set(accepted, '_handle', null);
     const socket = new ReadingSocket({ handle, allowHalfOpen: true, onread: { buffer, callback } });
+    socket.passTo = (connection) => {
+      reader = connection;
+    };
     // The server counts the accepted one.
     socket.once('close', () => accepted.destroy());
     return socket;
