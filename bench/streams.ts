@@ -157,8 +157,12 @@ export async function measureLanes(
     contender.child?.clearOutput();
     return seen;
   };
-  for (const lane of lanes)
-    if (lane.contender.child !== undefined) await streamed(lane, streamSpec(plan.streamWarmUpSeconds));
+  for (const lane of lanes) {
+    if (lane.contender.child === undefined) continue;
+    await streamed(lane, streamSpec(plan.streamWarmUpSeconds));
+    // V8 compiles functions again when a turn has one chunk instead of many.
+    await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));
+  }
   for (let round = 0; round < plan.streamRounds; round++) {
     for (const lane of rotate(lanes, round)) {
       const seen = await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));

@@ -222,22 +222,51 @@ describe('lines that are written field by field', () => {
       two: 'b',
       status: 0,
       three: 'c',
+      id: undefined,
+      own_id: undefined,
       four: 'd',
     };
     for (let line = 0; line < 500; line++) {
       // Every third line is like the one before, and every fifth one has two runs of text fields in one.
       if (line % 3 > 0) fields[names[(line * 7) % 4] ?? ''] = values[(line * 11) % 5];
       fields.status = line % 5 === 0 ? undefined : line;
+      fields.id = ['id', undefined, 'an "id"'][line % 3];
+      fields.own_id = line % 7 === 0 ? undefined : `own-${line}`;
       logger.target('service::mcp::access').info('request', fields);
       logger.lines('service::mcp::access').write('info', 'request', (writer) => {
         writer.text('one', fields.one?.toString());
         writer.text('two', fields.two?.toString());
         writer.value('status', typeof fields.status === 'number' ? fields.status : undefined);
         writer.text('three', fields.three?.toString());
+        writer.id('id', fields.id?.toString());
+        writer.plainId('own_id', fields.own_id?.toString());
         writer.text('four', fields.four?.toString());
       });
       const [fromObject, fieldByField] = lines.splice(0);
       expect(fieldByField).toBe(fromObject);
+    }
+  });
+
+  it('have the time, level, target and message of their own', () => {
+    const lines: string[] = [];
+    let ms = 0;
+    const logger = createLogger(
+      filterOf('debug'),
+      (line) => lines.push(line),
+      () => ms,
+    );
+    for (const time of [1, 1, 2]) {
+      ms = time;
+      for (const target of ['service::mcp::access', 'service::mgmt::access'] as const) {
+        for (const level of ['info', 'debug'] as const) {
+          for (const msg of ['request', 'other']) {
+            logger.target(target)[level](msg, { a: 'b' });
+            logger.lines(target).write(level, msg, (writer) => writer.text('a', 'b'));
+            const [fromObject, fieldByField] = lines.splice(0);
+            expect(fieldByField).toBe(fromObject);
+          }
+        }
+      }
     }
   });
 

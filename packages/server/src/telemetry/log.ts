@@ -138,6 +138,8 @@ interface Segment {
   readonly end: number;
   /** The value before the segment is in quotes. */
   readonly closes: boolean;
+  /** The value after it is in quotes. */
+  readonly opens: boolean;
   /** Number of the line that it is from. */
   readonly line: number;
   /** Joined the second time. */
@@ -152,12 +154,13 @@ export class LineWriter {
   #line = '';
   /** The line has only ASCII. */
   isAscii = true;
-  /** Start of a line, and what it was made of. */
+  /** The first four fields of the last line; all but the time as text. */
   #head = '';
-  #headMs = 0;
-  #headLevel = '';
-  #headTarget = '';
-  #headMessage = '';
+  #ms = 0;
+  #level = '';
+  #target = '';
+  #msg = '';
+  #afterTime = '';
   /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
   readonly #cached: (CachedField | undefined)[] = [];
   /** Number of text fields of this line so far, and the first of those that are not yet part of it. */
@@ -179,14 +182,17 @@ export class LineWriter {
     this.#start = 0;
     this.#segments = 0;
     this.#isOpen = false;
+    const isSame = target === this.#target && level === this.#level && msg === this.#msg;
+    if (!isSame) {
+      this.#level = level;
+      this.#target = target;
+      this.#msg = msg;
+      this.#afterTime = detach(`","level":"${level}","target":"${target}","msg":"${msg}"`);
+    }
     // Under load, many lines are written within a millisecond.
-    if (ms !== this.#headMs || target !== this.#headTarget || level !== this.#headLevel || msg !== this.#headMessage) {
-      this.#headMs = ms;
-      this.#headLevel = level;
-      this.#headTarget = target;
-      this.#headMessage = msg;
-      const ts = new Date(ms).toISOString();
-      this.#head = detach(`{"ts":"${ts}","level":"${level}","target":"${target}","msg":"${msg}"`);
+    if (!isSame || ms !== this.#ms) {
+      this.#ms = ms;
+      this.#head = `{"ts":"${new Date(ms).toISOString()}${this.#afterTime}`;
     }
     this.#line = this.#head;
   }
@@ -256,31 +262,27 @@ export class LineWriter {
     this.#start = end;
     this.#isOpen = opens;
     const cached = this.#cachedSegments[place];
-    if (
-      cached !== undefined &&
-      cached.name === name &&
-      cached.start === start &&
+    let isUnchanged =
+      cached?.name === name &&
+      cached?.start === start &&
       cached.end === end &&
       cached.closes === closes &&
-      this.#isUnchanged(start, end, cached.line)
-    ) {
-      cached.text ??= detach(this.#segmentText(cached, opens));
+      cached.opens === opens;
+    for (let at = start; isUnchanged && at < end; at++) {
+      isUnchanged = (this.#cached[at]?.since ?? this.#number) <= (cached?.line ?? 0);
+    }
+    if (cached && isUnchanged) {
+      cached.text ??= detach(this.#segmentText(cached));
       this.#line += cached.text;
       return;
     }
-    const segment = { name, start, end, closes, line: this.#number, text: undefined };
+    const segment = { name, start, end, closes, opens, line: this.#number, text: undefined };
     // Where every other line is different, a text for later costs more than it saves.
     this.#cachedSegments[place] = segment;
-    this.#line += this.#segmentText(segment, opens);
+    this.#line += this.#segmentText(segment);
   }
 
-  /** Whether the text fields at these places are those of an earlier line. */
-  #isUnchanged(start: number, end: number, line: number): boolean {
-    for (let place = start; place < end; place++) if ((this.#cached[place]?.since ?? this.#number) > line) return false;
-    return true;
-  }
-
-  #segmentText({ name, start, end, closes }: Segment, opens: boolean): string {
+  #segmentText({ name, start, end, closes, opens }: Segment): string {
     let text = closes ? '"' : '';
     for (let place = start; place < end; place++) text += this.#cached[place]?.text ?? '';
     return name === undefined ? `${text}}\n` : `${text},"${name}":${opens ? '"' : ''}`;

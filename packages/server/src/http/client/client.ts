@@ -84,8 +84,6 @@ export interface ResponseHandler {
 export interface UpstreamCall {
   /** Set at the end of the call: the whole request was written, and its body is not in use any more. */
   readonly isSent?: boolean;
-  /** `performance.now()` when the latest part of the response was read, if the transport knows it. */
-  readonly receivedAt?: number;
   /** Aborts the request and closes its connection, without a callback. No-op if the request has ended. */
   abort(): void;
   /** Resumes the body after an `onData` that returned false. Must not be called from inside a callback. */

@@ -65,6 +65,69 @@ describe('ConnectionPool', () => {
     expect(Buffer.concat(pieces).toString()).toBe('aabb');
   });
 
+  it('passes on a whole body of announced length in place, if the handler takes it; others as chunks', async () => {
+    const head = `${OK}Content-Length: 4\r\n\r\n`;
+    const responses = [
+      [`${head}whol`],
+      [head, 'late'],
+      [`${head}in`, ' 2'],
+      [`${OK}Transfer-Encoding: chunked\r\n\r\n${chunk('chnk')}0\r\n\r\n`],
+      [`${OK}Content-Length: 0\r\n\r\n`],
+    ];
+    const upstream = await startUpstream(async (socket, index) => {
+      for (const text of responses[index] ?? []) {
+        socket.write(text);
+        await delay(5);
+      }
+    });
+    const to = pool(upstream);
+    const seen: string[] = [];
+    for (const _ of responses) {
+      const ended = Promise.withResolvers<void>();
+      to.dispatch(
+        { method: 'GET', headers: [] },
+        {
+          onHead() {},
+          onData: (piece) => seen.push(`data ${piece}`) > 0,
+          onWholeBody: (buffer, start, end) => seen.push(`whole ${buffer.toString('utf8', start, end)}`) > 0,
+          onEnd: ended.resolve,
+          onError: ended.reject,
+        },
+      );
+      await ended.promise;
+    }
+    expect(seen).toEqual(['whole whol', 'whole late', 'data in', 'data  2', 'data chnk']);
+    expect(upstream.sockets).toHaveLength(1);
+  });
+
+  it('does not end a response before its handler has resumed after its whole body', async () => {
+    const upstream = await startUpstream(always(okResponse('whole')));
+    const ended = Promise.withResolvers<void>();
+    let isEnded = false;
+    const paused = Promise.withResolvers<void>();
+    const call = pool(upstream).dispatch(
+      { method: 'GET', headers: [] },
+      {
+        onHead() {},
+        onData: () => true,
+        onWholeBody: () => {
+          paused.resolve();
+          return false;
+        },
+        onEnd: () => {
+          isEnded = true;
+          ended.resolve();
+        },
+        onError: ended.reject,
+      },
+    );
+    await paused.promise;
+    await new Promise(setImmediate);
+    expect(isEnded).toBe(false);
+    call.resume();
+    await ended.promise;
+  });
+
   it('sends one request at a time per connection, most recently used connection first', async () => {
     const pending: Socket[] = [];
     const upstream = await startUpstream((socket, index) =>

@@ -194,7 +194,6 @@ class Http1Call implements UpstreamCall {
   ended = false;
   /** Known at the end of the call. */
   isSent = false;
-  receivedAt = 0;
 
   constructor(
     handler: ResponseHandler,
@@ -403,7 +402,6 @@ class Connection implements ResponseSink {
 
   #parse(buffer: Buffer, end: number): void {
     const now = performance.now();
-    if (this.#call) this.#call.receivedAt = now;
     let at = end;
     try {
       at = this.#parser.execute(buffer, 0, end);

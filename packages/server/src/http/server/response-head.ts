@@ -48,7 +48,7 @@ export class HeadEncoder {
   readonly #lines = new HeaderLines(meaningOf);
   /** Part of the last head, with which most begin. */
   #last: PartialHead = { status: 0, reason: '', headers: [], text: '', hasDate: false };
-  /** The line of this second; empty if it has to be made. */
+  #second = 0;
   #date = '';
 
   /** `keepAliveMs`: idle time after which the server closes a connection. */
@@ -111,15 +111,10 @@ export class HeadEncoder {
   }
 
   #dateLine(): string {
-    if (this.#date === '') {
-      const now = Date.now();
-      this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
-      setTimeout(
-        () => {
-          this.#date = '';
-        },
-        1000 - (now % 1000),
-      ).unref();
+    const second = Math.floor(Date.now() / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#date = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
     }
     return this.#date;
   }

@@ -153,7 +153,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#status = status;
     // The head of a resumed stream does not count as activity: the stream must contain a message.
     if (this.#resuming) return this.#onResumed(headers);
-    this.activeAt = this.#receivedAt;
+    this.activeAt = performance.now();
     if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
     const type = mediaType(headers);
     if (type === 'text/event-stream' && status < 300) {
@@ -180,7 +180,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
-      this.activeAt = this.#receivedAt;
+      this.activeAt = performance.now();
       this.#body ??= new ChunkBuffer();
       const body = this.#body;
       const size = (this.#large ?? body).length + chunk.length;
@@ -204,14 +204,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#mode !== 'json' || size >= LARGE_MESSAGE_BYTES || size > this.#context.maxResponseBytes) {
       return this.onData(copyOf(buffer, start, end));
     }
-    this.activeAt = this.#receivedAt;
+    this.activeAt = performance.now();
     this.#decode(buffer, start, end);
     return true;
-  }
-
-  /** When the latest part of the response arrived. */
-  get #receivedAt(): number {
-    return this.#request?.receivedAt ?? performance.now();
   }
 
   #decode(buffer: Buffer, start: number, end: number): void {
