@@ -11,6 +11,8 @@ async function tabTo(page: Page, name: string, key = 'Tab'): Promise<void> {
   const passed: string[] = [];
   for (let presses = 0; presses < 60; presses++) {
     await page.keyboard.press(key);
+    // A dialog moves the focus from its end to its start in another turn.
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve))');
     const focus = await focusOf(page);
     if (!focus) continue;
     passed.push(focus.name);
