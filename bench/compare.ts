@@ -235,7 +235,10 @@ function streams(
   plan: Plan,
 ): Workload {
   return {
-    warmUp: () => run(plan.streamWarmUpSeconds),
+    async warmUp() {
+      await run(plan.streamWarmUpSeconds);
+      await run(plan.streamSeconds, steadyEveryMs);
+    },
     async measure() {
       const { cpuPerChunkUs } = await run(plan.streamSeconds, steadyEveryMs);
       gateway.child.clearOutput();

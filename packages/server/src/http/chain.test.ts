@@ -65,6 +65,8 @@ describe('a compiled chain', () => {
         { ...named('before'), methods: ['tools/call'] },
         parser,
         { ...named('none'), methods: [] },
+        { ...named('list'), methods: ['tools/list'] },
+        { ...named('call'), methods: ['tools/call'] },
         named('a', undefined, true),
         { ...named('lists'), methods: ['tools/list'] },
         { ...named('calls', plain(200)), methods: ['tools/list', 'tools/call'] },
@@ -74,15 +76,34 @@ describe('a compiled chain', () => {
     );
     const request = context();
     expect(await chain(request)).toEqual(plain(200));
-    expect(request.metadata.get('trace')).toBe('acalls');
+    expect(request.metadata.get('trace')).toBe('callacalls');
     const { filters } = metrics.snapshot();
     expect(
       Object.entries(filters).map(([name, counts]) => [name, counts.requests_continue, counts.requests_other]),
     ).toEqual([
-      ...['before', 'parser', 'none', 'a', 'lists'].map((name) => [name, 1, 0]),
+      ...['before', 'parser', 'none', 'list', 'call', 'a', 'lists'].map((name) => [name, 1, 0]),
       ['calls', 0, 1],
       ['after', 0, 0],
     ]);
+  });
+
+  it('adds the time that filters take, waiting included', async () => {
+    const metrics = new ServiceMetrics();
+    const slow: Filter = () => new Promise((resolve) => setTimeout(() => resolve(undefined), 5));
+    const busy: Filter = () => {
+      for (const end = performance.now() + 1; performance.now() < end; );
+      return undefined;
+    };
+    await compile(
+      [
+        { name: 'slow', filter: slow },
+        { name: 'busy', filter: busy },
+      ],
+      metrics,
+    )(context());
+    const { filters } = metrics.snapshot();
+    expect(filters.slow?.duration.total_ms).toBeGreaterThan(2);
+    expect(filters.busy?.duration.total_ms).toBeGreaterThanOrEqual(1);
   });
 
   it('returns undefined if all filters pass the request on', async () => {

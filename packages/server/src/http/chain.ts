@@ -46,7 +46,7 @@ interface Step<F> {
 interface Chain<Context extends RequestContext, Result extends AnyOutcome> {
   readonly steps: readonly Step<Filter<Context, Result>>[];
   /** Numbers of the methods that filters are limited to, from 1; all others are 0. */
-  readonly methods: ReadonlyMap<string | undefined, number>;
+  readonly methodNumbers: ReadonlyMap<string | undefined, number>;
 }
 
 /**
@@ -68,15 +68,16 @@ export function compile<Context extends RequestContext, Result extends AnyOutcom
   filters: readonly NamedFilter<Filter<Context, Result>>[],
   metrics: Pick<ServiceMetrics, 'filter'>,
 ): Filter<Context, Result> {
-  const all = new Set(filters.flatMap(({ methods = [] }) => methods));
-  const methods = new Map(Array.from(all, (method, index) => [method, index + 1]));
+  const limitedMethods = new Set(filters.flatMap(({ methods = [] }) => methods));
+  const methodNumbers = new Map(Array.from(limitedMethods, (method, index) => [method, index + 1]));
   const steps = filters.map(({ name, filter, methods: own }) => ({
     name,
     filter,
-    accepts: own && [false, ...Array.from(all, (method) => own.includes(method))],
+    accepts: own && [false, ...Array.from(limitedMethods, (method) => own.includes(method))],
     counters: metrics.filter(name),
   }));
-  return (context) => run({ steps, methods }, 0, context, performance.now());
+  const chain = { steps, methodNumbers };
+  return (context) => run(chain, 0, context, performance.now());
 }
 
 /** Runs the steps of a chain from `first` on, which received the request at `since` (`performance.now()`). */
@@ -86,12 +87,12 @@ function run<Context extends RequestContext, Result extends AnyOutcome>(
   context: Context,
   since: number,
 ): ReturnType<Filter<Context, Result>> {
-  const { steps, methods } = chain;
+  const { steps, methodNumbers } = chain;
   let startedAt = since;
   let method = context.rpcMethod;
-  let number = methods.get(method) ?? 0;
+  let methodNumber = methodNumbers.get(method) ?? 0;
   for (let at = first, step = steps[at]; step !== undefined; step = steps[++at]) {
-    if (step.accepts?.[number] === false) {
+    if (step.accepts?.[methodNumber] === false) {
       step.counters.continued++;
       continue;
     }
@@ -110,7 +111,7 @@ function run<Context extends RequestContext, Result extends AnyOutcome>(
     startedAt = now;
     if (context.rpcMethod !== method) {
       method = context.rpcMethod;
-      number = methods.get(method) ?? 0;
+      methodNumber = methodNumbers.get(method) ?? 0;
     }
   }
   return undefined;

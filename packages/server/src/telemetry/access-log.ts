@@ -1,5 +1,5 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { truncateCharacters } from '@sluice/protocol/text';
+import { detach, truncateCharacters } from '@sluice/protocol/text';
 import type { LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
@@ -22,6 +22,9 @@ export class AccessLog {
   readonly #enabled: boolean;
   readonly #withMetadata: boolean;
   readonly #probes: ReadonlySet<string>;
+  /** Target of the last request, which most requests have, and its path. */
+  #target = '';
+  #path = '';
 
   /** `probes` are paths that are requested every few seconds; successful requests are logged at level `debug`. */
   constructor(log: LineLogger, probes: ReadonlySet<string> = new Set()) {
@@ -36,7 +39,12 @@ export class AccessLog {
     if (!this.#enabled) return;
     const { request, caller, context, decision, subject, answer, toolCall, policyRejection } = record;
     const message = context?.message;
-    const path = loggablePath(request.target);
+    if (request.target !== this.#target) {
+      // Copies: a slice would retain the head that it is from.
+      this.#target = detach(request.target);
+      this.#path = loggablePath(this.#target);
+    }
+    const path = this.#path;
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
     // The name in events is another one for code execution.

@@ -142,7 +142,7 @@ interface Segment {
   readonly opens: boolean;
   /** Number of the line that it is from. */
   readonly line: number;
-  /** Joined the second time. */
+  /** Set when the segment is used again. */
   text: string | undefined;
 }
 
@@ -169,7 +169,7 @@ export class LineWriter {
   /** The segments of earlier lines, and the number of those of this line so far. */
   readonly #cachedSegments: Segment[] = [];
   #segments = 0;
-  /** The last value is in quotes, of which the second one is missing. */
+  /** The closing quote of the last value is not written yet. */
   #isOpen = false;
   /** Number of this line. */
   #number = 0;

@@ -4,22 +4,11 @@ import { detach, truncate } from '@sluice/protocol/text';
 
 const MAX_LENGTH = 1_024;
 
-let lastTarget = '';
-let lastPath = '';
-
 /**
- * Returns the path of a request target as the client sent it. Most requests have the target of the last one. The query, and the part of an absolute target before its
+ * Returns the path of a request target as the client sent it. The query, and the part of an absolute target before its
  * path, are removed: both may contain credentials.
  */
 export function loggablePath(target: string): string {
-  if (target !== lastTarget) {
-    lastTarget = target;
-    lastPath = pathOf(target);
-  }
-  return lastPath;
-}
-
-function pathOf(target: string): string {
   const path = target.startsWith('/') ? target : target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
   const end = path.search(/[?#]/);
   return (end === -1 ? path : path.slice(0, end)).slice(0, MAX_LENGTH);

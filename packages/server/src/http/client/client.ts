@@ -60,8 +60,8 @@ export interface BodySink {
 }
 
 /**
- * Receives a response: at most one `onHead`, any number of `onData`, then exactly one of `onEnd` and `onError`; none before
- * `dispatch` has returned and none after `abort`. The methods must not throw.
+ * Receives a response: at most one `onHead`, any number of `onData` or one `onWholeBody`, then exactly one of `onEnd` and
+ * `onError`; none before `dispatch` has returned and none after `abort`. The methods must not throw.
  */
 export interface ResponseHandler {
   /**
@@ -72,8 +72,8 @@ export interface ResponseHandler {
   /** Chunk of the body, owned by the handler. Returns false to pause until `resume`. */
   onData(chunk: Buffer): boolean;
   /**
-   * Called instead of `onData` for a body of announced length that arrived in one piece, which saves a copy: bytes `start` to
-   * `end` of a buffer that is used again.
+   * May be called instead of `onData` for a body of announced length that arrived in one piece, which saves a copy: bytes
+   * `start` to `end` of a buffer, valid during the call only. Returns false to pause until `resume`.
    */
   onWholeBody?(buffer: Buffer, start: number, end: number): boolean;
   onEnd(): void;
@@ -86,7 +86,7 @@ export interface UpstreamCall {
   readonly isSent?: boolean;
   /** Aborts the request and closes its connection, without a callback. No-op if the request has ended. */
   abort(): void;
-  /** Resumes the body after an `onData` that returned false. Must not be called from inside a callback. */
+  /** Resumes the body after an `onData` or `onWholeBody` that returned false. Must not be called from inside a callback. */
   resume(): void;
 }
 

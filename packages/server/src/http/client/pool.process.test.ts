@@ -47,6 +47,12 @@ it('keeps the process alive only while requests are in flight', async () => {
   const call = new Sent(to);
   await upstream.requested(2);
   expect(alive()).toBe(2);
+  // A response on another connection leads to a check of those that are idle.
+  const other = new Sent(to);
+  await upstream.requested(3);
+  upstream.sockets[1]?.write(okResponse('c'));
+  await other.done;
+  await expect.poll(alive).toBe(3);
   upstream.sockets[0]?.write(okResponse('b'));
   await call.done;
   await expect.poll(alive).toBe(1);

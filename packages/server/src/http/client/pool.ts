@@ -116,14 +116,12 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     return this.close();
   }
 
-  /**
-   * Returns an idle connection to the pool. `now` is `performance.now()`, `announcedMs` the timeout that the upstream announced.
-   */
-  release(connection: Connection, now: number, announcedMs: number | undefined): void {
+  /** Returns an idle connection to the pool; `announcedMs` is the timeout that the upstream announced. */
+  release(connection: Connection, announcedMs: number | undefined): void {
     const idleMs =
       announcedMs === undefined ? this.#keepAliveMs : Math.min(announcedMs - KEEP_ALIVE_MARGIN_MS, MAX_KEEP_ALIVE_MS);
     if (this.#state !== 'open' || idleMs <= 0) return connection.close();
-    connection.expiresAt = now + idleMs;
+    connection.expiresAt = performance.now() + idleMs;
     this.#idle.push(connection);
     this.#sweeper ??= setTimeout(() => this.#sweep(), idleMs).unref();
     this.#unrefTimer ??= setTimeout(() => {
@@ -231,7 +229,7 @@ const TLS_READ_BYTES = 16 * 1024;
 
 /**
  * One connection: carries one call at a time. Reads into a buffer, bypassing the streams of Node.js (`onread`), parses in place
- * and copies body chunks for the handler.
+ * and copies body chunks for the handler, unless it takes the whole body from there.
  */
 class Connection implements ResponseSink {
   /** End of its idle time (`performance.now()`); managed by the pool. */
@@ -401,7 +399,6 @@ class Connection implements ResponseSink {
   };
 
   #parse(buffer: Buffer, end: number): void {
-    const now = performance.now();
     let at = end;
     try {
       at = this.#parser.execute(buffer, 0, end);
@@ -415,14 +412,14 @@ class Connection implements ResponseSink {
     if (this.closed) return;
     if (this.#deadline !== undefined && this.#parser.hasBegun) this.#deadline.end();
     if (!this.#parser.halted) {
-      if (this.#parser.done) this.#complete(at === end, now);
+      if (this.#parser.done) this.#complete(at === end);
     } else if (at < end) {
       this.#pending = Buffer.from(buffer.subarray(at, end));
     }
   }
 
   /** Completes the call. `clean`: there is no input after the response. */
-  #complete(clean: boolean, now = performance.now()): void {
+  #complete(clean: boolean): void {
     const call = this.#call;
     const writer = this.#writer;
     this.#call = undefined;
@@ -435,7 +432,7 @@ class Connection implements ResponseSink {
       this.#writer = undefined;
       writer?.stop();
       this.#parser.reset();
-      this.#pool.release(this, now, this.#parser.keepAliveMs);
+      this.#pool.release(this, this.#parser.keepAliveMs);
     } else {
       this.close();
     }

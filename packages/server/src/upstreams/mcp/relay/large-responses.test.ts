@@ -18,15 +18,15 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
   const MANY = ROW.repeat(8_000);
 
   /** Calls a tool whose upstream responds with this body; returns the response and the events. */
-  async function callWith(body: string, status = 200) {
-    const { upstream, call } = await callable(body, status);
+  async function callWith(body: string, status = 200, chunked = false) {
+    const { upstream, call } = await callable(body, status, chunked);
     return { upstream, response: await call() };
   }
 
   /** The same, before the call. */
-  async function callable(body: string, status = 200) {
+  async function callable(body: string, status = 200, chunked = false) {
     const type = 'application/json';
-    const upstream = await upstreamWith({ 'tools/call': { kind: 'http', status, type, body } });
+    const upstream = await upstreamWith({ 'tools/call': { kind: 'http', status, type, body, chunked } });
     const url = await register(upstream.url);
     const caller = await client(era, url);
     return { upstream, url, call: () => caller.call('tools/call', '{"name":"a"}') };
@@ -42,9 +42,11 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
       (id: string) => ` {"jsonrpc":"2.0","result":{"content":[],"structuredContent":{"é":[${MANY}1]}} , "id" :${id}\n}`,
     ],
   ])('has its bytes, and the client’s id, which comes %s', async (_where, body) => {
-    const { response } = await callWith(body('$id'));
-    expect(response.status).toBe(200);
-    expect(response.text).toBe(body('1'));
+    for (const chunked of [false, true]) {
+      const { response } = await callWith(body('$id'), 200, chunked);
+      expect(response.status).toBe(200);
+      expect(response.text).toBe(body('1'));
+    }
   });
 
   it.each([
@@ -53,9 +55,11 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
     ['a result and an error', `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}1]},"error":{"code":1}}`],
     ['the response to something else', `{"jsonrpc":"2.0","result":{"content":[${MANY}1]},"id":"other"}`],
   ])('breaks the connection and fails the call if it turns out to be %s', async (_what, body) => {
-    const { url, call } = await callable(body);
-    await expect(call()).rejects.toThrow('aborted');
-    expect(await eventsAt(tests.service, url)).toMatchObject([{ eventType: 'STARTED' }, { eventType: 'FAILED' }]);
+    for (const chunked of [false, true]) {
+      const { url, call } = await callable(body, 200, chunked);
+      await expect(call()).rejects.toThrow('aborted');
+      expect(await eventsAt(tests.service, url)).toMatchObject([{ eventType: 'STARTED' }, { eventType: 'FAILED' }]);
+    }
   });
 
   it('fails the call if it is known from the beginning to be something else', async () => {

@@ -1,5 +1,5 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
@@ -206,7 +206,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     this.activeAt = performance.now();
     this.#decode(buffer, start, end);
-    return true;
+    return !this.#blocked;
   }
 
   #decode(buffer: Buffer, start: number, end: number): void {
@@ -237,7 +237,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       return this.#fail(this.#error('too-large', `answered with more than ${maxResponseBytes} nested values`));
     }
     const body = this.#responseBody;
-    if (!body) return;
+    // With a length, the last part completes the response for its client: it is sent when all of it has been checked.
+    if (!body || large.length === this.#length) return;
     const { parts, free } = large.take(response.idText);
     if (parts.length > 0 && !this.#isClientDisconnected && !body.write(parts, free)) this.#block();
   }
@@ -292,7 +293,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
   #finishLarge(large: LargeMessage): void {
     const { value } = large;
-    if (this.#responseBody) return this.#finishBody(this.#responseBody, value);
+    if (this.#responseBody) return this.#finishBody(this.#responseBody, large);
     const isResponse = isJsonObject(value) && value.method === undefined;
     const isInterpreted =
       isResponse &&
@@ -311,15 +312,19 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     else this.#onMessage('', value);
   }
 
-  /** The response was sent while it arrived. */
-  #finishBody(body: ResponseBody, value: JsonValue | undefined): void {
+  /** The response was sent while it arrived, but for the last part of one with a length. */
+  #finishBody(body: ResponseBody, large: LargeMessage): void {
+    const { value } = large;
     if (!isJsonObject(value) || 'error' in value || !isResponseTo(this.#id, value)) {
       return this.#failUnusable('JSON that is not the response to the call');
     }
     // Its client has the id of the upstream, which is not valid here.
     if (this.#createsTask(value)) return this.#failUnusable('a task that is too large');
     this.#onResponded(value);
-    if (!this.#isClientDisconnected) body.end();
+    if (this.#isClientDisconnected) return;
+    const { parts, free } = large.take(this.#response.idText);
+    if (parts.length > 0) body.write(parts, free);
+    body.end();
   }
 
   /** Handles a JSON body; `large` instead of its text if it is relayed as bytes. */
@@ -494,8 +499,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#blocked = true;
     this.#response.onDrain(() => {
       this.#blocked = false;
-      this.#request?.resume();
+      // First, since the call may end with the rest of its response and then has no session. It may block the call again.
       this.#session?.bridge?.resume?.();
+      if (!this.#blocked) this.#request?.resume();
     });
   }
 
