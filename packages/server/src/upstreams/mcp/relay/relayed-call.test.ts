@@ -57,6 +57,20 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
     });
   });
 
+  it.each([
+    ['JSON', 'application/json', '$response'],
+    ['an event stream', 'text/event-stream', 'data: $response\n\n'],
+  ])('may arrive in one piece with its length, or in chunks, as %s', async (_what, type, body) => {
+    const response = '{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"grün"}]}}';
+    for (const chunked of [false, true]) {
+      const script = { kind: 'http', status: 200, type, body: body.replace('$response', response), chunked } as const;
+      const upstream = await upstreamWith({ 'tools/call': script });
+      const caller = await client(era, await register(upstream.url));
+      const { text } = await caller.call('tools/call', '{"name":"a"}');
+      expect(text).toBe(response.replace('$id', '1'));
+    }
+  });
+
   it('is JSON for a client that accepts no event streams', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
