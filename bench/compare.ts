@@ -237,7 +237,7 @@ function streams(
   return {
     async warmUp() {
       await run(plan.streamWarmUpSeconds);
-      await run(plan.streamSeconds, steadyEveryMs);
+      await run(2 * plan.streamSeconds, steadyEveryMs);
     },
     async measure() {
       const { cpuPerChunkUs } = await run(plan.streamSeconds, steadyEveryMs);

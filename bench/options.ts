@@ -73,7 +73,7 @@ export interface Plan {
   readonly streamRounds: number;
   /** Duration of each event stream in seconds. */
   readonly streamSeconds: number;
-  /** Warm-up of the gateway with many events at a time, in seconds. It is followed by one stream as it is measured. */
+  /** Warm-up of the gateway with many events at a time, in seconds. It is followed by twice a measurement. */
   readonly streamWarmUpSeconds: number;
   /** Rounds of streamed chat completions, and of those in one piece. */
   readonly completionRounds: number;

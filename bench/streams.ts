@@ -161,7 +161,7 @@ export async function measureLanes(
     if (lane.contender.child === undefined) continue;
     await streamed(lane, streamSpec(plan.streamWarmUpSeconds));
     // V8 compiles functions again when a turn has one chunk instead of many.
-    await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));
+    await streamed(lane, streamSpec(2 * plan.streamSeconds, steadyEveryMs));
   }
   for (let round = 0; round < plan.streamRounds; round++) {
     for (const lane of rotate(lanes, round)) {
