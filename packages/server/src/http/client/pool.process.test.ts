@@ -55,5 +55,5 @@ it('keeps the process alive only while requests are in flight', async () => {
   await expect.poll(alive).toBe(3);
   upstream.sockets[0]?.write(okResponse('b'));
   await call.done;
-  await expect.poll(alive).toBe(1);
+  await expect.poll(alive).toBe(2);
 });
