@@ -1,5 +1,4 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { NODE_FLAGS } from '../../packages/server/src/app/node-flags.ts';
 import { type Gateway, type GatewayOptions, startGateway } from '../fixtures/gateway.ts';
 import { PRELOADED, PROBE_ANNOUNCEMENT, type Turns } from './turn-probe.ts';
 
@@ -16,8 +15,13 @@ export interface MeasuredGateway extends AsyncDisposable {
 
 const PROBE = new URL(`./turn-probe.ts${PRELOADED}`, import.meta.url).href;
 
-/** Node.js arguments of `npm start`, and those of the probe. */
-const MEASURED_ARGS: readonly string[] = [...NODE_FLAGS, '--import', PROBE];
+/** Node.js arguments of `npm start` for memory, and those of the probe. */
+const MEASURED_ARGS: readonly string[] = [
+  '--max-semi-space-size=64',
+  '--no-allocation-site-pretenuring',
+  '--import',
+  PROBE,
+];
 
 /** Starts it. */
 export async function startMeasuredGateway(options: GatewayOptions = {}): Promise<MeasuredGateway> {
