@@ -73,7 +73,7 @@ export interface Plan {
   readonly streamRounds: number;
   /** Duration of each event stream in seconds. */
   readonly streamSeconds: number;
-  /** Warm-up of the gateway with many events at a time, in seconds. It is followed by twice a measurement. */
+  /** Warm-up of the gateway with many events at a time, in seconds; another one at the measured rate follows. */
   readonly streamWarmUpSeconds: number;
   /** Rounds of streamed chat completions, and of those in one piece. */
   readonly completionRounds: number;

@@ -15,7 +15,7 @@ export interface MeasuredGateway extends AsyncDisposable {
 
 const PROBE = new URL(`./turn-probe.ts${PRELOADED}`, import.meta.url).href;
 
-/** Node.js arguments of `npm start` for memory, and those of the probe. */
+/** The Node.js arguments of `npm start` that concern memory, and those of the probe. */
 const MEASURED_ARGS: readonly string[] = [
   '--max-semi-space-size=64',
   '--no-allocation-site-pretenuring',

@@ -222,6 +222,7 @@ export class Durations {
     this.#totalMs += ms;
   }
 
+  /** Returns the metrics of the durations so far. */
   snapshot(): DurationMetrics {
     return durationMetrics(this.#count, this.#totalMs);
   }

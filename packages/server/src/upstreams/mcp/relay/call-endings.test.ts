@@ -1,4 +1,6 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { notification } from '../../../../testing/live-tests.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { type IsolatedCall, isolatedCall, NO_OPEN_RESOURCES } from '../fixtures/isolated-call.ts';
 import type { UpstreamSession } from '../upstream.ts';
@@ -110,6 +112,34 @@ it('a call holds no resources once its modern client has disconnected', async ()
   isolated.connection.leave();
   await expect.poll(pending).toEqual(NO_OPEN_RESOURCES);
 });
+
+it.each(['in chunks', 'in one piece'])(
+  'a slow client gets a response %s after the rest, and the session goes on',
+  async (how) => {
+    const resume = vi.fn();
+    upstreamSession.bridge = { pinned: false, onMissed() {}, resume, close() {} };
+    const plan = isolated.plan(upstreamSession, { era: 'modern', session: undefined });
+    const relayed = new RelayedCall(isolated.parts, plan, isolated.answer(plan));
+    relayed.start();
+    const call = await live.calls.next();
+    isolated.connection.full = true;
+    relayed.onProgress(notification('progress', '{}'));
+    const text = call.answerText('x');
+    const length = how === 'in chunks' ? {} : { 'content-length': Buffer.byteLength(text) };
+    call.response.writeHead(200, { 'content-type': 'application/json', ...length }).end(text);
+    await once(call.response, 'finish');
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    expect(pending().calls).toBe(true);
+    isolated.connection.full = false;
+    isolated.connection.drain();
+    await expect.poll(pending).toEqual(NO_OPEN_RESOURCES);
+    expect(isolated.connection.events().map(({ data }) => JSON.parse(data))).toMatchObject([
+      { method: 'notifications/progress' },
+      { result: {} },
+    ]);
+    expect(resume).toHaveBeenCalledOnce();
+  },
+);
 
 it('a server request is abandoned when its client can no longer reconnect', async () => {
   const call = await startCall();

@@ -75,7 +75,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #status = 0;
   /** A JSON body that arrives in several pieces. */
   #body: ChunkBuffer | undefined = undefined;
-  /** A JSON body that arrived in one piece, and whether it is ASCII. */
+  /** The text of a small JSON body that has arrived, and whether it is ASCII. */
   #text = '';
   #isAscii = false;
   /** Set for a large JSON body, or while a large event arrives. */
