@@ -19,6 +19,20 @@ export function spread(values: readonly number[]): Spread {
   return { median: (low + high) / 2, least: sorted[0] ?? Number.NaN, greatest: sorted.at(-1) ?? Number.NaN };
 }
 
+/** Lower quartile, minimum and maximum. */
+export interface CostSpread {
+  readonly lowerQuartile: number;
+  readonly least: number;
+  readonly greatest: number;
+}
+
+/** Returns the lower quartile, minimum and maximum of CPU times, to which other activity on the machine only adds. */
+export function costSpread(values: readonly number[]): CostSpread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const { least, greatest } = spread(values);
+  return { lowerQuartile: sorted[Math.floor((sorted.length - 1) / 4)] ?? Number.NaN, least, greatest };
+}
+
 /** Median with a 95 % confidence interval. */
 export interface Interval {
   readonly median: number;
@@ -60,11 +74,12 @@ export const bold = (text: string, condition: boolean) => (condition && text !==
 /** Sets text in code type. */
 export const code = (name: string) => `\`${name}\``;
 
-/** Formats a median with its range, if there is one; empty for undefined. */
-export function formatRange(values: Spread | undefined, format: (value: number) => string): string {
+/** Formats a median or lower quartile with its range, if there is one; empty for undefined. */
+export function formatRange(values: Spread | CostSpread | undefined, format: (value: number) => string): string {
   if (values === undefined) return '';
-  const { median, least, greatest } = values;
-  return least === greatest ? format(median) : `${format(median)} (${format(least)}-${format(greatest)})`;
+  const { least, greatest } = values;
+  const figure = format('median' in values ? values.median : values.lowerQuartile);
+  return least === greatest ? figure : `${figure} (${format(least)}-${format(greatest)})`;
 }
 
 /** Returns a Markdown table with padded columns, which is also readable in a terminal. */

@@ -48,8 +48,11 @@ export interface Options {
 
 /** Number and duration of measurements. */
 export interface Plan {
-  /** Rounds of the cases of requests, those with nginx, and seconds of load per target, case and round. */
+  /** Rounds of cases with small bodies, of those with large ones and mixed load, and of those close to their floor. */
   readonly caseRounds: number;
+  readonly otherRounds: number;
+  readonly closeRounds: number;
+  /** Rounds with nginx, and seconds of load per target, case and round. */
   readonly nginxRounds: number;
   readonly caseSeconds: number;
   /** True for figures without the log. */
@@ -65,12 +68,16 @@ export interface Plan {
   /** Limits of the warm-up of the gateway before the first round of a case. */
   readonly warmUpRequests: number;
   readonly warmUpSeconds: number;
+  /** The same for cases with large bodies and mixed load. */
+  readonly otherWarmUpSeconds: number;
   /** Requests of the single caller per contender, case and round. */
   readonly singleCalls: number;
   /** Rounds that also load the upstream without a proxy. */
   readonly directRounds: number;
   readonly pairingRounds: number;
   readonly streamRounds: number;
+  /** Rounds of event streams that also read those of the upstream without a proxy. */
+  readonly streamDirectRounds: number;
   /** Duration of each event stream in seconds. */
   readonly streamSeconds: number;
   /** Warm-up of the gateway with many events at a time, in seconds; another one at the measured rate follows. */
@@ -144,6 +151,8 @@ export const usage = `usage: npm run bench -- [options]
 
 const fullPlan: Plan = {
   caseRounds: 7,
+  otherRounds: 7,
+  closeRounds: 7,
   nginxRounds: 7,
   caseSeconds: 2,
   withLogOff: true,
@@ -154,10 +163,12 @@ const fullPlan: Plan = {
   loadSeconds: 3,
   warmUpRequests: 150_000,
   warmUpSeconds: 12,
+  otherWarmUpSeconds: 12,
   singleCalls: 400,
   directRounds: 1,
   pairingRounds: 7,
   streamRounds: 7,
+  streamDirectRounds: 7,
   streamSeconds: 3,
   streamWarmUpSeconds: 5,
   completionRounds: 5,
@@ -183,6 +194,8 @@ const fullPlan: Plan = {
 
 const quickPlan: Plan = {
   caseRounds: 3,
+  otherRounds: 2,
+  closeRounds: 6,
   nginxRounds: 1,
   caseSeconds: 1,
   withLogOff: false,
@@ -193,10 +206,12 @@ const quickPlan: Plan = {
   loadSeconds: 1,
   warmUpRequests: 150_000,
   warmUpSeconds: 10,
+  otherWarmUpSeconds: 4,
   singleCalls: 150,
   directRounds: 0,
   pairingRounds: 4,
-  streamRounds: 3,
+  streamRounds: 4,
+  streamDirectRounds: 1,
   streamSeconds: 2,
   streamWarmUpSeconds: 4,
   completionRounds: 2,

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts';
-import { type BridgeCase, type Case, type CaseName, cases, type Exchange } from './cases.ts';
+import { type BridgeCase, type Case, type CaseName, cases, type Exchange, type RequestPart } from './cases.ts';
 import type { Contender, ContenderName } from './contenders.ts';
-import { type Spread, spread } from './figures.ts';
+import { type CostSpread, costSpread, type Spread, spread } from './figures.ts';
 import {
   callMessage,
   content,
@@ -20,9 +20,10 @@ import { connections, type Load, type LoadPlan, load } from './programs.ts';
 export interface RequestRow {
   readonly contender: ContenderName;
   /** CPU time per response in microseconds. */
-  readonly cpuUs: Spread;
-  /** CPU time of the relay relative to it, in the same round. */
-  readonly ratio: Spread;
+  readonly cpuUs: CostSpread;
+  /** CPU time of the relay relative to it: both lower quartiles, and the range of the same round. */
+  readonly ratio: number;
+  readonly roundRatios: Spread;
   /** CPU time relative to that of the gateway with default settings, in the same round; undefined for other targets. */
   readonly toGateway: Spread | undefined;
   readonly perSecond: Spread;
@@ -45,9 +46,22 @@ interface Lane {
 /** Cases that are also measured with a loaded registry and without the log. */
 const variedCases: ReadonlySet<CaseName> = new Set(['list-legacy', 'call-legacy']);
 
+/** Parts that are measured together: the garbage of large bodies must not be collected during small requests. */
+const small: readonly RequestPart[] = ['list', 'call', 'read'];
+const groups: readonly (readonly RequestPart[])[] = [small, ['large'], ['mixed']];
+
+/** A ratio within this factor of its floor is measured in more rounds. */
+const closeFactor = 1.15;
+
+/** Case with its targets. */
+interface Prepared {
+  readonly case: Case;
+  readonly lanes: readonly Lane[];
+}
+
 /**
- * Measures the cases of the given parts, with all targets in turn in every round, so that other activity on the machine
- * affects all of them.
+ * Measures the cases of the given parts. In every round all cases of a group are measured, each with all its targets in
+ * turn, so that other activity on the machine affects all of them.
  *
  * @param contenders the relay, nginx if it is installed, the gateway, and gateways with other settings
  * @param log called after every measurement
@@ -59,26 +73,50 @@ export async function measureCases(
   folder: string,
   log: (line: string) => void,
 ): Promise<RequestFigures[]> {
+  using caller = makeCaller();
   const figures: RequestFigures[] = [];
   const warmed = new Set<Contender>();
-  for (const measured of cases.filter(({ part }) => parts.has(part))) {
-    using caller = makeCaller();
-    const lanes: Lane[] = [];
-    for (const contender of contenders) {
-      if (isVariant(contender) && !variedCases.has(measured.name)) continue;
-      const url = contender.endpoint(measured.upstream);
-      const withSessions = contender.name !== 'relay' && contender.name !== 'nginx';
-      const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, contender.pid, withSessions);
-      lanes.push({ contender, load: planned, cpuUs: [], perSecond: [] });
+  for (const group of groups) {
+    const prepared: Prepared[] = [];
+    for (const measured of cases.filter(({ part }) => parts.has(part) && group.includes(part))) {
+      const lanes = await makeLanes(caller, measured, contenders, folder);
+      const warmUpSeconds = group === small ? plan.warmUpSeconds : plan.otherWarmUpSeconds;
+      for (const lane of lanes) await warmUpLane(lane, { ...plan, warmUpSeconds }, warmed.has(lane.contender));
+      for (const { contender } of lanes) warmed.add(contender);
+      prepared.push({ case: measured, lanes });
     }
-    for (const lane of lanes) await warmUpLane(lane, plan, warmed.has(lane.contender));
-    for (const { contender } of lanes) warmed.add(contender);
-    figures.push({ case: measured, rows: await measureLanes(measured, lanes, plan, log) });
+    const rounds = group === small ? plan.caseRounds : plan.otherRounds;
+    for (let round = 0; round < rounds; round++) {
+      for (const one of prepared) await measureRound(one, round, plan, log);
+    }
+    const close = prepared.filter(isClose).map(withoutVariants);
+    for (let round = rounds; round < plan.closeRounds; round++) {
+      for (const one of close) await measureRound(one, round, plan, log);
+    }
+    for (const one of prepared) figures.push({ case: one.case, rows: rowsOf(one.lanes) });
   }
   return figures;
 }
 
 const isVariant = ({ name }: Contender) => name.startsWith('gateway,');
+
+/** Returns the targets of a case, with the load for each. */
+async function makeLanes(
+  caller: Caller,
+  measured: Case,
+  contenders: readonly Contender[],
+  folder: string,
+): Promise<Lane[]> {
+  const lanes: Lane[] = [];
+  for (const contender of contenders) {
+    if (isVariant(contender) && !variedCases.has(measured.name)) continue;
+    const url = contender.endpoint(measured.upstream);
+    const withSessions = contender.name !== 'relay' && contender.name !== 'nginx';
+    const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, contender.pid, withSessions);
+    lanes.push({ contender, load: planned, cpuUs: [], perSecond: [] });
+  }
+  return lanes;
+}
 
 async function loadLane({ contender, load: planned }: Lane, seconds: number): Promise<Load> {
   const result = await load(planned, seconds);
@@ -93,28 +131,43 @@ async function warmUpLane(lane: Lane, plan: Plan, isWarm: boolean): Promise<void
   await warmUp(plan, (seconds) => loadLane(lane, seconds));
 }
 
-async function measureLanes(
-  { name }: Case,
-  lanes: readonly Lane[],
+async function measureRound(
+  { case: { name }, lanes }: Prepared,
+  round: number,
   plan: Plan,
   log: (line: string) => void,
-): Promise<RequestRow[]> {
-  for (let round = 0; round < plan.caseRounds; round++) {
-    for (const lane of rotate(lanes, round)) {
-      if (lane.contender.name === 'nginx' && round >= plan.nginxRounds) continue;
-      const { perSecond, perCpuSecond } = await loadLane(lane, plan.caseSeconds);
-      lane.perSecond.push(perSecond);
-      lane.cpuUs.push(1e6 / perCpuSecond);
-      const where = `${name}, round ${round + 1} of ${plan.caseRounds}, ${lane.contender.name}`;
-      log(`${where}: ${(1e6 / perCpuSecond).toFixed(1)} µs of CPU per response`);
-    }
+): Promise<void> {
+  for (const lane of rotate(lanes, round)) {
+    if (lane.contender.name === 'nginx' && round >= plan.nginxRounds) continue;
+    const { perSecond, perCpuSecond } = await loadLane(lane, plan.caseSeconds);
+    lane.perSecond.push(perSecond);
+    lane.cpuUs.push(1e6 / perCpuSecond);
+    log(
+      `${name}, round ${round + 1}, ${lane.contender.name}: ${(1e6 / perCpuSecond).toFixed(1)} µs of CPU per response`,
+    );
   }
+}
+
+/** Whether the floor of a case is so close to its ratio that a few rounds do not show whether it is met. */
+function isClose({ case: { floor }, lanes }: Prepared): boolean {
+  const ratio = rowsOf(lanes).find(({ contender }) => contender === 'gateway')?.ratio;
+  if (floor === undefined || ratio === undefined) return false;
+  return ratio > floor / closeFactor && ratio < floor * closeFactor;
+}
+
+const withoutVariants = (prepared: Prepared): Prepared => ({
+  ...prepared,
+  lanes: prepared.lanes.filter(({ contender }) => !isVariant(contender)),
+});
+
+function rowsOf(lanes: readonly Lane[]): RequestRow[] {
   const of = (wanted: ContenderName) => lanes.find(({ contender }) => contender.name === wanted)?.cpuUs;
   const [relay, gateway] = [of('relay'), of('gateway')];
   return lanes.map(({ contender, cpuUs, perSecond }) => ({
     contender: contender.name,
-    cpuUs: spread(cpuUs),
-    ratio: spread(cpuUs.map((cost, round) => (relay?.[round] ?? Number.NaN) / cost)),
+    cpuUs: costSpread(cpuUs),
+    ratio: costSpread(relay ?? []).lowerQuartile / costSpread(cpuUs).lowerQuartile,
+    roundRatios: spread(cpuUs.map((cost, round) => (relay?.[round] ?? Number.NaN) / cost)),
     toGateway: isVariant(contender)
       ? spread(cpuUs.map((cost, round) => cost / (gateway?.[round] ?? Number.NaN)))
       : undefined,

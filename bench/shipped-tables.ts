@@ -1,8 +1,8 @@
 import { loadedLimit, memoryLimitsMB, pacedLimit, singleLimitsMs } from './cases.ts';
-import { bold, formatRange, hundredths, type Spread, table, tenths, thousandths, whole } from './figures.ts';
+import { bold, type CostSpread, formatRange, hundredths, table, tenths, thousandths, whole } from './figures.ts';
 import { type LatencyFigures, pacedRate } from './latency.ts';
 import { type MemoryFigures, slowReader } from './memory.ts';
-import type { RequestFigures } from './requests.ts';
+import type { RequestFigures, RequestRow } from './requests.ts';
 
 /** Returns the table of requests; adds missed floors to `missed`. */
 export function requestTable(figures: readonly RequestFigures[], missed: string[]): string {
@@ -12,26 +12,30 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
       const of = (name: string) => rows.find(({ contender }) => contender === name);
       const [relay, nginx, gateway] = [of('relay'), of('nginx'), of('gateway')];
       if (gateway === undefined) return [];
-      if (floor !== undefined && gateway.ratio.median < floor) {
-        missed.push(`${title}: ${thousandths(gateway.ratio.median)} of the relay is below its floor ${floor}`);
+      if (floor !== undefined && gateway.ratio < floor) {
+        missed.push(`${title}: ${thousandths(gateway.ratio)} of the relay is below its floor ${floor}`);
       }
-      const cost = (of: Spread | undefined) => formatRange(of, of && of.median >= 1_000 ? whole : tenths);
+      const cost = (of: CostSpread | undefined) => formatRange(of, of && of.least >= 1_000 ? whole : tenths);
       return [
         [
           title,
           cost(relay?.cpuUs),
           cost(nginx?.cpuUs),
           cost(gateway.cpuUs),
-          bold(formatRange(gateway.ratio, hundredths), true),
+          ratioCell(gateway, true),
           aim?.toFixed(2) ?? '',
           floor?.toFixed(2) ?? '',
-          metLimit(gateway.ratio.median, aim, floor),
-          nginx === undefined ? '' : hundredths(nginx.cpuUs.median / gateway.cpuUs.median),
+          metLimit(gateway.ratio, aim, floor),
+          nginx === undefined ? '' : hundredths(nginx.cpuUs.lowerQuartile / gateway.cpuUs.lowerQuartile),
         ],
       ];
     }),
   );
 }
+
+/** Formats a ratio with the range of the rounds. */
+const ratioCell = ({ ratio, roundRatios: { least, greatest } }: RequestRow, isOwn: boolean): string =>
+  `${bold(hundredths(ratio), isOwn)} (${hundredths(least)}-${hundredths(greatest)})`;
 
 /** Returns what a ratio has met; empty without a floor. */
 function metLimit(ratio: number, aim: number | undefined, floor: number | undefined): string {
@@ -44,7 +48,8 @@ export function variantTable(figures: readonly RequestFigures[], missed: string[
   return table(
     ['other settings, CPU µs per response', 'gateway', 'relay / gateway', 'relative to the default', 'limit'],
     figures.flatMap(({ case: { title }, rows }) =>
-      rows.flatMap(({ contender, cpuUs, ratio, toGateway }) => {
+      rows.flatMap((row) => {
+        const { contender, cpuUs, toGateway } = row;
         if (toGateway === undefined) return [];
         const isLimited = contender === 'gateway, 10,000 other tools';
         const what = `${title}, ${contender.replace('gateway, ', '')}`;
@@ -57,7 +62,7 @@ export function variantTable(figures: readonly RequestFigures[], missed: string[
           [
             what,
             formatRange(cpuUs, tenths),
-            formatRange(ratio, hundredths),
+            ratioCell(row, false),
             bold(formatRange(toGateway, hundredths), isLimited),
             isLimited ? `${loadedLimit.toFixed(2)}, or a tie` : '',
           ],

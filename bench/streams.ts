@@ -78,7 +78,7 @@ export interface StreamRow {
   /** Delay of a chunk in milliseconds. */
   readonly p50Ms: Spread;
   readonly p99Ms: Spread;
-  /** Median delay minus that without a proxy in the same round. */
+  /** Median delay minus that without a proxy in the same round, if it was measured. */
   readonly addedMs: Spread | undefined;
   readonly rssMiB: number | undefined;
 }
@@ -165,6 +165,7 @@ export async function measureLanes(
   }
   for (let round = 0; round < plan.streamRounds; round++) {
     for (const lane of rotate(lanes, round)) {
+      if (lane.contender.pid === undefined && round >= plan.streamDirectRounds) continue;
       const seen = await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));
       lane.seen.push(seen);
       const cpu = lane.contender.pid === undefined ? '' : `, ${seen.cpuPerChunkUs.toFixed(1)} µs CPU per chunk`;
@@ -217,7 +218,9 @@ function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): Str
   const nginx = lanes.find((lane) => lane.contender.name === 'nginx');
   const direct = lanes.find((lane) => lane.contender.name === 'direct');
   const relays = contender.pid !== undefined;
-  const each = (pick: (seen: StreamResult, round: number) => number) => spread(seen.map(pick));
+  // NaN: not measured in this round.
+  const each = (pick: (seen: StreamResult, round: number) => number) =>
+    spread(seen.map(pick).filter((figure) => !Number.isNaN(figure)));
   return {
     contender: contender.name,
     cpuPerChunkUs: relays ? each(({ cpuPerChunkUs }) => cpuPerChunkUs) : undefined,

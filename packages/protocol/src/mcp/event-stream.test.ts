@@ -25,11 +25,15 @@ function decode(...chunks: string[]) {
 
 describe('EventStreamDecoder', () => {
   it('returns each event with its fields and the exact text of its data', () => {
-    const { events } = decode('event: message\nid: 7\nretry: 1500\ndata: {"a": 1.0,  "b":"\\u00e9"}\n\ndata:x\n\n');
-    expect(events).toEqual([
-      { event: 'message', id: '7', retry: 1500, data: '{"a": 1.0,  "b":"\\u00e9"}' },
-      { data: 'x' },
-    ]);
+    const { events } = decode('event: a\nid: 7\nretry: 1500\ndata: {"a": 1.0,  "b":"\\u00e9"}\n\ndata:x\n\n');
+    expect(events).toEqual([{ event: 'a', id: '7', retry: 1500, data: '{"a": 1.0,  "b":"\\u00e9"}' }, { data: 'x' }]);
+  });
+
+  it('returns no type for the default one, and the last of several', () => {
+    const types = ['message', '', 'messages', 'messag', 'a\nevent: message', 'message\nevent: a'];
+    const { events } = decode(...types.flatMap((type) => [`event: ${type}\ndata\n\n`, `event:${type}\ndata\n\n`]));
+    const expected = [undefined, undefined, 'messages', 'messag', undefined, 'a'];
+    expect(events.map(({ event }) => event)).toEqual(expected.flatMap((event) => [event, event]));
   });
 
   it('joins data lines by LF, removes one leading space and keeps the others', () => {
@@ -58,7 +62,7 @@ describe('EventStreamDecoder', () => {
 
   it('reads the same events for all chunk boundaries and line ends', () => {
     const expected = [
-      { event: 'message', id: 'é', data: '{"text":"naïve 世界 👩‍🚀"}\nsecond: line' },
+      { id: 'é', data: '{"text":"naïve 世界 👩‍🚀"}\nsecond: line' },
       { data: '' },
       { retry: 3, data: 'end' },
     ];
@@ -207,7 +211,7 @@ describe('encodeEvent', () => {
   it('writes what the decoder reads', () => {
     const events: ServerSentEvent[] = [
       { data: '{"a":1}' },
-      { event: 'message', id: 'x-1', retry: 0, data: 'a\nb\n' },
+      { event: 'x', id: 'x-1', retry: 0, data: 'a\nb\n' },
       { data: '' },
     ];
     expect(decode(events.map(encodeEvent).join('')).events).toEqual(events);

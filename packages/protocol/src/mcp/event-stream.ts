@@ -7,7 +7,7 @@
 export interface ServerSentEvent {
   /** The exact text of the event's data lines, joined by LF; also empty for a block with only an id or a retry. */
   readonly data: string;
-  /** The event's type, if it has one; the default is `message`. */
+  /** The event's type; undefined for the default, `message`. */
   readonly event?: string | undefined;
   /** The event's id, if it has one. */
   readonly id?: string | undefined;
@@ -241,6 +241,10 @@ export class EventStreamDecoder {
       else this.#moreData.push(text);
       return;
     }
+    if (isMessageType(bytes, start, end)) {
+      this.#event = undefined;
+      return;
+    }
     // The other names have at most five letters: limiting the search keeps long lines cheap.
     let colon = start + 1;
     while (colon < end && bytes[colon] !== COLON && colon - start <= 5) colon++;
@@ -258,7 +262,7 @@ export class EventStreamDecoder {
   #dispatch(): void {
     const first = this.#data;
     // An empty type is the default one.
-    const event = this.#event === '' ? undefined : this.#event;
+    const event = this.#event === '' || this.#event === 'message' ? undefined : this.#event;
     const id = this.#id;
     const retry = this.#retry;
     this.#event = undefined;
@@ -296,6 +300,15 @@ function isDataLine(bytes: Buffer, start: number, end: number): boolean {
     bytes[start + 3] === 0x61 &&
     (end === start + 4 || (end > start + 4 && bytes[start + 4] === COLON))
   );
+}
+
+/** The type that most servers send, compared in the same way. */
+const MESSAGE_TYPE = Buffer.from('event: message');
+
+function isMessageType(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start !== MESSAGE_TYPE.length) return false;
+  for (let at = 0; at < MESSAGE_TYPE.length; at++) if (bytes[start + at] !== MESSAGE_TYPE[at]) return false;
+  return true;
 }
 
 /** Returns the start of a field's value: after the colon and one space. */

@@ -139,7 +139,9 @@ export interface ResponseLike {
   write(chunk: string | Buffer, callback?: (error?: Error | null) => void): boolean;
   end(chunk?: string | Buffer): unknown;
   end(chunk: string, encoding: 'latin1' | 'utf8'): unknown;
+  /** Collects what is written until `uncork`, so that it is one write. */
   cork(): void;
+  uncork(): void;
   destroy(): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;
   once(event: 'close' | 'drain', listener: () => void): unknown;

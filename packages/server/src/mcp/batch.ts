@@ -77,6 +77,8 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   /** Responses are forwarded whole, so corking has no effect. */
   cork(): void {}
 
+  uncork(): void {}
+
   /** Replaces an incomplete response by an error; the other messages are not affected. */
   destroy(): void {
     this.#fail(INTERNAL.message);

@@ -37,6 +37,8 @@ class Client extends EventEmitter implements ResponseLike {
 
   cork(): void {}
 
+  uncork(): void {}
+
   destroy(): this {
     this.destroyed = true;
     return this;

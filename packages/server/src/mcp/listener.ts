@@ -36,6 +36,8 @@ export class NullResponse implements ResponseLike {
 
   cork(): void {}
 
+  uncork(): void {}
+
   destroy(): void {}
 
   /** Reports the disconnect once the caller is ready, like a later disconnect. */

@@ -53,6 +53,14 @@ export class ResponseWriter implements ClientResponse {
     });
   }
 
+  cork(): void {
+    this.#response.cork();
+  }
+
+  uncork(): void {
+    this.#response.uncork();
+  }
+
   onDrain(listener: () => void): void {
     if (this.#stream) this.#stream.onDrain(listener);
     else this.#response.once('drain', listener);
@@ -75,7 +83,6 @@ export class ResponseWriter implements ClientResponse {
     this.#writeHead(200, 33 + idBytes + bytes, headers);
     const start = `{"jsonrpc":"2.0","id":${this.idText},"result":`;
     if (typeof json === 'string') return this.#endText(`${start}${json}}`, 33 + idBytes + bytes);
-    this.#response.cork();
     this.#response.write(start);
     this.#response.write(json);
     this.#response.end('}');
@@ -252,7 +259,6 @@ function lengthOf(parts: readonly Buffer[]): number {
 
 /** Writes parts. `onWritten` is not called if the client disconnects before that. False if it reads too slowly. */
 function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?: () => void): boolean {
-  response.cork();
   const last = parts.length - 1;
   for (const part of parts.slice(0, last)) response.write(part);
   return response.write(parts[last] ?? '', (error) => error || onWritten?.());

@@ -110,6 +110,9 @@ export interface CallResponse {
   beginStream(prime?: boolean): void;
   /** Sends one message on the stream. False if the client reads too slowly. */
   sendEvent(data: string): boolean;
+  /** Collects events until `uncork`, so that those that arrive together are one write. An adapter may omit it. */
+  cork?(): void;
+  uncork?(): void;
   /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
   disconnect(retryMs: number): void;
   /**

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
 import { readAll, responseParts } from '../../../../../test/fixtures/raw-exchange.ts';
@@ -387,4 +387,31 @@ it('serves TLS', async () => {
   const body = 'x'.repeat(1_000_000);
   client.write(`POST /1 HTTP/1.1\r\n${CLOSE.replace('\r\n\r\n', `\r\nContent-Length: ${body.length}\r\n\r\n`)}${body}`);
   expect(responseParts(await readAll(client)).body.toString()).toBe(`POST /1 ${body}`);
+});
+
+it('sends what is written in a turn, or while corked, as one write', async () => {
+  const write = vi.spyOn(Socket.prototype, 'write');
+  onTestFinished(() => write.mockRestore());
+  const written = () => write.mock.calls.map(([data]) => String(data)).filter((data) => data.includes('\r\n'));
+  const seen: string[][] = [];
+  const { client } = await connected((_request, response) => {
+    write.mockClear();
+    response.writeHead(200, TEXT);
+    response.cork();
+    response.write('one');
+    response.write('two');
+    seen.push(written());
+    response.uncork();
+    seen.push(written());
+    response.write('three');
+    response.write('four');
+    seen.push(written());
+    setImmediate(() => {
+      seen.push(written());
+      response.end();
+    });
+  });
+  await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`);
+  const head = expect.stringMatching(/^HTTP\/1\.1 200 OK[\s\S]+\r\n\r\n3\r\none\r\n3\r\ntwo\r\n$/);
+  expect(seen).toEqual([[], [head], [head], [head, '5\r\nthree\r\n4\r\nfour\r\n']]);
 });

@@ -117,7 +117,11 @@ export class ServerResponse implements ResponseLike {
       return false;
     }
     if (!this.headersSent) this.writeHead(200, []);
-    if (!this.#isCorked) this.cork();
+    if (!this.#isCorked) {
+      // A stream may get several events in a turn of the event loop.
+      this.#isCorked = true;
+      this.#connection.onCork(this);
+    }
     const more = this.#send(chunk, undefined, false, callback);
     if (!more) this.#needsDrain = true;
     return more;
@@ -144,11 +148,9 @@ export class ServerResponse implements ResponseLike {
     else this.#connection.onResponseEnd(this);
   }
 
-  /** Sends what is written in this turn at its end: a stream may get several events at a time. */
+  /** Collects what is written until `uncork`; without it, what is written in a turn is sent at its end, which costs more. */
   cork(): void {
-    if (this.#isCorked) return;
     this.#isCorked = true;
-    this.#connection.onCork(this);
   }
 
   /** Sends what was collected. */

@@ -176,7 +176,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   onData(chunk: Buffer): boolean {
     try {
       if (this.#mode === 'stream') {
+        this.#response.cork?.();
         this.#decoder?.write(chunk);
+        this.#response.uncork?.();
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;

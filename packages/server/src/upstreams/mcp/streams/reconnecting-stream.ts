@@ -116,7 +116,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   }
 
   onEvent({ data, event, id, retry }: ServerSentEvent): void {
-    if (data !== '' && (event === undefined || event === 'message')) this.#deliverMessages(data, tryParseJson(data));
+    if (data !== '' && event === undefined) this.#deliverMessages(data, tryParseJson(data));
     if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
   }
 
@@ -130,7 +130,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
     this.#large = undefined;
     const parsed = large?.parse();
     if (large && !parsed) return this.onEventError(new Error(`a message is too large to be parsed: ${large.size}`));
-    if (parsed && (event === undefined || event === 'message')) this.#deliverMessages(parsed.text, parsed.value);
+    if (parsed && event === undefined) this.#deliverMessages(parsed.text, parsed.value);
     if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
   }
 
