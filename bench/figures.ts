@@ -19,18 +19,38 @@ export function spread(values: readonly number[]): Spread {
   return { median: (low + high) / 2, least: sorted[0] ?? Number.NaN, greatest: sorted.at(-1) ?? Number.NaN };
 }
 
-/** Lower quartile, minimum and maximum. */
+/**
+ * Lower quartile, minimum and maximum of CPU times. Other activity on the machine only adds to them, in some rounds to most:
+ * the median depends on it.
+ */
 export interface CostSpread {
   readonly lowerQuartile: number;
   readonly least: number;
   readonly greatest: number;
 }
 
-/** Returns the lower quartile, minimum and maximum of CPU times, to which other activity on the machine only adds. */
+/** Returns the lower quartile, minimum and maximum. */
 export function costSpread(values: readonly number[]): CostSpread {
   const sorted = values.toSorted((a, b) => a - b);
   const { least, greatest } = spread(values);
   return { lowerQuartile: sorted[Math.floor((sorted.length - 1) / 4)] ?? Number.NaN, least, greatest };
+}
+
+/** Ratio of two CPU times. */
+export interface CostRatio {
+  /** Ratio of the lower quartiles. */
+  readonly figure: number;
+  /** Least and greatest ratio in a round. */
+  readonly least: number;
+  readonly greatest: number;
+}
+
+/** Returns the ratio of the CPU times of two targets in the rounds in which both were measured. */
+export function costRatio(costs: readonly number[], others: readonly number[]): CostRatio {
+  const rounds = Math.min(costs.length, others.length);
+  const quartile = (values: readonly number[]) => costSpread(values.slice(0, rounds)).lowerQuartile;
+  const { least, greatest } = spread(costs.slice(0, rounds).map((cost, round) => cost / (others[round] ?? Number.NaN)));
+  return { figure: quartile(costs) / quartile(others), least, greatest };
 }
 
 /** Median with a 95 % confidence interval. */
@@ -74,12 +94,15 @@ export const bold = (text: string, condition: boolean) => (condition && text !==
 /** Sets text in code type. */
 export const code = (name: string) => `\`${name}\``;
 
-/** Formats a median or lower quartile with its range, if there is one; empty for undefined. */
-export function formatRange(values: Spread | CostSpread | undefined, format: (value: number) => string): string {
+/** Formats a figure with its range, if there is one; empty for undefined. */
+export function formatRange(
+  values: Spread | CostSpread | CostRatio | undefined,
+  format: (value: number) => string,
+): string {
   if (values === undefined) return '';
   const { least, greatest } = values;
-  const figure = format('median' in values ? values.median : values.lowerQuartile);
-  return least === greatest ? figure : `${figure} (${format(least)}-${format(greatest)})`;
+  const figure = 'median' in values ? values.median : 'figure' in values ? values.figure : values.lowerQuartile;
+  return least === greatest ? format(figure) : `${format(figure)} (${format(least)}-${format(greatest)})`;
 }
 
 /** Returns a Markdown table with padded columns, which is also readable in a terminal. */

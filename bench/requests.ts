@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts';
 import { type BridgeCase, type Case, type CaseName, cases, type Exchange, type RequestPart } from './cases.ts';
 import type { Contender, ContenderName } from './contenders.ts';
-import { type CostSpread, costSpread, type Spread, spread } from './figures.ts';
+import { type CostRatio, type CostSpread, costRatio, costSpread, type Spread, spread } from './figures.ts';
 import {
   callMessage,
   content,
@@ -21,11 +21,10 @@ export interface RequestRow {
   readonly contender: ContenderName;
   /** CPU time per response in microseconds. */
   readonly cpuUs: CostSpread;
-  /** CPU time of the relay relative to it: both lower quartiles, and the range of the same round. */
-  readonly ratio: number;
-  readonly roundRatios: Spread;
-  /** CPU time relative to that of the gateway with default settings, in the same round; undefined for other targets. */
-  readonly toGateway: Spread | undefined;
+  /** CPU time of the relay relative to it. */
+  readonly ratio: CostRatio;
+  /** CPU time relative to that of the gateway with default settings; undefined for other targets. */
+  readonly toGateway: CostRatio | undefined;
   readonly perSecond: Spread;
 }
 
@@ -150,7 +149,7 @@ async function measureRound(
 
 /** Whether the floor of a case is so close to its ratio that a few rounds do not show whether it is met. */
 function isClose({ case: { floor }, lanes }: Prepared): boolean {
-  const ratio = rowsOf(lanes).find(({ contender }) => contender === 'gateway')?.ratio;
+  const ratio = rowsOf(lanes).find(({ contender }) => contender === 'gateway')?.ratio.figure;
   if (floor === undefined || ratio === undefined) return false;
   return ratio > floor / closeFactor && ratio < floor * closeFactor;
 }
@@ -161,16 +160,13 @@ const withoutVariants = (prepared: Prepared): Prepared => ({
 });
 
 function rowsOf(lanes: readonly Lane[]): RequestRow[] {
-  const of = (wanted: ContenderName) => lanes.find(({ contender }) => contender.name === wanted)?.cpuUs;
+  const of = (wanted: ContenderName) => lanes.find(({ contender }) => contender.name === wanted)?.cpuUs ?? [];
   const [relay, gateway] = [of('relay'), of('gateway')];
   return lanes.map(({ contender, cpuUs, perSecond }) => ({
     contender: contender.name,
     cpuUs: costSpread(cpuUs),
-    ratio: costSpread(relay ?? []).lowerQuartile / costSpread(cpuUs).lowerQuartile,
-    roundRatios: spread(cpuUs.map((cost, round) => (relay?.[round] ?? Number.NaN) / cost)),
-    toGateway: isVariant(contender)
-      ? spread(cpuUs.map((cost, round) => cost / (gateway?.[round] ?? Number.NaN)))
-      : undefined,
+    ratio: costRatio(relay, cpuUs),
+    toGateway: isVariant(contender) ? costRatio(cpuUs, gateway) : undefined,
     perSecond: spread(perSecond),
   }));
 }

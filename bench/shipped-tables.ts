@@ -2,7 +2,7 @@ import { loadedLimit, memoryLimitsMB, pacedLimit, singleLimitsMs } from './cases
 import { bold, type CostSpread, formatRange, hundredths, table, tenths, thousandths, whole } from './figures.ts';
 import { type LatencyFigures, pacedRate } from './latency.ts';
 import { type MemoryFigures, slowReader } from './memory.ts';
-import type { RequestFigures, RequestRow } from './requests.ts';
+import type { RequestFigures } from './requests.ts';
 
 /** Returns the table of requests; adds missed floors to `missed`. */
 export function requestTable(figures: readonly RequestFigures[], missed: string[]): string {
@@ -12,8 +12,8 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
       const of = (name: string) => rows.find(({ contender }) => contender === name);
       const [relay, nginx, gateway] = [of('relay'), of('nginx'), of('gateway')];
       if (gateway === undefined) return [];
-      if (floor !== undefined && gateway.ratio < floor) {
-        missed.push(`${title}: ${thousandths(gateway.ratio)} of the relay is below its floor ${floor}`);
+      if (floor !== undefined && gateway.ratio.figure < floor) {
+        missed.push(`${title}: ${thousandths(gateway.ratio.figure)} of the relay is below its floor ${floor}`);
       }
       const cost = (of: CostSpread | undefined) => formatRange(of, of && of.least >= 1_000 ? whole : tenths);
       return [
@@ -22,20 +22,16 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
           cost(relay?.cpuUs),
           cost(nginx?.cpuUs),
           cost(gateway.cpuUs),
-          ratioCell(gateway, true),
+          bold(formatRange(gateway.ratio, hundredths), true),
           aim?.toFixed(2) ?? '',
           floor?.toFixed(2) ?? '',
-          metLimit(gateway.ratio, aim, floor),
+          metLimit(gateway.ratio.figure, aim, floor),
           nginx === undefined ? '' : hundredths(nginx.cpuUs.lowerQuartile / gateway.cpuUs.lowerQuartile),
         ],
       ];
     }),
   );
 }
-
-/** Formats a ratio with the range of the rounds. */
-const ratioCell = ({ ratio, roundRatios: { least, greatest } }: RequestRow, isOwn: boolean): string =>
-  `${bold(hundredths(ratio), isOwn)} (${hundredths(least)}-${hundredths(greatest)})`;
 
 /** Returns what a ratio has met; empty without a floor. */
 function metLimit(ratio: number, aim: number | undefined, floor: number | undefined): string {
@@ -48,21 +44,20 @@ export function variantTable(figures: readonly RequestFigures[], missed: string[
   return table(
     ['other settings, CPU µs per response', 'gateway', 'relay / gateway', 'relative to the default', 'limit'],
     figures.flatMap(({ case: { title }, rows }) =>
-      rows.flatMap((row) => {
-        const { contender, cpuUs, toGateway } = row;
+      rows.flatMap(({ contender, cpuUs, ratio, toGateway }) => {
         if (toGateway === undefined) return [];
         const isLimited = contender === 'gateway, 10,000 other tools';
         const what = `${title}, ${contender.replace('gateway, ', '')}`;
         // Two processes with the same settings may differ by as much, as V8 compiles them.
         const isTie = toGateway.least <= 1;
-        if (isLimited && toGateway.median > loadedLimit && !isTie) {
-          missed.push(`${what}: ${hundredths(toGateway.median)} times the CPU time without, limit ${loadedLimit}`);
+        if (isLimited && toGateway.figure > loadedLimit && !isTie) {
+          missed.push(`${what}: ${hundredths(toGateway.figure)} times the CPU time without, limit ${loadedLimit}`);
         }
         return [
           [
             what,
             formatRange(cpuUs, tenths),
-            ratioCell(row, false),
+            formatRange(ratio, hundredths),
             bold(formatRange(toGateway, hundredths), isLimited),
             isLimited ? `${loadedLimit.toFixed(2)}, or a tie` : '',
           ],

@@ -176,9 +176,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   onData(chunk: Buffer): boolean {
     try {
       if (this.#mode === 'stream') {
-        this.#response.cork?.();
+        const { isStreaming } = this.#response;
+        if (isStreaming) this.#response.cork?.();
         this.#decoder?.write(chunk);
-        this.#response.uncork?.();
+        if (isStreaming) this.#response.uncork?.();
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
@@ -206,7 +207,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#mode !== 'json' || size >= LARGE_MESSAGE_BYTES || size > this.#context.maxResponseBytes) {
       return this.onData(copyOf(buffer, start, end));
     }
-    this.activeAt = performance.now();
     this.#decode(buffer, start, end);
     return !this.#blocked;
   }
