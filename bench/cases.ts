@@ -99,8 +99,11 @@ export interface InferenceCase {
   readonly floor: number | undefined;
 }
 
-/** Limit of the CPU time with 10,000 tools in other namespaces, relative to that without, in the same round. */
-export const loadedLimit = 1.1;
+/**
+ * Limit of the CPU time with 10,000 tools in other namespaces, relative to that without. Two processes with the same settings
+ * differ by up to a fifth, as V8 compiles them.
+ */
+export const loadedLimit = 1.25;
 
 /** Limits of the median response time of a single caller minus that through nginx, in milliseconds. */
 export const singleLimitsMs = { list: { aim: 0, limit: 0 }, call: { aim: 0.035, limit: 0.06 } } as const;

@@ -20,8 +20,8 @@ export function spread(values: readonly number[]): Spread {
 }
 
 /**
- * Lower quartile, minimum and maximum of CPU times. Other activity on the machine only adds to them, in some rounds to most:
- * the median depends on it.
+ * Lower quartile, minimum and maximum of CPU or response times. Other activity on the machine only adds to them, on a busy one
+ * in most rounds: then it determines the median.
  */
 export interface CostSpread {
   readonly lowerQuartile: number;
@@ -36,7 +36,7 @@ export function costSpread(values: readonly number[]): CostSpread {
   return { lowerQuartile: sorted[Math.floor((sorted.length - 1) / 4)] ?? Number.NaN, least, greatest };
 }
 
-/** Ratio of two CPU times. */
+/** Ratio of two CPU or response times. */
 export interface CostRatio {
   /** Ratio of the lower quartiles. */
   readonly figure: number;
@@ -45,7 +45,7 @@ export interface CostRatio {
   readonly greatest: number;
 }
 
-/** Returns the ratio of the CPU times of two targets in the rounds in which both were measured. */
+/** Returns the ratio of the costs of two targets in the rounds in which both were measured. */
 export function costRatio(costs: readonly number[], others: readonly number[]): CostRatio {
   const rounds = Math.min(costs.length, others.length);
   const quartile = (values: readonly number[]) => costSpread(values.slice(0, rounds)).lowerQuartile;

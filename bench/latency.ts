@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { at, makeCaller, parseJson } from './caller.ts';
 import { type Case, cases } from './cases.ts';
 import type { Contender, ContenderName } from './contenders.ts';
-import { percentile, type Spread, spread } from './figures.ts';
+import { type CostRatio, type CostSpread, costRatio, costSpread, percentile, type Spread, spread } from './figures.ts';
 import type { Message } from './messages.ts';
 import type { Plan } from './options.ts';
 import { type LoadPlan, load } from './programs.ts';
@@ -40,9 +40,9 @@ export interface SingleFigures {
 export interface PacedRow {
   readonly contender: ContenderName;
   readonly p50Ms: Spread;
-  readonly p99Ms: Spread;
-  /** The p99 relative to that of the relay in the same round. */
-  readonly ratio: Spread;
+  readonly p99Ms: CostSpread;
+  /** The p99 relative to that of the relay. */
+  readonly ratio: CostRatio;
 }
 
 /** Response times. */
@@ -112,29 +112,36 @@ async function measurePaced(
   folder: string,
   log: (line: string) => void,
 ): Promise<PacedRow[]> {
-  const file = `${folder}/paced.json`;
+  const called = async ({ contender, load: { url, messages, answerBytes } }: Lane, seconds: number) => {
+    const rate = { connections: 64, perSecond: pacedRate, seconds };
+    const input: PacedPlan = { url: url.href, messages, answerBytes, ...rate };
+    const file = `${folder}/paced.json`;
+    writeFileSync(file, JSON.stringify(input));
+    const { stdout } = await run(process.execPath, [`${import.meta.dirname}/paced-caller.ts`, file]);
+    contender.child?.clearOutput();
+    const value = parseJson(stdout);
+    const [calls, p50Ms, p99Ms] = ['calls', 'p50Ms', 'p99Ms'].map((name) => Number(at(value, name)));
+    if (!calls || !p50Ms || !p99Ms) throw new Error(`steady calls at ${url}: unexpected result: ${stdout}`);
+    return { calls, p50Ms, p99Ms };
+  };
+  // V8 compiles functions again when a turn has one request instead of many.
+  for (const lane of lanes) if (lane.contender.child !== undefined) await called(lane, plan.pacedWarmUpSeconds);
   for (let round = 0; round < plan.pacedRounds; round++) {
-    for (const { contender, load: planned, paced } of rotate(lanes, round)) {
+    for (const lane of rotate(lanes, round)) {
+      const { contender, paced } = lane;
       if (contender.name === 'nginx' && round >= plan.nginxRounds) continue;
-      const { url, messages, answerBytes } = planned;
-      const rate = { connections: 64, perSecond: pacedRate, seconds: plan.pacedSeconds };
-      const input: PacedPlan = { url: url.href, messages, answerBytes, ...rate };
-      writeFileSync(file, JSON.stringify(input));
-      const { stdout } = await run(process.execPath, [`${import.meta.dirname}/paced-caller.ts`, file]);
-      contender.child?.clearOutput();
-      const value = parseJson(stdout);
-      const [calls, p50Ms, p99Ms] = ['calls', 'p50Ms', 'p99Ms'].map((name) => Number(at(value, name)));
-      if (!calls || !p50Ms || !p99Ms) throw new Error(`steady calls at ${url}: unexpected result: ${stdout}`);
+      const { calls, p50Ms, p99Ms } = await called(lane, plan.pacedSeconds);
       paced.push({ calls, p50Ms, p99Ms });
       const where = `${pacedRate} calls per second, round ${round + 1} of ${plan.pacedRounds}, ${contender.name}`;
       log(`${where}: p50 ${p50Ms.toFixed(3)} ms, p99 ${p99Ms.toFixed(3)} ms`);
     }
   }
+  const p99Of = ({ paced }: Lane) => paced.map(({ p99Ms }) => p99Ms);
   const relay = lanes.find(({ contender }) => contender.name === 'relay');
-  return lanes.map(({ contender, paced }) => ({
-    contender: contender.name,
-    p50Ms: spread(paced.map(({ p50Ms }) => p50Ms)),
-    p99Ms: spread(paced.map(({ p99Ms }) => p99Ms)),
-    ratio: spread(paced.map(({ p99Ms }, round) => p99Ms / (relay?.paced[round]?.p99Ms ?? Number.NaN))),
+  return lanes.map((lane) => ({
+    contender: lane.contender.name,
+    p50Ms: spread(lane.paced.map(({ p50Ms }) => p50Ms)),
+    p99Ms: costSpread(p99Of(lane)),
+    ratio: costRatio(p99Of(lane), relay ? p99Of(relay) : []),
   }));
 }

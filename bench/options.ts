@@ -57,9 +57,10 @@ export interface Plan {
   readonly caseSeconds: number;
   /** True for figures without the log. */
   readonly withLogOff: boolean;
-  /** Rounds and seconds of calls at a steady rate. */
+  /** Rounds and seconds of calls at a steady rate, and seconds of those before the first round. */
   readonly pacedRounds: number;
   readonly pacedSeconds: number;
+  readonly pacedWarmUpSeconds: number;
   /** Rounds of the single caller. */
   readonly singleRounds: number;
   /** Rounds of calls over gRPC, and seconds of load of the other parts. */
@@ -158,6 +159,7 @@ const fullPlan: Plan = {
   withLogOff: true,
   pacedRounds: 7,
   pacedSeconds: 5,
+  pacedWarmUpSeconds: 5,
   singleRounds: 7,
   rounds: 7,
   loadSeconds: 3,
@@ -201,6 +203,7 @@ const quickPlan: Plan = {
   withLogOff: false,
   pacedRounds: 3,
   pacedSeconds: 3,
+  pacedWarmUpSeconds: 2,
   singleRounds: 4,
   rounds: 2,
   loadSeconds: 1,

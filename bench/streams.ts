@@ -5,7 +5,7 @@ import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts
 import { type InferenceCase, type StreamCase, streamCases } from './cases.ts';
 import { residentMiB } from './child.ts';
 import type { Contender, Running } from './contenders.ts';
-import { type Spread, spread } from './figures.ts';
+import { type CostRatio, type CostSpread, costRatio, costSpread, type Spread, spread } from './figures.ts';
 import { type Message, type StreamSpec, streamMessage } from './messages.ts';
 import type { Plan } from './options.ts';
 import { rotate } from './requests.ts';
@@ -71,9 +71,9 @@ export async function loadStreams(file: string, plan: StreamPlan): Promise<Strea
 export interface StreamRow {
   readonly contender: Running['name'];
   /** CPU time of the proxy's process per chunk, in microseconds. */
-  readonly cpuPerChunkUs: Spread | undefined;
-  /** Chunks per CPU-second relative to nginx in the same round. */
-  readonly ratio: Spread | undefined;
+  readonly cpuPerChunkUs: CostSpread | undefined;
+  /** CPU time of nginx relative to it. */
+  readonly ratio: CostRatio | undefined;
   readonly perSecond: Spread;
   /** Delay of a chunk in milliseconds. */
   readonly p50Ms: Spread;
@@ -218,16 +218,14 @@ function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): Str
   const nginx = lanes.find((lane) => lane.contender.name === 'nginx');
   const direct = lanes.find((lane) => lane.contender.name === 'direct');
   const relays = contender.pid !== undefined;
+  const costs = (results: readonly StreamResult[]) => results.map(({ cpuPerChunkUs }) => cpuPerChunkUs);
   // NaN: not measured in this round.
   const each = (pick: (seen: StreamResult, round: number) => number) =>
     spread(seen.map(pick).filter((figure) => !Number.isNaN(figure)));
   return {
     contender: contender.name,
-    cpuPerChunkUs: relays ? each(({ cpuPerChunkUs }) => cpuPerChunkUs) : undefined,
-    ratio:
-      relays && nginx !== undefined
-        ? each(({ cpuPerChunkUs }, round) => (nginx.seen[round]?.cpuPerChunkUs ?? Number.NaN) / cpuPerChunkUs)
-        : undefined,
+    cpuPerChunkUs: relays ? costSpread(costs(seen)) : undefined,
+    ratio: relays && nginx !== undefined ? costRatio(costs(nginx.seen), costs(seen)) : undefined,
     perSecond: each(({ perSecond }) => perSecond),
     p50Ms: each(({ p50Ms }) => p50Ms),
     p99Ms: each(({ p99Ms }) => p99Ms),

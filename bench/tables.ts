@@ -16,13 +16,13 @@ import type { Telemetry, TelemetryFigures } from './telemetry.ts';
 
 /** Adds a line to `missed` for a ratio below its floor and for an added time above its limit. */
 function checkLimits(
-  ratio: Spread | undefined,
+  ratio: number | undefined,
   addedMs: number | undefined,
   { title, floor }: { readonly title: string; readonly floor: number | undefined },
   missed: string[],
 ): void {
-  if (ratio !== undefined && floor !== undefined && ratio.median < floor) {
-    missed.push(`${title}: ratio ${hundredths(ratio.median)} is below its floor ${floor}`);
+  if (ratio !== undefined && floor !== undefined && ratio < floor) {
+    missed.push(`${title}: ratio ${hundredths(ratio)} is below its floor ${floor}`);
   }
   if (addedMs !== undefined && addedMs > streamAddedLimitMs) {
     missed.push(`${title}: added p50 of ${addedMs.toFixed(3)} ms is above ${streamAddedLimitMs} ms`);
@@ -47,7 +47,7 @@ export function streamTable(figures: readonly StreamFigures[], missed: string[])
   const body = figures.flatMap(({ case: measured, rows }) =>
     rows.map((row) => {
       const own = row.contender === 'gateway';
-      if (own) checkLimits(row.ratio, row.addedMs?.median, measured, missed);
+      if (own) checkLimits(row.ratio?.figure, row.addedMs?.median, measured, missed);
       const added = formatRange(row.addedMs, thousandths);
       return [
         measured.title,
@@ -118,7 +118,7 @@ export function caseTable(figures: readonly CaseFigures[], missed: string[]): st
   const body = figures.flatMap(({ case: measured, rows }) =>
     rows.map((row) => {
       const own = row.contender === 'gateway';
-      if (own) checkLimits(row.ratio, undefined, measured, missed);
+      if (own) checkLimits(row.ratio?.median, undefined, measured, missed);
       return [
         measured.title,
         own ? '**gateway**' : row.contender,
