@@ -20,8 +20,8 @@ export function spread(values: readonly number[]): Spread {
 }
 
 /**
- * Lower quartile, minimum and maximum of CPU or response times. Other activity on the machine only adds to them, on a busy one
- * in most rounds: then it determines the median.
+ * Lower quartile, minimum and maximum of CPU times. Other activity on the machine only adds to them, on a busy one in most
+ * rounds: then it determines the median.
  */
 export interface CostSpread {
   readonly lowerQuartile: number;
@@ -29,14 +29,16 @@ export interface CostSpread {
   readonly greatest: number;
 }
 
-/** Returns the lower quartile, minimum and maximum. */
+/** Returns the lower quartile, interpolated, with minimum and maximum. */
 export function costSpread(values: readonly number[]): CostSpread {
   const sorted = values.toSorted((a, b) => a - b);
+  const place = (sorted.length - 1) / 4;
+  const [below, above] = [sorted[Math.floor(place)] ?? Number.NaN, sorted[Math.ceil(place)] ?? Number.NaN];
   const { least, greatest } = spread(values);
-  return { lowerQuartile: sorted[Math.floor((sorted.length - 1) / 4)] ?? Number.NaN, least, greatest };
+  return { lowerQuartile: below + (above - below) * (place % 1), least, greatest };
 }
 
-/** Ratio of two CPU or response times. */
+/** Ratio of two CPU times. */
 export interface CostRatio {
   /** Ratio of the lower quartiles. */
   readonly figure: number;
@@ -45,7 +47,7 @@ export interface CostRatio {
   readonly greatest: number;
 }
 
-/** Returns the ratio of the costs of two targets in the rounds in which both were measured. */
+/** Returns the ratio of the CPU times of two targets in the rounds in which both were measured. */
 export function costRatio(costs: readonly number[], others: readonly number[]): CostRatio {
   const rounds = Math.min(costs.length, others.length);
   const quartile = (values: readonly number[]) => costSpread(values.slice(0, rounds)).lowerQuartile;

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { at, makeCaller, parseJson } from './caller.ts';
 import { type Case, cases } from './cases.ts';
 import type { Contender, ContenderName } from './contenders.ts';
-import { type CostRatio, type CostSpread, costRatio, costSpread, percentile, type Spread, spread } from './figures.ts';
+import { percentile, type Spread, spread } from './figures.ts';
 import type { Message } from './messages.ts';
 import type { Plan } from './options.ts';
 import { type LoadPlan, load } from './programs.ts';
@@ -40,9 +40,9 @@ export interface SingleFigures {
 export interface PacedRow {
   readonly contender: ContenderName;
   readonly p50Ms: Spread;
-  readonly p99Ms: CostSpread;
-  /** The p99 relative to that of the relay. */
-  readonly ratio: CostRatio;
+  readonly p99Ms: Spread;
+  /** The p99 relative to that of the relay in the same round. */
+  readonly ratio: Spread;
 }
 
 /** Response times. */
@@ -136,12 +136,11 @@ async function measurePaced(
       log(`${where}: p50 ${p50Ms.toFixed(3)} ms, p99 ${p99Ms.toFixed(3)} ms`);
     }
   }
-  const p99Of = ({ paced }: Lane) => paced.map(({ p99Ms }) => p99Ms);
   const relay = lanes.find(({ contender }) => contender.name === 'relay');
-  return lanes.map((lane) => ({
-    contender: lane.contender.name,
-    p50Ms: spread(lane.paced.map(({ p50Ms }) => p50Ms)),
-    p99Ms: costSpread(p99Of(lane)),
-    ratio: costRatio(p99Of(lane), relay ? p99Of(relay) : []),
+  return lanes.map(({ contender, paced }) => ({
+    contender: contender.name,
+    p50Ms: spread(paced.map(({ p50Ms }) => p50Ms)),
+    p99Ms: spread(paced.map(({ p99Ms }) => p99Ms)),
+    ratio: spread(paced.map(({ p99Ms }, round) => p99Ms / (relay?.paced[round]?.p99Ms ?? Number.NaN))),
   }));
 }

@@ -78,7 +78,8 @@ export function reports(found: Results, options: Options, loadBefore: number): R
   };
   if (requests !== undefined) {
     const hasVariants = requests.some(({ rows }) => rows.some(({ toGateway }) => toGateway !== undefined));
-    const { otherRounds: least, closeRounds: most } = plan;
+    const counts = requests.map(({ rounds }) => rounds);
+    const [least, most] = [Math.min(...counts), Math.max(...counts)];
     const rounds = `${least === most ? most : `${least} to ${most}`} rounds of ${plan.caseSeconds} s`;
     const variants = hasVariants ? [(missed: string[]) => variantTable(requests, missed)] : [];
     add('requests', rounds, (missed) => requestTable(requests, missed), ...variants);

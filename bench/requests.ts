@@ -23,6 +23,8 @@ export interface RequestRow {
   readonly cpuUs: CostSpread;
   /** CPU time of the relay relative to it. */
   readonly ratio: CostRatio;
+  /** CPU time of nginx relative to it, in the rounds with nginx. */
+  readonly nginxRatio: CostRatio;
   /** CPU time relative to that of the gateway with default settings; undefined for other targets. */
   readonly toGateway: CostRatio | undefined;
   readonly perSecond: Spread;
@@ -31,6 +33,7 @@ export interface RequestRow {
 /** Figures of a case of requests. */
 export interface RequestFigures {
   readonly case: Case;
+  readonly rounds: number;
   readonly rows: readonly RequestRow[];
 }
 
@@ -92,7 +95,12 @@ export async function measureCases(
     for (let round = rounds; round < plan.closeRounds; round++) {
       for (const one of close) await measureRound(one, round, plan, log);
     }
-    for (const one of prepared) figures.push({ case: one.case, rows: rowsOf(one.lanes) });
+    for (const one of prepared) {
+      const measuredRounds = close.some((other) => other.case === one.case)
+        ? Math.max(rounds, plan.closeRounds)
+        : rounds;
+      figures.push({ case: one.case, rounds: measuredRounds, rows: rowsOf(one.lanes) });
+    }
   }
   return figures;
 }
@@ -161,11 +169,12 @@ const withoutVariants = (prepared: Prepared): Prepared => ({
 
 function rowsOf(lanes: readonly Lane[]): RequestRow[] {
   const of = (wanted: ContenderName) => lanes.find(({ contender }) => contender.name === wanted)?.cpuUs ?? [];
-  const [relay, gateway] = [of('relay'), of('gateway')];
+  const [relay, nginx, gateway] = [of('relay'), of('nginx'), of('gateway')];
   return lanes.map(({ contender, cpuUs, perSecond }) => ({
     contender: contender.name,
     cpuUs: costSpread(cpuUs),
     ratio: costRatio(relay, cpuUs),
+    nginxRatio: costRatio(nginx, cpuUs),
     toGateway: isVariant(contender) ? costRatio(cpuUs, gateway) : undefined,
     perSecond: spread(perSecond),
   }));

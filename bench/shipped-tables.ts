@@ -15,7 +15,7 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
       if (floor !== undefined && gateway.ratio.figure < floor) {
         missed.push(`${title}: ${thousandths(gateway.ratio.figure)} of the relay is below its floor ${floor}`);
       }
-      const cost = (of: CostSpread | undefined) => formatRange(of, of && of.least >= 1_000 ? whole : tenths);
+      const cost = (of: CostSpread | undefined) => formatRange(of, of && of.lowerQuartile >= 1_000 ? whole : tenths);
       return [
         [
           title,
@@ -26,7 +26,7 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
           aim?.toFixed(2) ?? '',
           floor?.toFixed(2) ?? '',
           metLimit(gateway.ratio.figure, aim, floor),
-          nginx === undefined ? '' : hundredths(nginx.cpuUs.lowerQuartile / gateway.cpuUs.lowerQuartile),
+          nginx === undefined ? '' : hundredths(gateway.nginxRatio.figure),
         ],
       ];
     }),
@@ -77,8 +77,8 @@ export function latencyTables({ single, paced }: LatencyFigures, missed: string[
   });
   const pacedRows = paced.map(({ contender, p50Ms, p99Ms, ratio }) => {
     const own = contender === 'gateway';
-    if (own && ratio.figure > pacedLimit) {
-      missed.push(`steady rate: p99 of ${hundredths(ratio.figure)} times the relay's, limit ${pacedLimit}`);
+    if (own && ratio.median > pacedLimit) {
+      missed.push(`steady rate: p99 of ${hundredths(ratio.median)} times the relay's, limit ${pacedLimit}`);
     }
     return [
       bold(contender, own),

@@ -219,9 +219,11 @@ function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): Str
   const direct = lanes.find((lane) => lane.contender.name === 'direct');
   const relays = contender.pid !== undefined;
   const costs = (results: readonly StreamResult[]) => results.map(({ cpuPerChunkUs }) => cpuPerChunkUs);
-  // NaN: not measured in this round.
-  const each = (pick: (seen: StreamResult, round: number) => number) =>
-    spread(seen.map(pick).filter((figure) => !Number.isNaN(figure)));
+  const each = (pick: (seen: StreamResult) => number) => spread(seen.map(pick));
+  const added = seen.flatMap(({ p50Ms }, round) => {
+    const without = direct?.seen[round];
+    return without === undefined ? [] : [p50Ms - without.p50Ms];
+  });
   return {
     contender: contender.name,
     cpuPerChunkUs: relays ? costSpread(costs(seen)) : undefined,
@@ -229,7 +231,7 @@ function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): Str
     perSecond: each(({ perSecond }) => perSecond),
     p50Ms: each(({ p50Ms }) => p50Ms),
     p99Ms: each(({ p99Ms }) => p99Ms),
-    addedMs: relays ? each(({ p50Ms }, round) => p50Ms - (direct?.seen[round]?.p50Ms ?? Number.NaN)) : undefined,
+    addedMs: relays ? spread(added) : undefined,
     rssMiB: contender.pid === undefined ? undefined : residentMiB(contender.pid),
   };
 }

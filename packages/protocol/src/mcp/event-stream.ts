@@ -261,7 +261,7 @@ export class EventStreamDecoder {
 
   #dispatch(): void {
     const first = this.#data;
-    // An empty type is the default one.
+    // Both are the default type.
     const event = this.#event === '' || this.#event === 'message' ? undefined : this.#event;
     const id = this.#id;
     const retry = this.#retry;
@@ -302,7 +302,7 @@ function isDataLine(bytes: Buffer, start: number, end: number): boolean {
   );
 }
 
-/** The type that most servers send, compared in the same way. */
+/** Most servers send this type; it is compared in bytes, like the name `data`. */
 const MESSAGE_TYPE = Buffer.from('event: message');
 
 function isMessageType(bytes: Buffer, start: number, end: number): boolean {

@@ -54,11 +54,11 @@ export class ResponseWriter implements ClientResponse {
   }
 
   cork(): void {
-    this.#response.cork();
+    (this.#stream ?? this.#response).cork();
   }
 
   uncork(): void {
-    this.#response.uncork();
+    (this.#stream ?? this.#response).uncork();
   }
 
   onDrain(listener: () => void): void {

@@ -101,6 +101,7 @@ export class ClientStream {
     this.#full = false;
     target.on('close', () => this.#onConnectionClosed(target));
     target.on('drain', () => {
+      if (this.#target !== target) return;
       this.#full = false;
       this.#notifyDrained();
     });
@@ -117,6 +118,15 @@ export class ClientStream {
   prime(retryMs?: number): void {
     this.#storeEvent('');
     if (this.#target) this.#write(this.#target, this.#sent, '', retryMs);
+  }
+
+  /** Collects messages until `uncork`, so that they are one write on the connection. */
+  cork(): void {
+    this.#target?.cork();
+  }
+
+  uncork(): void {
+    this.#target?.uncork();
   }
 
   /** Sends a message, as bytes without line breaks if it is large. False if the client reads too slowly: wait for `onDrain`. */

@@ -207,6 +207,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#mode !== 'json' || size >= LARGE_MESSAGE_BYTES || size > this.#context.maxResponseBytes) {
       return this.onData(copyOf(buffer, start, end));
     }
+    this.activeAt = performance.now();
     this.#decode(buffer, start, end);
     return !this.#blocked;
   }
