@@ -145,6 +145,28 @@ describe('a stream', () => {
     target.leave();
     expect(drained).toBe(2);
   });
+
+  it('is blocked and collects messages by its present connection alone', () => {
+    const stream = opened('s', '7');
+    const [first, second] = [streamTarget(), streamTarget()];
+    stream.attach(first);
+    stream.attach(second);
+    const corks: string[] = [];
+    for (const [name, target] of Object.entries({ first, second })) {
+      Object.assign(target, { cork: () => corks.push(`cork ${name}`), uncork: () => corks.push(`uncork ${name}`) });
+    }
+    stream.cork();
+    stream.uncork();
+    expect(corks).toEqual(['cork second', 'uncork second']);
+    second.full = true;
+    let drained = 0;
+    expect(stream.send('one')).toBe(false);
+    stream.onDrain(() => drained++);
+    first.drain();
+    expect(drained).toBe(0);
+    second.drain();
+    expect(drained).toBe(1);
+  });
 });
 
 describe('an event id', () => {
