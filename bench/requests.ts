@@ -95,11 +95,9 @@ export async function measureCases(
     for (let round = rounds; round < plan.closeRounds; round++) {
       for (const one of close) await measureRound(one, round, plan, log);
     }
-    for (const one of prepared) {
-      const measuredRounds = close.some((other) => other.case === one.case)
-        ? Math.max(rounds, plan.closeRounds)
-        : rounds;
-      figures.push({ case: one.case, rounds: measuredRounds, rows: rowsOf(one.lanes) });
+    for (const { case: measured, lanes } of prepared) {
+      const most = Math.max(...lanes.map(({ cpuUs }) => cpuUs.length));
+      figures.push({ case: measured, rounds: most, rows: rowsOf(lanes) });
     }
   }
   return figures;

@@ -114,7 +114,7 @@ it('a call holds no resources once its modern client has disconnected', async ()
 });
 
 it.each(['in chunks', 'in one piece'])(
-  'a slow client gets a response %s after the rest, and the session goes on',
+  'a slow client gets a response %s after the notifications before it, and the session is resumed',
   async (how) => {
     const resume = vi.fn();
     upstreamSession.bridge = { pinned: false, onMissed() {}, resume, close() {} };
