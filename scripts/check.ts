@@ -18,7 +18,6 @@ const CHECKS: readonly (readonly [string, ...string[]])[] = [
   ['knip'],
   ['node', 'scripts/shape.ts', '--check'],
   ['node', 'scripts/wording.ts'],
-  ['node', 'scripts/messages.ts', '--check'],
 ];
 
 const passed = await Promise.all(

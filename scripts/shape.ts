@@ -1,11 +1,10 @@
-// Prints the shape of the source: folders, file sizes, imports that violate the order of the folders, import cycles,
-// and the functions that a warm `tools/call` executes. `--check` fails when a limit is exceeded (`npm run check`).
+// Prints the shape of the source: folders, file sizes, imports that violate the order of the folders and import cycles.
+// `--check` fails when a limit is exceeded (`npm run check`).
 import { join } from 'node:path';
-import { type CallCoverage, measureCall } from './shape/call-coverage.ts';
 import { importCycles, readSourceFiles, sizesOf, upwardImports } from './shape/source-files.ts';
 
 /** Limits of `--check`. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 53, callFunctions: 268 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06 } as const;
 
 const packages = join(import.meta.dirname, '../packages');
 const server = await readSourceFiles(join(packages, 'server/src'));
@@ -39,16 +38,6 @@ const cycles = [...importCycles(server), ...importCycles(protocol)];
 console.log(`import cycles, type imports included: ${cycles.length}`);
 problems.push(...upward.map((line) => `import against the order of the folders: ${line}`));
 problems.push(...cycles.map((cycle) => `import cycle: ${cycle.join(', ')}`));
-
-for (const era of ['modern', 'legacy'] as const) {
-  const { files, functions }: CallCoverage = await measureCall(era);
-  console.log(`a warm tools/call, ${era}: ${files.length} files, ${functions.length} functions`);
-  if (process.argv.includes('--files')) console.log(files.map((file) => `  ${file}`).join('\n'));
-  if (process.argv.includes('--functions')) console.log(functions.map((name) => `  ${name}`).join('\n'));
-  if (files.length > LIMITS.callFiles) problems.push(`a warm tools/call (${era}) enters ${files.length} files`);
-  if (functions.length > LIMITS.callFunctions)
-    problems.push(`a warm tools/call (${era}) enters ${functions.length} functions`);
-}
 
 if (process.argv.includes('--check')) {
   for (const problem of problems) console.error(problem);

@@ -26,7 +26,7 @@ const HELP = 'packages/cli/src/help.snapshot.txt';
 /** All but the generated list of messages. */
 async function documents(): Promise<string[]> {
   const names = await readdir(join(ROOT, 'docs'));
-  return names.filter((name) => name.endsWith('.md') && name !== 'messages.md').map((name) => `docs/${name}`);
+  return names.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
 }
 
 const FOUND: readonly Example[] = [
