@@ -115,7 +115,12 @@ describe('probeEras', () => {
     ],
     [
       { kind: 'http', status: 404, type: 'text/plain', body: '' } as const,
-      { kind: 'invalid', message: expect.stringMatching(/is not an MCP server: it answered with HTTP 404/) },
+      {
+        kind: 'invalid',
+        message: expect.stringMatching(
+          /is not an MCP server: it answered initialize with HTTP 404, text\/plain; check the URL path/,
+        ),
+      },
     ],
   ])('is inconclusive when every response is %j', async (fault, expected) => {
     const upstream = await raw({});

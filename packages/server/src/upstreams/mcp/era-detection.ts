@@ -134,10 +134,9 @@ function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?:
   const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
   const reason = (error: UpstreamError | undefined) => error?.message.replace(`upstream ${address} `, 'it ') ?? '';
   if (!proof) {
-    const reasons = [...new Set([reason(legacy), reason(modern)])].join('; ');
-    // The likeliest mistake: the address of the server without the path of its endpoint.
-    const hint = legacy?.status === 404 && modern?.status === 404 ? '; check the URL path (usually /mcp)' : '';
-    return new UpstreamError('invalid', address, `is not an MCP server: ${reasons}${hint}`, { cause: legacy });
+    const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
+    const reasons = isSame ? [reason(legacy)] : [...new Set([reason(legacy), reason(modern)])];
+    return new UpstreamError('invalid', address, `is not an MCP server: ${reasons.join('; ')}`, { cause: legacy });
   }
   const versions = supportedVersions(proof.data);
   const isKnown = versions.some((version) => MODERN_VERSIONS.includes(version) || LEGACY_VERSIONS.includes(version));

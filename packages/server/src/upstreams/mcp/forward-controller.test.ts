@@ -121,7 +121,9 @@ describe('a controller', () => {
     expect([...(controller.upstream.eras ?? [])].sort()).toEqual(['legacy', 'modern']);
     expect(controller.upstream.health).toEqual({
       kind: 'up',
-      message: expect.stringMatching(/^entries of the modern era are retained .* HTTP 503: restarting$/),
+      message: expect.stringMatching(
+        /^entries of the modern era are retained .* HTTP 503, application\/json: "restarting"; a proxy/,
+      ),
     });
     await vi.waitFor(() => expect(upstream.count('server/discover')).toBeGreaterThan(before + 1), { timeout: 5_000 });
     delete upstream.scripts['server/discover'];

@@ -3,7 +3,7 @@ import { UpstreamError } from '../../http/client/errors.ts';
 import { type LegacyClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 
 /**
- * Health checks of one upstream, each of one light request (decisions 4.3): `server/discover` in the modern era, `ping` in the
+ * Health checks of one upstream, each of one light request: `server/discover` in the modern era, `ping` in the
  * legacy one, in a session that is kept for it. An error in response to `ping` is healthy too.
  */
 export class HealthCheck {
@@ -21,7 +21,8 @@ export class HealthCheck {
       await openModern(this.#options);
       return;
     }
-    if (this.#session && (await isKnown(this.#session))) return;
+    if (this.#session && (await works(this.#session))) return;
+    void this.close();
     const session = await openLegacy(this.#options);
     this.#session = session;
     await session.request('ping');
@@ -35,13 +36,13 @@ export class HealthCheck {
   }
 }
 
-/** Sends a ping; false if the upstream has discarded the session, as after a restart. */
-async function isKnown(session: LegacyClient): Promise<boolean> {
+/** Sends a ping; false if the upstream may have discarded the session, as after a restart: a new one shows whether it works. */
+async function works(session: LegacyClient): Promise<boolean> {
   try {
-    await session.request('ping');
-    return true;
+    const reply = await session.request('ping');
+    return reply.kind === 'result' || !reply.isSessionLost;
   } catch (error) {
-    if (error instanceof UpstreamError && error.kind === 'session-lost') return false;
+    if (error instanceof UpstreamError && (error.kind === 'session-lost' || error.kind === 'http')) return false;
     throw error;
   }
 }

@@ -22,15 +22,8 @@ import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import {
-  type BodyScan,
-  isSessionNotFound,
-  newRequestId,
-  type RpcOutcome,
-  type RpcRequest,
-  type RpcResponse,
-  sendMessage,
-} from './rpc-request.ts';
+import { type ResultScan, type RpcRequest, type RpcResponse, sendMessage } from './rpc-request.ts';
+import { isProxyStatus } from './session-loss.ts';
 
 /** Connection and identity of an {@link RpcClient}. */
 export interface RpcClientOptions {
@@ -51,7 +44,14 @@ export interface RpcClientOptions {
 /** Response to a request: the exact text of the result and its parsed form, or the upstream's error. */
 export type RpcReply =
   | { readonly kind: 'result'; readonly text: string; readonly result: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'error'; readonly code: number; readonly message: string; readonly data: unknown };
+  | {
+      readonly kind: 'error';
+      readonly code: number;
+      readonly message: string;
+      readonly data: unknown;
+      /** Whether the error names the loss of the session. */
+      readonly isSessionLost?: boolean;
+    };
 
 const TIMEOUT_MS = 30_000;
 /** Closing a session does not wait for the upstream any longer, nor read a longer response. */
@@ -109,27 +109,26 @@ function modernEnvelope(options: RpcClientOptions, protocolVersion: string): Env
   };
 }
 
-/** Sends one message; a notification without `id`. Rejects with `session-lost` if the upstream lost the session. */
-async function send(
+/** Sends one request. Rejects with `session-lost` if the upstream does not know the session. */
+function send(
   { transport, timeoutMs = TIMEOUT_MS, signal }: RpcClientOptions,
   envelope: Envelope<Era>,
   method: string,
   params?: Params,
-  id?: string,
   scan?: RpcRequest['scan'],
 ): Promise<RpcResponse> {
   const { sessionId } = envelope;
-  const message = JSON.stringify({ jsonrpc: '2.0', id, method, params: envelope.params(params) });
-  const request = { message, id, headers: envelope.headers(method, params), timeoutMs, signal, scan };
-  try {
-    const response = await sendMessage(transport, request);
-    const code = response.outcome?.kind === 'error' ? response.outcome.code : undefined;
-    if (sessionId === undefined || !isSessionNotFound(response.status, code)) return response;
-  } catch (error) {
-    const status = error instanceof UpstreamError && error.kind === 'http' ? error.status : undefined;
-    if (sessionId === undefined || status === undefined || !isSessionNotFound(status, undefined)) throw error;
-  }
-  throw new UpstreamError('session-lost', transport.address, 'no longer knows the session');
+  const own = envelope.params(params);
+  const message = (id: number) => JSON.stringify({ jsonrpc: '2.0', id, method, params: own });
+  return sendMessage(transport, {
+    message,
+    method,
+    sessionId,
+    headers: envelope.headers(method, params),
+    timeoutMs,
+    signal,
+    scan,
+  });
 }
 
 /** Reads the response to a request. Throws `invalid` for a result that is not an object. */
@@ -139,10 +138,11 @@ function toReply(response: RpcResponse, method: string, address: string): RpcRep
   return { kind: 'result', text: memberText(response.text ?? '', 'result') ?? '{}', result: outcome.result };
 }
 
-type ObjectOutcome = Exclude<RpcOutcome, { kind: 'result' }> | { readonly kind: 'result'; readonly result: Params };
+type ObjectOutcome = Extract<RpcReply, { kind: 'error' }> | { readonly kind: 'result'; readonly result: Params };
 
-function toOutcome({ outcome, status }: RpcResponse, method: string, address: string): ObjectOutcome {
-  if (outcome?.kind === 'error') return outcome;
+function toOutcome(response: RpcResponse, method: string, address: string): ObjectOutcome {
+  const { outcome, status, isSessionLost = false } = response;
+  if (outcome?.kind === 'error') return { ...outcome, isSessionLost };
   if (outcome && isJsonObject(outcome.result)) return { kind: 'result', result: outcome.result };
   throw new UpstreamError('invalid', address, `answered ${method} with a result that is not an object`, { status });
 }
@@ -155,11 +155,16 @@ function requireResult(reply: RpcReply, method: string, address: string): Extrac
 
 /** An upstream's own error as a failure of the request. */
 export function toUpstreamError(
-  { code, data, message }: Extract<RpcReply, { kind: 'error' }>,
+  { code, data, message, isSessionLost }: Extract<RpcReply, { kind: 'error' }>,
   method: string,
   address: string,
 ): UpstreamError {
-  return new UpstreamError('rpc', address, `answered ${method} with error ${code}: ${quoted(message)}`, { code, data });
+  return new UpstreamError(
+    isSessionLost ? 'session-lost' : 'rpc',
+    address,
+    `answered ${method} with error ${code}: ${quoted(message)}`,
+    { code, data },
+  );
 }
 
 /** Sends requests to an upstream in one era, after the handshake: {@link openLegacy} or {@link openModern}. */
@@ -196,7 +201,7 @@ export class RpcClient<E extends Era = Era> {
 
   /** Sends one request; `params` without `_meta`. Rejects with an {@link UpstreamError} if there is no reply. */
   async request(method: string, params?: Params): Promise<RpcReply> {
-    const response = await send(this.#options, this.#envelope, method, params, newRequestId());
+    const response = await send(this.#options, this.#envelope, method, params);
     return toReply(response, method, this.#options.transport.address);
   }
 
@@ -207,11 +212,31 @@ export class RpcClient<E extends Era = Era> {
   async requestScanned(
     method: string,
     params: Params | undefined,
-    scan: (id: string, isStream: boolean) => BodyScan,
+    scan: (id: number, isStream: boolean) => ResultScan,
   ): Promise<ObjectOutcome> {
-    const id = newRequestId();
-    const response = await send(this.#options, this.#envelope, method, params, id, (isStream) => scan(id, isStream));
+    const response = await send(this.#options, this.#envelope, method, params, scan);
     return toOutcome(response, method, this.#options.transport.address);
+  }
+
+  /**
+   * Whether the upstream has lost the session, by a `ping` in it. If a response does not name the session, a new session
+   * shows whether the upstream works without it. Undefined if that is unknown: a session may have state. Never rejects.
+   */
+  async isLost(): Promise<boolean | undefined> {
+    if (this.sessionId === undefined) return false;
+    try {
+      const reply = await this.request('ping');
+      return reply.kind === 'error' && reply.isSessionLost === true;
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      if (error.kind !== 'http' || isProxyStatus(error.status)) return error.kind === 'session-lost' || undefined;
+    }
+    try {
+      await (await openLegacy(this.#options)).close();
+      return true;
+    } catch {
+      return undefined;
+    }
   }
 
   /** Ends the session upstream, if there is one; never rejects. */
@@ -236,7 +261,7 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const { transport, capabilities, clientInfo, protocolVersion: requested = LATEST_LEGACY } = options;
   const { address } = transport;
   const params = { protocolVersion: requested, capabilities, clientInfo };
-  const response = await send(options, legacyEnvelope(options), 'initialize', params, newRequestId());
+  const response = await send(options, legacyEnvelope(options), 'initialize', params);
   const { text, result } = requireResult(toReply(response, 'initialize', address), 'initialize', address);
   const { protocolVersion } = result;
   if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
@@ -249,7 +274,11 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const envelope = legacyEnvelope(options, protocolVersion, response.sessionId);
   const client = new RpcClient(options, envelope, text, result.capabilities);
   try {
-    await send(options, envelope, 'notifications/initialized');
+    const method = 'notifications/initialized';
+    const message = JSON.stringify({ jsonrpc: '2.0', method });
+    const { timeoutMs = TIMEOUT_MS, signal } = options;
+    const { sessionId } = envelope;
+    await sendMessage(transport, { message, method, sessionId, headers: envelope.headers(), timeoutMs, signal });
   } catch (error) {
     void client.close();
     throw error;
@@ -276,7 +305,7 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   const method = 'server/discover';
   const { address } = options.transport;
   const discover = async (envelope: Envelope<'modern'>) =>
-    toReply(await send(options, envelope, method, undefined, newRequestId()), method, address);
+    toReply(await send(options, envelope, method), method, address);
   let envelope = modernEnvelope(options, LATEST_MODERN);
   let reply = await discover(envelope);
   if (reply.kind === 'error' && reply.code === UNSUPPORTED_VERSION) {

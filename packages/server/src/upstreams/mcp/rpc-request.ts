@@ -1,22 +1,12 @@
-import { randomFillSync } from 'node:crypto';
-import { isJsonObject, parseJson, tryParseJson } from '@sluice/protocol/json/parse';
-import { JsonScanner } from '@sluice/protocol/json/scanner';
-import { elements } from '@sluice/protocol/json/text';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
-import {
-  type EventSink,
-  EventStreamDecoder,
-  type EventTooLargeError,
-  type ServerSentEvent,
-} from '@sluice/protocol/mcp/event-stream';
 import { rejectServerRequest } from '@sluice/protocol/mcp/message';
-import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
-import { collectResponse } from '../../http/client/collect-response.ts';
-import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { mediaType } from '../../http/client/response-parser.ts';
-import { credentialsHint, rejectionText } from './http-error.ts';
+import type { UpstreamTransport } from '../../http/client/client.ts';
+import { UpstreamError } from '../../http/client/errors.ts';
+import { newRequestId, releaseRequestId } from './request-ids.ts';
+import { type BodyScan, type Rejection, ResponseReader, type ResponseSink } from './response-reader.ts';
 
-/** Headers of every POST of a message to an upstream (mcp 1): names and values, alternating. */
+/** Headers of every POST of a message to an upstream: names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
   'Content-Type',
   'application/json',
@@ -24,58 +14,22 @@ export const MESSAGE_HEADERS: readonly string[] = [
   'application/json, text/event-stream',
 ];
 
-const ID_BYTES = 16;
-
-/** Random ids; the bytes of many are created at once. */
-class RandomIds {
-  readonly #bytes = Buffer.allocUnsafeSlow(256 * ID_BYTES);
-  #used = this.#bytes.length;
-
-  next(): string {
-    if (this.#used === this.#bytes.length) {
-      randomFillSync(this.#bytes);
-      this.#used = 0;
-    }
-    this.#used += ID_BYTES;
-    return this.#bytes.toString('hex', this.#used - ID_BYTES, this.#used);
-  }
-}
-
-const requestIds = new RandomIds();
-
 /**
- * Returns the id of a new request to an upstream, which is also its progress token (decisions 10.2). Random, so that an
- * upstream cannot refer to requests that it did not receive: to those of other users, or to other upstreams.
- */
-export function newRequestId(): string {
-  return requestIds.next();
-}
-
-/**
- * True for statuses that reveal nothing about the protocol of a server: 401, 403, 429 and 5xx (mcp 4). Proxies in front
- * of a server send them as well.
+ * True for statuses that reveal nothing about the protocol of a server: 401, 403, 429 and 5xx. Proxies in front of a server
+ * send them as well.
  */
 export function isInconclusive(status: number): boolean {
   return status >= 500 || status === 401 || status === 403 || status === 429;
 }
 
-/**
- * True if the response to a request with a session id means that the upstream no longer has the session: nothing was
- * executed, and the request may be repeated after a new `initialize` (mcp 4).
- *
- * The protocol's status is 404. The reference server, and the many modeled on it, send 400 with -32000 (`No valid
- * session ID provided`); `code` is that of the JSON-RPC error in the response, if there is one.
- */
-export function isSessionNotFound(status: number, code: number | undefined): boolean {
-  return status === 404 || (status === 400 && code === -32000);
-}
-
 /** One JSON-RPC message to send. */
 export interface RpcRequest {
-  /** JSON text. */
-  readonly message: string;
-  /** Its id; absent for a notification, which any success status accepts. */
-  readonly id?: string | undefined;
+  /** JSON text: of a request, for the id that it gets, or of a notification, which any success status accepts. */
+  readonly message: string | ((id: number) => string);
+  /** Its method; for messages. */
+  readonly method: string;
+  /** The session it is sent in, if that has an id. */
+  readonly sessionId: string | undefined;
   /** Names and values, alternating; those of {@link MESSAGE_HEADERS} are added. */
   readonly headers: readonly string[];
   /** Milliseconds for the whole exchange. */
@@ -83,18 +37,13 @@ export interface RpcRequest {
   /** Aborts the exchange; it fails with the reason if that is an {@link UpstreamError}. */
   readonly signal?: AbortSignal | undefined;
   /** Creates the scan of a successful response, in place of reading it into memory. */
-  readonly scan?: ((isStream: boolean) => BodyScan) | undefined;
+  readonly scan?: ((id: number, isStream: boolean) => ResultScan) | undefined;
 }
 
-/** Reads the response to a request while it arrives. */
-export interface BodyScan {
-  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
-  write(chunk: Buffer): Promise<boolean>;
+/** Scan of a response that yields its outcome. */
+export interface ResultScan extends BodyScan {
   /** The response, if it has arrived. */
   readonly outcome: RpcOutcome | undefined;
-  /** Whether the body is JSON, or has nothing but white space. */
-  readonly isJson: boolean;
-  readonly isEmpty: boolean;
 }
 
 /** Parsed content of a JSON-RPC response. */
@@ -110,165 +59,151 @@ export interface RpcResponse {
   readonly text?: string;
   /** Parsed content of the text. */
   readonly outcome?: RpcOutcome;
+  /** Whether the response is an error that names the loss of the session. */
+  readonly isSessionLost?: boolean;
 }
 
-/** Bytes and JSON values of a response that is parsed, which takes a few milliseconds. Lists are scanned instead. */
+/** Bytes of a response that is parsed, which takes a few milliseconds. Lists are scanned instead. */
 const MAX_BYTES = 512 * 1024;
-const MAX_VALUES = 50_000;
-/** Bytes read of a response with an HTTP error status, for its message. */
-const MAX_ERROR_BYTES = 64 * 1024;
 
 /**
  * Sends one JSON-RPC message and resolves with the response. For everything but relayed calls: discovery, health checks,
  * sessions. Requests of the server on the event stream are ignored.
  *
- * An HTTP error status with a JSON-RPC error in the body resolves too: statuses of the modern era (mcp 1). Rejects with
- * an {@link UpstreamError}, `http` for 401, 403, 429, 5xx and error statuses without JSON-RPC. `maxBytes` is for tests.
+ * An HTTP error status with a JSON-RPC error in the body resolves too: statuses of the modern era. Rejects with an
+ * {@link UpstreamError}: `session-lost` if the upstream does not know the session, `http` for 401, 403, 429, 5xx and error
+ * statuses without JSON-RPC. `maxBytes` is for tests.
  */
-export async function sendMessage(
+export function sendMessage(
   transport: UpstreamTransport,
-  { message, id, headers, timeoutMs, signal, scan }: RpcRequest,
+  request: RpcRequest,
   maxBytes: number = MAX_BYTES,
 ): Promise<RpcResponse> {
-  const { address } = transport;
-  const request = { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body: message };
-  let events: ResponseEvents | undefined;
-  let scanned: BodyScan | undefined;
-  const response = await collectResponse(transport, request, {
-    // A scan has limits of its own.
-    maxBytes: scan ? Number.POSITIVE_INFINITY : maxBytes,
-    maxErrorBytes: MAX_ERROR_BYTES,
-    timeoutMs,
-    signal,
-    onHead(status, responseHeaders) {
-      if (id === undefined || status >= 300) return undefined;
-      const isStream = mediaType(responseHeaders) === 'text/event-stream';
-      const started = scan?.(isStream);
-      scanned = started;
-      if (started) return (chunk) => started.write(chunk);
-      if (!isStream) return undefined;
-      const reader = new ResponseEvents(address, id, maxBytes);
-      events = reader;
-      return (chunk) => reader.read(chunk);
-    },
-  });
-  const { status } = response;
-  const sessionId = sessionIdOf(response.headers);
-  const type = mediaType(response.headers);
-  const { outcome: result } = scanned ?? {};
-  if (result !== undefined) return { status, sessionId, outcome: result };
-  if (events?.response !== undefined) return { status, sessionId, ...events.response };
-  if (events !== undefined || (scanned && type === 'text/event-stream')) {
-    throw new UpstreamError('dropped', address, 'ended the event stream before the response', { status });
-  }
-  if (scanned) throw new UpstreamError('invalid', address, describeUnexpectedBody(status, type, scanned), { status });
-  if (id === undefined && status < 300) return { status, sessionId };
-  const text = response.body.toString('utf8');
-  checkValues(address, text);
-  const value = tryParseJson(text);
-  const outcome = readResponse(value, id) ?? readAnonymousError(value);
-  if (status >= 300) {
-    if (!isInconclusive(status) && outcome?.kind === 'error') return { status, sessionId, text, outcome };
-    let detail = outcome?.kind === 'error' ? quoted(outcome.message) : '';
-    if (status === 401 || status === 403) detail = rejectionText(response.headers, text, value);
-    const what = `answered with HTTP ${status}${detail && `: ${detail}`}${credentialsHint(status)}`;
-    throw new UpstreamError('http', address, what, { status });
-  }
-  if (outcome !== undefined) return { status, sessionId, text, outcome };
-  const content = { isEmpty: text.trim() === '', isJson: value !== undefined };
-  const what = describeUnexpectedBody(status, type, content);
-  throw new UpstreamError('invalid', address, what, { status });
+  return new Exchange(transport, request, maxBytes).response;
 }
 
-function describeUnexpectedBody(
-  status: number,
-  type: string,
-  { isEmpty, isJson }: Pick<BodyScan, 'isEmpty' | 'isJson'>,
-): string {
-  if (isEmpty) return `accepted the request without answering it (HTTP ${status})`;
-  if (isJson) {
-    return `answered with JSON that is not the JSON-RPC response to the request (HTTP ${status})`;
-  }
-  if (type === 'application/json') return `answered with text that is not JSON (HTTP ${status})`;
-  return `answered with ${type === '' ? 'no content type' : quoted(type)} instead of JSON or an event stream`;
-}
-
-/** Finds the response with an id in an event stream. Throws an {@link UpstreamError} if the stream cannot be read. */
-class ResponseEvents implements EventSink {
-  response: { readonly text: string; readonly outcome: RpcOutcome } | undefined = undefined;
+/** One message and its response. */
+class Exchange implements ResponseSink {
+  readonly isBlocked = false;
   readonly #address: string;
-  readonly #id: string;
-  readonly #decoder: EventStreamDecoder;
+  readonly #request: RpcRequest;
+  readonly #id: number | undefined;
+  readonly #reader: ResponseReader;
+  readonly #outcome = Promise.withResolvers<RpcResponse>();
+  readonly #onAbort = () => this.#fail(this.#abortError());
+  #scan: ResultScan | undefined = undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
 
-  constructor(address: string, id: string, maxBytes: number) {
-    this.#address = address;
+  constructor(transport: UpstreamTransport, request: RpcRequest, maxBytes: number) {
+    const { method, sessionId, scan, signal, message, headers, timeoutMs } = request;
+    const id = typeof message === 'string' ? undefined : newRequestId();
+    this.#address = transport.address;
+    this.#request = request;
     this.#id = id;
-    this.#decoder = new EventStreamDecoder(this, maxBytes);
-  }
-
-  /** Returns true once the response has arrived. */
-  read(chunk: Buffer): boolean {
-    this.#decoder.write(chunk);
-    return this.response !== undefined;
-  }
-
-  onEvent({ data }: ServerSentEvent): void {
-    // A stream may begin with an event that has an id to resume from and nothing else.
-    if (data === '') return;
-    const value = this.#parse(data);
-    if (!Array.isArray(value)) return this.#onMessage(data, value);
-    // Version 2025-03-26 may send arrays of messages.
-    let index = 0;
-    for (const { start, end } of elements(data)) {
-      this.#onMessage(data.slice(start, end), value[index++]);
-      if (this.response !== undefined) return;
+    const startScan = scan && { scan: (isStream: boolean) => this.#startScan(scan(id ?? 0, isStream)) };
+    // A scan has limits of its own.
+    const read = { id, name: method, sessionId, maxBytes, ...startScan };
+    this.#reader = new ResponseReader(transport.address, read, this);
+    if (signal?.aborted) {
+      this.#onAbort();
+      return;
     }
+    signal?.addEventListener('abort', this.#onAbort);
+    this.#startTimer(timeoutMs);
+    const body = typeof message === 'string' ? message : message(id ?? 0);
+    this.#reader.send(transport, { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body });
   }
 
-  onEventError({ message }: EventTooLargeError): void {
-    throw new UpstreamError('too-large', this.#address, `sent too much: ${message}`);
+  get response(): Promise<RpcResponse> {
+    return this.#outcome.promise;
   }
 
-  #onMessage(text: string, value: unknown): void {
-    const outcome = readResponse(value, this.#id);
-    // Notifications and unsupported requests are skipped.
-    if (outcome === undefined) return;
-    this.response = { text, outcome };
-    this.#decoder.stop();
+  onActivity(): void {}
+
+  onMessage(): void {}
+
+  requiresText(): boolean {
+    return true;
   }
 
-  #parse(data: string): unknown {
-    checkValues(this.#address, data);
-    try {
-      return parseJson(data);
-    } catch (cause) {
-      throw new UpstreamError('invalid', this.#address, 'sent an event that is not JSON', { cause });
+  onResponse(text: string, value: JsonObject): void {
+    const { status, session } = this.#reader;
+    const outcome = 'result' in value ? ({ kind: 'result', result: value.result } as const) : readError(value.error);
+    if (!outcome || (outcome.kind === 'error' && isInconclusive(status))) {
+      return this.#fail(this.#reader.reject(Buffer.from(text), value).error);
     }
+    this.#succeed({ text, outcome, isSessionLost: session === 'lost' });
   }
-}
 
-/** Throws an {@link UpstreamError} if a text has more JSON values than are parsed. */
-function checkValues(address: string, text: string): void {
-  // Shorter texts cannot have so many.
-  if (text.length <= MAX_VALUES) return;
-  const scanner = new JsonScanner({ onValue: () => false, onKey() {}, onScalar() {}, onEnd() {} });
-  scanner.write(Buffer.from(text));
-  if (scanner.size > MAX_VALUES) {
-    throw new UpstreamError('too-large', address, `sent a message of more than ${MAX_VALUES} JSON values`);
+  onScanned(): void {
+    const outcome = this.#scan?.outcome;
+    if (outcome) this.#succeed({ outcome });
   }
-}
 
-/** The outcome if `value` is the response with this id. */
-function readResponse(value: unknown, id: string | undefined): RpcOutcome | undefined {
-  if (!isJsonObject(value) || id === undefined || value.id !== id || 'method' in value) return undefined;
-  if ('result' in value) return { kind: 'result', result: value.result };
-  return readError(value.error);
-}
+  onAccepted(): void {
+    this.#succeed({});
+  }
 
-/** The outcome if `value` is an error response without an id, sent by servers that could not read the request. */
-function readAnonymousError(value: unknown): RpcOutcome | undefined {
-  if (!isJsonObject(value) || (value.id ?? null) !== null || 'method' in value) return undefined;
-  return readError(value.error);
+  onStreamEnd(error: UpstreamError | undefined): void {
+    const { status, incompleteStream } = this.#reader;
+    this.#fail(error ?? new UpstreamError('dropped', this.#address, incompleteStream, { status }));
+  }
+
+  onRejected({ error }: Rejection): void {
+    this.#fail(error);
+  }
+
+  onSessionUnknown({ error }: Rejection): void {
+    this.#fail(new UpstreamError('session-lost', this.#address, 'no longer knows the session', { cause: error }));
+  }
+
+  onInternalError(error: unknown): void {
+    this.#fail(error);
+  }
+
+  #startScan(scan: ResultScan): ResultScan {
+    this.#scan = scan;
+    return scan;
+  }
+
+  /** Time in which a scan is busy does not count. */
+  #startTimer(ms: number): void {
+    this.#timer = setTimeout(() => {
+      const busyMs = this.#reader.takeBusyMs();
+      if (busyMs > 0) return this.#startTimer(busyMs);
+      const what = `did not answer ${this.#request.method} within ${this.#request.timeoutMs / 1000} s`;
+      this.#fail(new UpstreamError('timeout', this.#address, what));
+    }, ms);
+  }
+
+  #succeed(response: Omit<RpcResponse, 'status' | 'sessionId'>): void {
+    const { status, headers } = this.#reader;
+    const sessionId = headers[HEADER_SESSION_ID];
+    this.#settle();
+    this.#outcome.resolve({
+      status,
+      sessionId: typeof sessionId === 'string' && sessionId !== '' ? sessionId : undefined,
+      ...response,
+    });
+  }
+
+  #fail(error: unknown): void {
+    this.#settle();
+    this.#reader.abort();
+    this.#outcome.reject(error);
+  }
+
+  #settle(): void {
+    clearTimeout(this.#timer);
+    if (this.#id !== undefined) releaseRequestId(this.#id);
+    this.#request.signal?.removeEventListener('abort', this.#onAbort);
+  }
+
+  #abortError(): UpstreamError {
+    const cause: unknown = this.#request.signal?.reason;
+    if (cause instanceof UpstreamError) return cause;
+    return new UpstreamError('aborted', this.#address, 'did not answer before the request was canceled', { cause });
+  }
 }
 
 /** The outcome of a response with this error; undefined if it is none. */
@@ -276,11 +211,6 @@ export function readError(error: unknown): RpcOutcome | undefined {
   if (!isJsonObject(error) || typeof error.code !== 'number') return undefined;
   const message = typeof error.message === 'string' ? error.message : '';
   return { kind: 'error', code: error.code, message, data: error.data };
-}
-
-function sessionIdOf(headers: ResponseHeaders): string | undefined {
-  const value = headers[HEADER_SESSION_ID];
-  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 const POST_TIMEOUT_MS = 5_000;
@@ -294,9 +224,9 @@ export async function postMessage(
   headers: readonly string[],
   message: string,
 ): Promise<void> {
-  const { status } = await sendMessage(transport, { message, headers, timeoutMs: POST_TIMEOUT_MS });
-  // A JSON-RPC error in the body resolves.
-  if (status >= 300) throw new UpstreamError('http', transport.address, `answered with HTTP ${status}`, { status });
+  const at = headers.indexOf(HEADER_SESSION_ID);
+  const sessionId = at === -1 ? undefined : headers[at + 1];
+  await sendMessage(transport, { message, method: 'a message', sessionId, headers, timeoutMs: POST_TIMEOUT_MS });
 }
 
 /** Maximum number of server requests that are being answered at a time; further ones are not answered. */

@@ -8,6 +8,7 @@ import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
+import type { SessionVerdict } from './session-loss.ts';
 import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 
 /** Session with an upstream; in the modern era only the headers of its requests. */
@@ -38,6 +39,10 @@ export interface UpstreamSession {
   bridge: SessionNotificationBridge | undefined;
   /** Leased to one call, from before its request is sent until it ends. */
   leased: boolean;
+  /** When it was last found to be known to the upstream, in milliseconds of `performance.now()`. */
+  checkedAt: number;
+  /** Opens a session in place of it; undefined for one that cannot be replaced. */
+  reopen: (() => Promise<UpstreamSession>) | undefined;
   /** Log level last sent to the upstream. */
   logLevel: string | undefined;
   /** Whether other replicas use it too. */
@@ -70,9 +75,14 @@ export interface SessionOwner {
   readonly headers: readonly string[];
   /** Whether all replicas use one session for it. */
   readonly isShared?: boolean;
+  /** Whether its sessions are leased to one call at a time, and have no state in between. */
+  readonly isExclusive?: boolean;
   /** Called once with the new session, before anything is sent in it; never rejects. */
   readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
 }
+
+/** Minimum time between two checks of a session that the upstream knows. */
+const CHECK_INTERVAL_MS = 5_000;
 
 /** Time for which a call waits until its new session is shared with other replicas. */
 const SHARING_MS = 1_000;
@@ -84,16 +94,22 @@ const SHARING_MS = 1_000;
 export class UpstreamSessionPool {
   readonly #transport: UpstreamTransport;
   readonly #shared: SharedUpstreamSessions | undefined;
+  readonly #onSessionLost: () => void;
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
   readonly #closing = new Map<UpstreamSession, Promise<void>>();
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
 
-  /** `shared`: the sessions of other replicas, if there are any. */
-  constructor(transport: UpstreamTransport, shared?: SharedUpstreamSessions) {
+  /** `shared`: the sessions of other replicas, if there are any. `onSessionLost` is called for each session that is lost. */
+  constructor(
+    transport: UpstreamTransport,
+    shared?: SharedUpstreamSessions,
+    onSessionLost: () => void = () => undefined,
+  ) {
     this.#transport = transport;
     this.#shared = shared;
+    this.#onSessionLost = onSessionLost;
     this.modern = createSession('modern', [HEADER_PROTOCOL_VERSION, LATEST_MODERN], '', undefined);
   }
 
@@ -140,6 +156,38 @@ export class UpstreamSessionPool {
       session,
       closeWhenIdle(session).finally(() => this.#closing.delete(session)),
     );
+  }
+
+  /** Discards a session that the upstream does not know any more. */
+  onLost(session: UpstreamSession): void {
+    this.discard(session);
+    this.#onSessionLost();
+  }
+
+  /**
+   * Replaces a session that the upstream has lost, according to the response to a request in it. If that is doubtful, a `ping`
+   * decides, and the next request waits for it: a session that is known may have state.
+   */
+  check(session: UpstreamSession, verdict: SessionVerdict): void {
+    const { client, owner, reopen } = session;
+    if (verdict === 'known' || client?.sessionId === undefined || this.#sessions.get(owner) !== session) return;
+    if (verdict !== 'doubtful' || !reopen) return this.#replace(session);
+    if (performance.now() - session.checkedAt < CHECK_INTERVAL_MS) return;
+    const checking = client.isLost().then((isLost) => {
+      session.checkedAt = performance.now();
+      // It may have been closed meanwhile.
+      if (this.#sessions.get(owner) !== checking) return session;
+      this.#sessions.set(owner, session);
+      if (!isLost) return session;
+      this.#replace(session);
+      return this.#sessions.get(owner) ?? reopen();
+    });
+    this.#sessions.set(owner, checking);
+  }
+
+  #replace(session: UpstreamSession): void {
+    session.bridge?.onSessionDiscarded?.();
+    this.onLost(session);
   }
 
   /** Discards all sessions: the upstream no longer supports the legacy era. */
@@ -226,6 +274,7 @@ export class UpstreamSessionPool {
     const own = client ?? (await openLegacy(this.#optionsOf(owner)));
     const session = createSession('legacy', own.sessionHeaders, owner.key, own);
     session.isShared = client !== undefined;
+    if (!owner.isExclusive) session.reopen = () => this.open(owner);
     await owner.onOpened?.(session, own);
     return session;
   }
@@ -284,6 +333,8 @@ function createSession(
     onIdle: undefined,
     bridge: undefined,
     leased: false,
+    checkedAt: Number.NEGATIVE_INFINITY,
+    reopen: undefined,
     logLevel: undefined,
     isShared: false,
   };
@@ -324,6 +375,8 @@ export interface UpstreamObserver {
   onCallSucceeded(): void;
   /** The upstream announced changed lists. */
   onListsChanged(): void;
+  /** The upstream has lost a session, as after a restart. */
+  onSessionLost?(): void;
   /** See {@link Upstream.allowsResource}; all uris if undefined. */
   allowsResource?(uri: string): boolean;
 }
@@ -363,7 +416,7 @@ export class Upstream {
     const url = new URL(address);
     this.origin = url.origin;
     this.server = serverOf(url);
-    this.sessions = new UpstreamSessionPool(this.transport, shared);
+    this.sessions = new UpstreamSessionPool(this.transport, shared, () => observer.onSessionLost?.());
     this.observer = observer;
   }
 

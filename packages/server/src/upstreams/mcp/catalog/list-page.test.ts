@@ -10,7 +10,7 @@ const LIST: ListSpec = { into: 'tools', capability: 'tools', method: 'tools/list
 const INPUT = '"inputSchema":{"type":"object"}';
 const tool = (name: string, more = '') => `{"name":"${name}",${INPUT}${more}}`;
 
-/** Reads a body that arrives in these chunks as the response to request r7. */
+/** Reads a body that arrives in these chunks as the response to request 7. */
 async function read(chunks: readonly Buffer[], isStream = false) {
   const parts = {
     address: 'http://up.test/',
@@ -19,13 +19,13 @@ async function read(chunks: readonly Buffer[], isStream = false) {
     size: new CatalogSize('http://up.test/', CATALOG_LIMITS),
     turns: new Turns(),
   };
-  const page = new ListPage(parts, 'r7', isStream);
+  const page = new ListPage(parts, 7, isStream);
   for (const chunk of chunks) if (await page.write(chunk)) break;
   return { page, outcome: page.outcome, keys: page.items?.map(({ key }) => key), items: page.items };
 }
 
 const whole = (body: string, isStream = false) => read([Buffer.from(body)], isStream);
-const answer = (result: string, more = '') => `{"jsonrpc":"2.0","id":"r7","result":${result}${more}}`;
+const answer = (result: string, more = '') => `{"jsonrpc":"2.0","id":7,"result":${result}${more}}`;
 
 describe('a page of a list', () => {
   it('is the same wherever its chunks end, as JSON and as an event', async () => {
@@ -54,7 +54,7 @@ describe('a page of a list', () => {
 
   it('counts the last of duplicate members', async () => {
     expect((await whole(answer(`{"tools":[${tool('a')}],"tools":[${tool('b')}]}`))).keys).toEqual(['b']);
-    const results = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool('a')}]},"result":{"tools":[]},"id":"r7"}`;
+    const results = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool('a')}]},"result":{"tools":[]},"id":7}`;
     expect((await whole(results)).keys).toEqual([]);
     expect((await whole(answer(`{"tools":[${tool('a')}],"tools":{}}`))).keys).toBeUndefined();
   });
@@ -62,7 +62,7 @@ describe('a page of a list', () => {
   it('is the response with the id of the request, not another message of the stream', async () => {
     const stream = [
       '{"jsonrpc":"2.0","method":"notifications/x","params":{"result":{"tools":[]}}}',
-      `{"jsonrpc":"2.0","id":"r7","method":"ping","result":{"tools":[${tool('x')}]}}`,
+      `{"jsonrpc":"2.0","id":7,"method":"ping","result":{"tools":[${tool('x')}]}}`,
       `{"jsonrpc":"2.0","id":8,"result":{"tools":[${tool('other')}]}}`,
       `[{"jsonrpc":"2.0","method":"m"},5,${answer(`{"tools":[${tool('a')}]}`)}]`,
       answer(`{"tools":[${tool('late')}]}`),
@@ -73,7 +73,7 @@ describe('a page of a list', () => {
   it('can be an error, also one without an id in a body', async () => {
     const error = '"error":{"code":-32601,"message":"none","data":[1]}';
     const outcome = { kind: 'error', code: -32601, message: 'none', data: [1] };
-    expect((await whole(`{"id":"r7",${error}}`)).outcome).toEqual(outcome);
+    expect((await whole(`{"id":7,${error}}`)).outcome).toEqual(outcome);
     expect((await whole(`{"id":null,${error}}`)).outcome).toEqual(outcome);
     expect((await whole(`data: {"id":null,${error}}\n\n`, true)).outcome).toBeUndefined();
     expect((await whole(`{"id":8,${error}}`)).outcome).toBeUndefined();
@@ -83,12 +83,21 @@ describe('a page of a list', () => {
     'is no response if it is not JSON: %j',
     async (body) => {
       const { page, outcome } = await whole(body);
-      expect([outcome, page.isJson, page.isEmpty]).toEqual([undefined, false, body.trim() === '']);
+      expect([outcome, page.isJson]).toEqual([undefined, false]);
     },
   );
 
-  it('rejects a stream with an event that is not JSON, and a cursor that is too long', async () => {
-    await expect(whole('data: {"a"\n\n', true)).rejects.toThrow('sent an event that is not JSON');
+  it('skips events that are not JSON, wherever they end', async () => {
+    const others = ['[DONE]', '{"a"', '2026-01-01', `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"x"`];
+    const events = [...others, answer(`{"tools":[${tool('a')}]}`)].map((data) => `data: ${data}\n\n`);
+    expect((await whole(events.join(''), true)).keys).toEqual(['a']);
+  });
+
+  it('has the response in an array', async () => {
+    expect((await whole(`[{"jsonrpc":"2.0","method":"m"},${answer(`{"tools":[${tool('a')}]}`)}]`)).keys).toEqual(['a']);
+  });
+
+  it('rejects a cursor that is too long', async () => {
     const cursor = 'x'.repeat(70_000);
     await expect(whole(answer(`{"tools":[],"nextCursor":"${cursor}"}`))).rejects.toThrow('cursor of more than 64 KiB');
   });

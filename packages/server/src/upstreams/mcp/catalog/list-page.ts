@@ -4,7 +4,8 @@ import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE, stringValue } from '
 import { EventDataReader } from '@sluice/protocol/mcp/event-data';
 import type { Turns } from '@sluice/protocol/turns';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { type BodyScan, type RpcOutcome, readError } from '../rpc-request.ts';
+import { isAnonymousId, isSameId } from '../request-ids.ts';
+import { type ResultScan, type RpcOutcome, readError } from '../rpc-request.ts';
 import type { CatalogSize } from './catalog-size.ts';
 import type { CheckedItem } from './catalog-texts.ts';
 import type { ListItems, ListSpec } from './list-items.ts';
@@ -50,13 +51,12 @@ type Value = 'item' | 'error' | 'other' | 'scalar';
  * Scan of the response with one page of a list, while it arrives. The page is never in memory as a whole: each entry is parsed
  * and checked by itself, and everything else is skipped. The event loop is held for one step at a time.
  */
-export class ListPage implements BodyScan, JsonSink {
+export class ListPage implements ResultScan, JsonSink {
   /** Items of the response, in order; undefined without a list. */
   items: readonly CheckedItem[] | undefined = undefined;
-  isEmpty = true;
   #outcome: RpcOutcome | undefined = undefined;
   readonly #parts: ListPageParts;
-  readonly #id: string;
+  readonly #id: number;
   readonly #events: EventDataReader | undefined;
   #scanner = new JsonScanner(this);
   #message = new PageMessage();
@@ -72,7 +72,7 @@ export class ListPage implements BodyScan, JsonSink {
   #capturedBytes = 0;
 
   /** `id` is that of the request. */
-  constructor(parts: ListPageParts, id: string, isStream: boolean) {
+  constructor(parts: ListPageParts, id: number, isStream: boolean) {
     this.#parts = parts;
     this.#id = id;
     this.#events = isStream
@@ -84,7 +84,10 @@ export class ListPage implements BodyScan, JsonSink {
     return this.#events || this.isJson ? this.#outcome : undefined;
   }
 
-  /** Whether the body, which is not an event stream, is JSON. */
+  get isFound(): boolean {
+    return this.outcome !== undefined;
+  }
+
   get isJson(): boolean {
     return this.#scanner.isComplete;
   }
@@ -111,7 +114,6 @@ export class ListPage implements BodyScan, JsonSink {
 
   #scan(bytes: Buffer): void {
     if (this.#isEnough) return;
-    if (this.isEmpty && /\S/.test(bytes.toString('latin1'))) this.isEmpty = false;
     this.#bytes = bytes;
     this.#base = this.#scanner.offset;
     this.#scanner.write(bytes);
@@ -125,9 +127,10 @@ export class ListPage implements BodyScan, JsonSink {
   #endEvent(): void {
     // A stream may begin with an event that has an id to resume from and nothing else.
     if (this.#isEnough || this.#scanner.offset === 0) return;
-    if (!this.#scanner.isComplete) {
-      throw new UpstreamError('invalid', this.#parts.address, 'sent an event that is not JSON');
-    }
+    // An event that is not JSON is none of the protocol's.
+    this.#from = -1;
+    this.#captured = [];
+    this.#capturedBytes = 0;
     this.#scanner = new JsonScanner(this);
     this.#levels.length = 0;
     this.#value = undefined;
@@ -182,7 +185,7 @@ export class ListPage implements BodyScan, JsonSink {
 
   /** The container that begins, if it is read. */
   #enter(level: Level | undefined, key: string | undefined, kind: JsonKind): Level | undefined {
-    if (level === undefined && kind === 'array' && this.#events) return 'batch';
+    if (level === undefined && kind === 'array') return 'batch';
     if ((level === undefined || level === 'batch') && kind === 'object') {
       this.#message = new PageMessage();
       return 'message';
@@ -242,10 +245,10 @@ export class ListPage implements BodyScan, JsonSink {
     const message = this.#message;
     if (message.isRequest || this.#outcome) return;
     const error = readError(message.error);
-    if (message.id === this.#id) {
+    if (isSameId(this.#id, message.id)) {
       this.#outcome = message.hasResult ? { kind: 'result', result: message.result } : error;
       this.items = message.items;
-    } else if (!this.#events && isJsonObject(message.error) && (message.id ?? null) === null) this.#outcome = error;
+    } else if (!this.#events && isJsonObject(message.error) && isAnonymousId(message.id)) this.#outcome = error;
   }
 }
 

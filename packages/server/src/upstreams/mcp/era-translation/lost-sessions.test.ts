@@ -10,7 +10,7 @@ const ROOTS = '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';
 const failed = (status: number) => ({
   status: 200,
   code: -32603,
-  message: expect.stringMatching(new RegExp(`^forwarded tool call failed: .* answered with HTTP ${status}$`)),
+  message: expect.stringMatching(new RegExp(`^forwarded tool call failed: .* answered tools/call with HTTP ${status}`)),
 });
 
 /** The responses of servers to an unknown session. */

@@ -17,7 +17,7 @@ import type { Entry } from '../../../registry/entries.ts';
 import type { CallResponse, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
 import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
-import { isInconclusive, isSessionNotFound } from '../rpc-request.ts';
+import { isInconclusive } from '../rpc-request.ts';
 import { InputRequests } from './input-requests.ts';
 import { type CallBinding, digestOf } from './request-state.ts';
 
@@ -376,5 +376,5 @@ export class SuspendableCall implements CallResponse, ServerRequests {
 /** True if the upstream received the response but rejected it, which affects only the call itself. */
 function isRejection(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.kind !== 'http' || error.status === undefined) return false;
-  return !isInconclusive(error.status) && !isSessionNotFound(error.status, undefined);
+  return !isInconclusive(error.status);
 }

@@ -92,16 +92,16 @@ describe('a suspended call whose upstream does not wait', () => {
   });
 
   it.each([
-    [401, '; set its credentials in "headers" of the forward'],
-    [404, ''],
-    [503, ''],
-  ])('fails if the upstream answers the response with HTTP %i', async (status, hint) => {
+    [401, 'answered a message with HTTP 401; set its credentials in "headers" of the forward'],
+    [404, 'no longer knows the session'],
+    [503, 'answered a message with HTTP 503; a proxy in front of it cannot reach it: check that it runs'],
+  ])('fails if the upstream answers the response with HTTP %i', async (status, what) => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
     upstream.acceptStatus = status;
     expect(await failure(client.retry(pending.state, answers))).toEqual({
       status: 200,
       code: -32603,
-      message: `forwarded tool call failed: upstream ${upstream.url} answered with HTTP ${status}${hint}`,
+      message: `forwarded tool call failed: upstream ${upstream.url} ${what}`,
     });
     await expect.poll(() => call.isDisconnected).toBe(true);
     expect(upstream.answers()).toHaveLength(1);

@@ -21,10 +21,7 @@ it('messages in an array are processed one by one, nested arrays are skipped, ho
 
   const deep = '['.repeat(4_000) + ']'.repeat(4_000);
   const began = performance.now();
-  expect(errorOf((await callWith([deep])).answer)).toMatchObject({
-    code: -32603,
-    message: expect.stringContaining('not a JSON-RPC message'),
-  });
+  expect(reply((await callWith([deep])).answer)).toContain('"text":"done"');
   expect(performance.now() - began).toBeLessThan(5_000);
 });
 

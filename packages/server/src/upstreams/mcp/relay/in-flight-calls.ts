@@ -122,7 +122,7 @@ export interface InFlightCall extends TrackedCall {
    * True if the call has this progress token upstream. This member and the following are present while a request is in
    * flight upstream.
    */
-  hasProgressToken?(token: unknown): boolean;
+  hasProgressToken?(token: string | undefined): boolean;
   /** A progress notification for this call arrived on the stream of its session. */
   onProgress?(text: string): void;
   /** True if the call was sent in this session. */
@@ -134,9 +134,10 @@ export interface InFlightCall extends TrackedCall {
   onSessionMessage?(text: string, value: JsonObject): boolean;
 }
 
-/** Returns the progress token of a notification. */
-export function tokenOf({ params }: JsonObject): unknown {
-  return isJsonObject(params) ? params.progressToken : undefined;
+/** Returns the progress token of a notification as text: a server may send a number as a string. */
+export function tokenOf({ params }: JsonObject): string | undefined {
+  const token = isJsonObject(params) ? params.progressToken : undefined;
+  return typeof token === 'string' || typeof token === 'number' ? String(token) : undefined;
 }
 
 /**

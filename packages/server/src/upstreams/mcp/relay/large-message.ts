@@ -4,6 +4,7 @@ import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json
 import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
 import { REPORTED_MEMBERS } from '@sluice/protocol/mcp/tasks';
 import type { ResponseBytes } from '../../downstream.ts';
+import { isSameId } from '../request-ids.ts';
 
 /** Messages from this size on are scanned as they arrive, not parsed. */
 export const LARGE_MESSAGE_BYTES = 16 * 1024;
@@ -254,6 +255,16 @@ export class LargeMessage {
     return this.#taken + this.#bytes.length;
   }
 
+  /** Whether bytes were taken: the message is sent on while it arrives. */
+  get isTaken(): boolean {
+    return this.#taken > 0;
+  }
+
+  /** The first bytes, at most so many. */
+  start(bytes: number): Buffer {
+    return Buffer.concat(this.#bytes.slice(0, Math.min(bytes, this.#bytes.length)));
+  }
+
   /** Deepest nesting of arrays and objects so far: the scan needs a byte for each level. */
   get depth(): number {
     return this.#scan.scanner.maxDepth;
@@ -267,11 +278,11 @@ export class LargeMessage {
   /**
    * True if the message so far is a large result, as far as is known for the request with this id, and need not be held.
    */
-  isRelayable(id: JsonValue): boolean {
+  isRelayable(id: number): boolean {
     const { value, idRange } = this.#scan;
     if (this.length < RELAYED_BYTES) return false;
     if (!isJsonObject(value) || !('result' in value) || 'error' in value || value.method !== undefined) return false;
-    return idRange === undefined || value.id === id;
+    return idRange === undefined || isSameId(id, value.id);
   }
 
   /** Length of the message with another id, if its own is known and `length` is its length. */

@@ -70,7 +70,7 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
       const { upstream, response } = await callWith(body);
       expect(errorOf(response)).toMatchObject({
         code: -32603,
-        message: expect.stringMatching(`^forwarded tool call failed: upstream ${upstream.url} answered with `),
+        message: expect.stringMatching(`^forwarded tool call failed: upstream ${upstream.url} answered `),
       });
     }
   });

@@ -1,6 +1,5 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { applyEdits, type Edit, editBytes } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
@@ -8,35 +7,20 @@ import {
   LIST_CHANGED_METHODS,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import {
-  type EventSink,
-  EventStreamDecoder,
-  type ServerSentEvent,
-  sendableId,
-} from '@sluice/protocol/mcp/event-stream';
+import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
-import { detach } from '@sluice/protocol/text';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { mediaType } from '../../../http/client/response-parser.ts';
-import { copyOf } from '../../../http/message-parser.ts';
 import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
-import { credentialsHint } from '../http-error.ts';
-import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
+import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
+import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
+import { isInconclusive, postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
-import { LARGE_MESSAGE_BYTES, LargeMessage } from './large-message.ts';
+import type { LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
-import {
-  isResponseTo,
-  isWaitingTask,
-  mayCreateTask,
-  requiresInput,
-  sendLargeResponse,
-  sendResponse,
-} from './response-rewrite.ts';
+import { isWaitingTask, mayCreateTask, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
@@ -45,21 +29,17 @@ import {
   type ServerRequests,
 } from './server-requests.ts';
 
-/** Time an upstream may keep a stream open after the response, so that its connection can be reused, in milliseconds. */
-const LINGER_MS = 1_000;
+const INSTANCES = 'if it runs as several instances, route all requests of a session to the same one';
+const TOKEN_KEY = '"progressToken"';
 
 /** Maximum reconnection delay of a client: shorter than the storage time of its stream, in milliseconds. */
 const MAX_POLL_MS = 60_000;
 
-/** State of the upstream's response: none yet, a JSON body, an event stream, or complete. */
-type Mode = 'waiting' | 'json' | 'stream' | 'done';
-
 /**
  * One call to an upstream: sends the client's own bytes with the edits of its plan, and returns the response in the same
- * way. Hot path: one object per call is both the response handler and the event sink, and there is no promise unless a
- * session has to be opened first.
+ * way. Hot path: there is no promise unless a session has to be opened first.
  */
-export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
+export class RelayedCall implements ResponseSink, InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -67,30 +47,21 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   readonly #context: CallContext;
   #plan: CallPlan;
   readonly #response: CallResponse;
-  #mode: Mode = 'waiting';
+  #isDone = false;
   #session: UpstreamSession | undefined = undefined;
-  #request: UpstreamCall | undefined = undefined;
-  /** Id of the request upstream, which is also its progress token. */
-  #id = '';
-  #status = 0;
-  /** A JSON body that arrives in several pieces. */
-  #body: ChunkBuffer | undefined = undefined;
-  /** The text of a small JSON body that has arrived, and whether it is ASCII. */
-  #text = '';
-  #isAscii = false;
-  /** Set for a large JSON body, or while a large event arrives. */
-  #large: LargeMessage | undefined = undefined;
+  /** Reads the response to the request, or to the latest one that resumes its stream. */
+  #reader: ResponseReader | undefined = undefined;
+  /** Id of the request upstream, which is also its progress token; 0 before it is sent. */
+  #id = 0;
   /** Set once a large JSON response is sent while it arrives. */
   #responseBody: ResponseBody | undefined = undefined;
-  /** Content-Length of the response, if it has one. */
-  #length: number | undefined = undefined;
-  #decoder: EventStreamDecoder | undefined = undefined;
   /** The client reads too slowly: the upstream is not read. */
   #blocked = false;
+  /** Events that arrive together are collected. */
+  #isCorked = false;
   /** The call was sent again in a new session. */
   #resent = false;
   #isClientDisconnected = false;
-  #lingerTimer: NodeJS.Timeout | undefined = undefined;
   /** Set once the upstream sent a request on this call. */
   #serverRequests: CallServerRequests | undefined = undefined;
   /** Last event id and `retry` of the stream: where and when it can be resumed. */
@@ -98,8 +69,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #retry: number | undefined = undefined;
   /** Set once the stream was interrupted. */
   #resumeSchedule: ResumeSchedule | undefined = undefined;
-  /** A request to resume the stream was sent and not answered yet. */
-  #resuming = false;
 
   /** `startedAt`: start of the client's call, if this is not the first call upstream for it. */
   constructor(context: CallContext, plan: CallPlan, response: CallResponse, startedAt?: number) {
@@ -130,7 +99,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #send(session: UpstreamSession): void {
     // The client may have disconnected, or the deadline passed, while the session was opened.
-    if (this.#mode === 'done') {
+    if (this.#isDone) {
       session.leased = false;
       return;
     }
@@ -138,90 +107,43 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#session = session;
     session.inFlight++;
     this.#id = newRequestId();
-    const id = `"${this.#id}"`;
+    const id = String(this.#id);
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
     const body = message.bytes ? editBytes(message.bytes, all) : applyEdits(message.text, all);
     const isAscii = message.isAscii && edits.length === 0;
-    this.#request = upstream.transport.dispatch(
-      { method: 'POST', headers: [...session.headers, ...headers], body, isAscii },
-      this,
-    );
+    this.#reader = new ResponseReader(upstream.transport.address, this.#read(message.method, session.sessionId), this);
+    const request = { method: 'POST', headers: [...session.headers, ...headers], body, isAscii };
+    this.#reader.send(upstream.transport, request);
   }
 
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status;
-    // The head of a resumed stream does not count as activity: the stream must contain a message.
-    if (this.#resuming) return this.#onResumed(headers);
+  #read(name: string, sessionId: string | undefined, requiresStream = false): ReadRequest {
+    return { id: this.#id, name, sessionId, requiresStream, maxBytes: this.#context.maxResponseBytes };
+  }
+
+  get #httpStatus(): number {
+    return this.#reader?.status ?? 0;
+  }
+
+  get isBlocked(): boolean {
+    return this.#blocked;
+  }
+
+  onActivity(): void {
     this.activeAt = performance.now();
-    if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
-    const type = mediaType(headers);
-    if (type === 'text/event-stream' && status < 300) {
-      this.#mode = 'stream';
-      this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
-    } else if (type === 'application/json') {
-      this.#mode = 'json';
-      const { 'content-length': length } = headers;
-      this.#length = typeof length === 'string' ? Number(length) : undefined;
-    } else {
-      this.#fail(
-        this.#error(
-          'http',
-          `answered with HTTP ${status}${type && ` and content type ${type}`}${credentialsHint(status)}`,
-        ),
-      );
-    }
   }
 
-  onData(chunk: Buffer): boolean {
-    try {
-      if (this.#mode === 'stream') {
-        const { isStreaming } = this.#response;
-        if (isStreaming) this.#response.cork?.();
-        this.#decoder?.write(chunk);
-        if (isStreaming) this.#response.uncork?.();
-        return !this.#blocked;
-      }
-      if (this.#mode !== 'json') return true;
-      this.activeAt = performance.now();
-      this.#body ??= new ChunkBuffer();
-      const body = this.#body;
-      const size = (this.#large ?? body).length + chunk.length;
-      if (!this.#responseBody && size > this.#context.maxResponseBytes) {
-        this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
-      } else if (this.#large) {
-        this.#large.write(chunk);
-        this.#relayPart(this.#large);
-      } else {
-        body.push(chunk);
-        if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
-      }
-    } catch (error) {
-      this.#onInternalError(error);
-    }
-    return !this.#blocked;
+  cork(): void {
+    this.#isCorked = this.#response.isStreaming;
+    if (this.#isCorked) this.#response.cork?.();
   }
 
-  onWholeBody(buffer: Buffer, start: number, end: number): boolean {
-    const size = end - start;
-    if (this.#mode !== 'json' || size >= LARGE_MESSAGE_BYTES || size > this.#context.maxResponseBytes) {
-      return this.onData(copyOf(buffer, start, end));
-    }
-    this.activeAt = performance.now();
-    this.#decode(buffer, start, end);
-    return !this.#blocked;
+  uncork(): void {
+    if (this.#isCorked) this.#response.uncork?.();
   }
 
-  #decode(buffer: Buffer, start: number, end: number): void {
-    this.#text = buffer.toString('utf8', start, end);
-    // Bytes that are not UTF-8 are replaced, each by one character.
-    this.#isAscii = this.#text.length === end - start && !this.#text.includes('\ufffd');
-  }
-
-  /** Scans a large message as it arrives. */
-  #writeLarge(bytes: Buffer): void {
-    this.#large ??= new LargeMessage();
-    this.#large.write(bytes);
+  onLargePart(large: LargeMessage): void {
+    if (this.#reader?.isStream === false) this.#relayPart(large);
   }
 
   /** Sends what has arrived of a large result. Between eras and in event streams, it is sent when it is complete. */
@@ -229,9 +151,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const response = this.#response;
     if (!this.#responseBody) {
       const { json, rewriter } = this.#plan;
-      if (!json || rewriter || this.#status >= 300 || response.isStreaming || this.#isClientDisconnected) return;
+      if (!json || rewriter || this.#httpStatus >= 300 || response.isStreaming || this.#isClientDisconnected) return;
       if (!large.isRelayable(this.#id)) return;
-      const length = this.#length && large.lengthWithId(response.idText, this.#length);
+      const announced = this.#reader?.contentLength;
+      const length = announced && large.lengthWithId(response.idText, announced);
       this.#responseBody = response.beginBody?.(length);
     }
     if (large.isInvalid) return this.#failUnusable('text that is not JSON');
@@ -241,84 +164,66 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     const body = this.#responseBody;
     // With a length, the last part completes the response for its client: it is sent when all of it has been checked.
-    if (!body || large.length === this.#length) return;
+    if (!body || large.length === this.#reader?.contentLength) return;
     const { parts, free } = large.take(response.idText);
     if (parts.length > 0 && !this.#isClientDisconnected && !body.write(parts, free)) this.#block();
   }
 
-  onEnd(): void {
-    clearTimeout(this.#lingerTimer);
-    try {
-      if (this.#mode === 'json') this.#finishJson();
-      else if (this.#mode === 'stream') this.#onStreamEnded();
-      else if (this.#mode === 'waiting')
-        this.#fail(this.#error('invalid', `ended without a response (HTTP ${this.#status})`));
-    } catch (error) {
-      this.#onInternalError(error);
-    }
-  }
-
-  onError(error: UpstreamError): void {
-    if (this.#mode === 'stream') this.#onStreamFailed(error);
-    else this.#fail(error);
-  }
-
   /** Handling a message of the upstream failed: that fails this call, and not the service. */
-  #onInternalError(error: unknown): void {
-    if (this.#mode !== 'done') return this.#fail(error);
+  onInternalError(error: unknown): void {
+    if (!this.#isDone) return this.#fail(error);
     this.#context.log.error('call failed', { method: this.#plan.message.method, error });
     this.#response.sendError({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
   }
 
-  /** The upstream discarded the session and did not process the call: sends it again, once, in a new session. */
-  #resend(): void {
+  /** The upstream does not know the session and did not process the call: sends it again, once, in a new session. */
+  onSessionUnknown({ error }: Rejection): void {
     const session = this.#session;
     // An upstream that sent a request has processed the call.
-    if (this.#resent || this.#serverRequests || !session)
-      return this.#fail(this.#error('http', `answered with HTTP ${this.#status}`));
+    if (this.#serverRequests || this.#resumeSchedule || !session) return this.#fail(error);
+    if (this.#resent)
+      return this.#fail(this.#error('http', `does not know a session that it has just opened: ${INSTANCES}`));
     this.#resent = true;
     this.#release();
-    this.#request?.abort();
-    this.#mode = 'waiting';
-    this.#body = undefined;
-    this.#text = '';
-    this.#large = undefined;
-    this.#plan.upstream.sessions.discard(session);
+    this.#plan.upstream.sessions.onLost(session);
     this.#connect();
   }
 
-  #finishJson(): void {
-    if (this.#large) return this.#finishLarge(this.#large);
-    if (this.#body) this.#decode(this.#body.concat(), 0, this.#body.length);
-    this.#onJson(this.#text, tryParseJson(this.#text), this.#isAscii);
+  onRejected({ error, status }: Rejection): void {
+    const schedule = this.#resumeSchedule;
+    if (!schedule) return this.#failIn(error);
+    // An attempt to resume the stream failed.
+    if (this.#reader?.isStream === true || status === undefined) return this.#onStreamFailed(error);
+    const what = this.#error('http', `did not resume its event stream (HTTP ${status})`);
+    if (isInconclusive(status)) this.#onStreamFailed(what);
+    else this.#fail(what);
   }
 
-  /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
-  #finishLarge(large: LargeMessage): void {
-    const { value } = large;
-    if (this.#responseBody) return this.#finishBody(this.#responseBody, large);
-    const isResponse = isJsonObject(value) && value.method === undefined;
-    const isInterpreted =
-      isResponse &&
-      ((this.#plan.needsTranslation && requiresInput(value)) ||
-        this.#createsTask(value) ||
-        (this.#plan.message.method === 'tasks/get' && isWaitingTask(value)));
-    const isText = value !== undefined && (!isResponse || isInterpreted || value.error !== undefined);
-    const parsed = isText ? large.parse() : undefined;
-    if (isText && !parsed && (!isResponse || isInterpreted)) {
-      return this.#fail(this.#error('too-large', `sent a message that is too large to be parsed: ${large.size}`));
-    }
-    if (this.#mode === 'json')
-      this.#onJson(parsed?.text ?? '', parsed ? parsed.value : value, false, parsed ? undefined : large);
-    else if (parsed) this.#onMessages(parsed.text, parsed.value);
-    else if (isResponse) this.#onStreamResponse('', value, large);
-    else this.#onMessage('', value);
+  /** Fails the call with an error that may be that of the session. */
+  #failIn(error: UpstreamError): void {
+    const verdict = this.#reader?.session ?? 'known';
+    const session = this.#session;
+    this.#fail(error);
+    if (session) this.#plan.upstream.sessions.check(session, verdict);
+  }
+
+  requiresText(value: JsonObject): boolean {
+    const isTranslated = this.#plan.needsTranslation && requiresInput(value);
+    return (
+      isTranslated || this.#createsTask(value) || (this.#plan.message.method === 'tasks/get' && isWaitingTask(value))
+    );
+  }
+
+  onLargeEnd(large: LargeMessage): boolean {
+    const body = this.#responseBody;
+    if (body) this.#finishBody(body, large);
+    return body !== undefined;
   }
 
   /** The response was sent while it arrived, but for the last part of one with a length. */
   #finishBody(body: ResponseBody, large: LargeMessage): void {
     const { value } = large;
-    if (!isJsonObject(value) || 'error' in value || !isResponseTo(this.#id, value)) {
+    if (!isJsonObject(value) || 'error' in value || !isSameId(this.#id, value.id)) {
       return this.#failUnusable('JSON that is not the response to the call');
     }
     // Its client has the id of the upstream, which is not valid here.
@@ -330,23 +235,19 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     body.end();
   }
 
-  /** Handles a JSON body; `large` instead of its text if it is relayed as bytes. */
-  #onJson(text: string, value: unknown, isAscii: boolean, large?: LargeMessage): void {
-    if (!isJsonObject(value)) return this.#failUnusable('text that is not a JSON object');
-    if (this.#session?.sessionId !== undefined && isJsonObject(value.error)) {
-      const { code } = value.error;
-      if (isSessionNotFound(this.#status, typeof code === 'number' ? code : undefined)) return this.#resend();
-    }
-    if (!isResponseTo(this.#id, value)) return this.#failUnusable('JSON that is not the response to the call');
+  onResponse(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void {
+    const { upstream } = this.#plan;
+    const session = this.#session;
+    const { isStream = false, session: verdict = 'known' } = this.#reader ?? {};
+    const messages = isStream ? this.#plan.messages : undefined;
     if (large) this.#succeedLarge(large, value);
-    else this.#succeed(text, value, isAscii);
+    else this.#succeed(messages?.toClient(text, value) ?? text, value, isAscii);
+    // The next request of this client is sent in another session.
+    if (session && verdict !== 'known') upstream.sessions.check(session, verdict);
   }
 
-  /** The body is not the response. An error status is more informative than the body. */
   #failUnusable(body: string): void {
-    const [kind, what]: [UpstreamError['kind'], string] =
-      this.#status < 300 ? ['invalid', body] : ['http', `HTTP ${this.#status}${credentialsHint(this.#status)}`];
-    this.#fail(this.#error(kind, `answered with ${what}`));
+    this.#fail(this.#error('invalid', `answered with ${body}`));
   }
 
   /** `isAscii`: the text is known to be ASCII. */
@@ -356,14 +257,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     // An adapter may continue the call in its session, and a stream may have to end requests of the upstream before.
     const isFirst = this.#plan.rewriter !== undefined || response.isStreaming;
     if (isFirst) this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#status, isAscii);
+    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#httpStatus, isAscii);
     // The client need not wait for what is recorded about the call.
     if (!isFirst) this.#onResponded(value);
   }
 
   #succeedLarge(large: LargeMessage, value: JsonObject): void {
     this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendLargeResponse(this.#response, this.#plan, large, value, this.#status);
+    if (!this.#isClientDisconnected) sendLargeResponse(this.#response, this.#plan, large, value, this.#httpStatus);
   }
 
   #createsTask(value: JsonObject): boolean {
@@ -377,7 +278,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const session = this.#session;
     const { tasks, upstream } = this.#plan;
     if (!session || !tasks) return;
-    const [plan, response, requestId] = [this.#plan, this.#response, this.#id];
+    const [plan, response, requestId] = [this.#plan, this.#response, String(this.#id)];
     // Before the session is released: the task keeps it open.
     tasks.onCreated({
       plan,
@@ -401,62 +302,26 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     observer.responded(value);
     // Between eras, the message may be sent again.
-    if (this.#request?.isSent && !this.#plan.needsTranslation) this.#plan.message.bytes?.free();
+    if (this.#reader?.isSent && !this.#plan.needsTranslation) this.#plan.message.bytes?.free();
   }
 
-  onEvent({ data, id, retry }: ServerSentEvent): void {
+  onCursor(id: string | undefined, retry: number | undefined): void {
     if (id !== undefined) this.#eventId = id;
     if (retry !== undefined) this.#retry = retry;
-    // A stream may begin with an event that only carries an id to resume from.
-    if (data === '') return;
-    this.activeAt = performance.now();
-    this.#resumeSchedule?.onMessage();
-    this.#onMessages(data, tryParseJson(data));
-  }
-
-  onLargeData(bytes: Buffer): void {
-    this.activeAt = performance.now();
-    this.#writeLarge(bytes);
-  }
-
-  onLargeEvent({ id, retry }: Omit<ServerSentEvent, 'data'>): void {
-    if (id !== undefined) this.#eventId = id;
-    if (retry !== undefined) this.#retry = retry;
-    this.#resumeSchedule?.onMessage();
-    const large = this.#large;
-    this.#large = undefined;
-    if (large) this.#finishLarge(large);
-  }
-
-  #onMessages(data: string, value: unknown): void {
-    if (!Array.isArray(value)) return this.#onMessage(data, value);
-    // Version 2025-03-26 allows arrays of messages.
-    let index = 0;
-    for (const { start, end } of elements(data)) {
-      // A copy: a stream may store the message, which must not retain the whole array.
-      if (this.#mode === 'stream') this.#onMessage(detach(data.slice(start, end)), value[index++]);
-    }
-  }
-
-  onEventError(error: Error): void {
-    this.#fail(this.#error('too-large', error.message));
   }
 
   onSessionMessage(data: string, value: JsonObject): boolean {
     this.activeAt = performance.now();
-    if (value.method !== undefined) this.#onMessage(data, value);
+    if (value.method !== undefined) this.onMessage(data, value);
     return !this.#blocked;
   }
 
-  #onMessage(sent: string, value: unknown): void {
-    if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is not a JSON-RPC message'));
+  onMessage(sent: string, value: JsonObject): void {
+    this.#resumeSchedule?.onMessage();
     const { messages } = this.#plan;
     const data = messages ? messages.toClient(sent, value) : sent;
-    if (data === undefined) return;
     const { method } = value;
-    if (method === undefined) return this.#onStreamResponse(data, value);
-    if (typeof method !== 'string')
-      return this.#fail(this.#error('invalid', 'sent a message whose method is not a string'));
+    if (data === undefined || typeof method !== 'string') return;
     if ('id' in value) return this.#onServerRequest(data, value);
     switch (method) {
       case 'notifications/progress':
@@ -479,16 +344,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
   }
 
-  #onStreamResponse(data: string, value: JsonObject, large?: LargeMessage): void {
-    // Responses to other requests are ignored.
-    if (!isResponseTo(this.#id, value)) return;
-    this.#decoder?.stop();
-    const request = this.#request;
-    this.#lingerTimer = setTimeout(() => request?.abort(), LINGER_MS).unref();
-    if (large) this.#succeedLarge(large, value);
-    else this.#succeed(data, value);
-  }
-
   /** Sends the client a notification. */
   #notify(data: string): void {
     if (this.#isClientDisconnected || !this.#plan.streams || this.#responseBody) return;
@@ -504,7 +359,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#blocked = false;
       // First, since the call may end with the rest of its response and then has no session. It may block the call again.
       this.#session?.bridge?.resume?.();
-      if (!this.#blocked) this.#request?.resume();
+      if (!this.#blocked) this.#reader?.resume();
     });
   }
 
@@ -525,10 +380,13 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (!progressToken) return data;
     const own = message.text.slice(progressToken.start, progressToken.end);
     // Without escapes and in one place, it can only be the value of the parameter, which was compared.
-    const sent = `"${this.#id}"`;
+    const sent = `"progressToken":${this.#id}`;
     const at = data.indexOf(sent);
-    if (at === -1 || at !== data.lastIndexOf(sent) || data.includes('\\')) return withParam(data, 'progressToken', own);
-    return data.slice(0, at) + own + data.slice(at + sent.length);
+    const end = at + sent.length;
+    const isWhole = data[end] === ',' || data[end] === '}';
+    const isOnly = at !== -1 && isWhole && data.indexOf(TOKEN_KEY) === at && data.lastIndexOf(TOKEN_KEY) === at;
+    if (!isOnly || data.includes('\\')) return withParam(data, 'progressToken', own);
+    return `${data.slice(0, at)}${TOKEN_KEY}:${own}${data.slice(end)}`;
   }
 
   #wantsLog({ params }: JsonObject): boolean {
@@ -568,8 +426,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     return this.#plan.session?.id === session && this.#response.idText === idText;
   }
 
-  hasProgressToken(token: unknown): boolean {
-    return this.#plan.progressToken !== undefined && this.#id === token;
+  hasProgressToken(token: string | undefined): boolean {
+    return token !== undefined && this.#plan.progressToken !== undefined && isSameId(this.#id, token);
   }
 
   usesSession(session: UpstreamSession): boolean {
@@ -582,14 +440,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   cancel({ text }: NotificationMessage): void {
-    if (this.#mode === 'done') return;
+    if (this.#isDone) return;
     this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_CANCELED);
     if (this.#session?.era === 'legacy') {
-      this.#post(withParam(text, 'requestId', `"${this.#id}"`)).catch(() => undefined);
+      this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
     }
     this.#settle();
-    this.#request?.abort();
+    this.#reader?.abort();
     if (!this.#isClientDisconnected) this.#response.endWithoutResponse(this.#plan.streams);
   }
 
@@ -612,12 +470,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onShutdown(): void {
-    if (this.#mode === 'done') return;
+    if (this.#isDone) return;
     this.#plan.onAbandoned?.();
     this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#postCancellation(SHUTTING_DOWN.message);
     this.#settle();
-    this.#request?.abort();
+    this.#reader?.abort();
     if (!this.#isClientDisconnected) this.#response.sendError(SHUTTING_DOWN);
   }
 
@@ -630,24 +488,24 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     this.#blocked = false;
-    if (this.#mode === 'done') return;
+    if (this.#isDone) return;
     if (this.#plan.era === 'legacy') {
       this.#serverRequests?.failAll();
-      this.#request?.resume();
+      this.#reader?.resume();
       return;
     }
     this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();
-    this.#request?.abort();
+    this.#reader?.abort();
   }
 
   /** Cancels the call at a legacy upstream. For a modern one, the end of its request is the cancellation. */
   #postCancellation(reason: string): void {
     const session = this.#session;
     if (session?.era !== 'legacy') return;
-    const params = `{"requestId":"${this.#id}","reason":"${reason}"}`;
+    const params = `{"requestId":${this.#id},"reason":"${reason}"}`;
     // The session stays open until the upstream has the cancellation.
     session.inFlight++;
     this.#post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
@@ -664,11 +522,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   /** The upstream ended its stream to be polled for the rest; so does the client, which needs no connection meanwhile. */
-  #onStreamEnded(): void {
+  onStreamEnd(error: UpstreamError | undefined): void {
+    if (error) return this.#onStreamFailed(error);
     const { session, streams } = this.#plan;
     this.#resumeSchedule?.onEnd();
-    this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the response'));
-    if (this.#mode === 'done' || this.#isClientDisconnected || !streams || this.#serverRequests?.pending) return;
+    this.#onStreamFailed(this.#error('dropped', this.#reader?.incompleteStream ?? ''));
+    if (this.#isDone || this.#isClientDisconnected || !streams || this.#serverRequests?.pending) return;
     const pollMs = Math.min(this.#resumeSchedule?.retryMs ?? 0, MAX_POLL_MS);
     if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
   }
@@ -676,42 +535,24 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Resumes the stream if the upstream made it resumable. */
   #onStreamFailed(error: UpstreamError): void {
     const session = this.#session;
-    if (session?.era !== 'legacy') return this.#fail(error);
     const eventId = this.#eventId === undefined ? undefined : sendableId(this.#eventId);
-    if (eventId === undefined) return this.#fail(error);
+    if (session?.era !== 'legacy' || eventId === undefined) return this.#fail(error);
     this.#resumeSchedule ??= new ResumeSchedule();
-    if (this.#resumeSchedule.schedule(error, this.#retry, () => this.#resume(session, eventId))) this.#decoder?.stop();
-    else this.#fail(error);
+    if (!this.#resumeSchedule.schedule(error, this.#retry, () => this.#resume(session, eventId))) this.#fail(error);
   }
 
   #resume(session: UpstreamSession, eventId: string): void {
     const { upstream, headers } = this.#plan;
     const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, eventId];
-    this.#resuming = true;
-    this.#request = upstream.transport.dispatch(
-      { method: 'GET', headers: [...session.identityHeaders, ...headers, ...resumption] },
-      this,
-    );
-  }
-
-  #onResumed(headers: ResponseHeaders): void {
-    this.#resuming = false;
-    this.#large = undefined;
-    if (this.#status === 200 && mediaType(headers) === 'text/event-stream') {
-      this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
-      return;
-    }
-    const error = this.#error('http', `did not resume its event stream (HTTP ${this.#status})`);
-    this.#request?.abort();
-    if (isInconclusive(this.#status)) this.#onStreamFailed(error);
-    else this.#fail(error);
+    const { transport } = upstream;
+    this.#reader = new ResponseReader(transport.address, this.#read('GET', session.sessionId, true), this);
+    this.#reader.send(transport, { method: 'GET', headers: [...session.identityHeaders, ...headers, ...resumption] });
   }
 
   #fail(error: unknown): void {
-    if (this.#mode === 'done') return;
-    this.#decoder?.stop();
+    if (this.#isDone) return;
     this.#settle();
-    this.#request?.abort();
+    this.#reader?.abort();
     const { log } = this.#context;
     const { message, upstream, observer, failure } = this.#plan;
     const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
@@ -728,7 +569,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #settle(succeeded = false): void {
     this.#serverRequests?.cancelAll();
-    this.#mode = 'done';
+    this.#isDone = true;
     this.#resumeSchedule?.cancel();
     this.#release(succeeded);
   }
@@ -739,6 +580,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
    */
   #release(succeeded = false): void {
     this.#context.calls.remove(this);
+    if (this.#id !== 0) releaseRequestId(this.#id);
     const session = this.#session;
     if (!session) return;
     this.#session = undefined;
@@ -748,6 +590,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   #error(kind: UpstreamError['kind'], what: string): UpstreamError {
-    return new UpstreamError(kind, this.#plan.upstream.transport.address, what, { status: this.#status });
+    return new UpstreamError(kind, this.#plan.upstream.transport.address, what, { status: this.#httpStatus });
   }
 }

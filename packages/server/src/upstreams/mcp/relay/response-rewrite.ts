@@ -51,12 +51,6 @@ export function sendLargeResponse(
   response.sendBytes(large.cut(rewritten), failed, code, sentStatus, json);
 }
 
-/** True for the response to the request with this id. An error without an id means that the upstream could not read it. */
-export function isResponseTo(id: JsonObject['id'], value: JsonObject): boolean {
-  if ('result' in value) return value.id === id;
-  return isJsonObject(value.error) && (value.id === id || value.id === null || value.id === undefined);
-}
-
 /** True for a result that requires input of the user. */
 export function requiresInput({ result }: JsonObject): boolean {
   return isJsonObject(result) && result.resultType === 'input_required';

@@ -127,6 +127,7 @@ export class CallSessionPool {
     return upstream.sessions.open({
       ...owner,
       key,
+      isExclusive: true,
       onOpened: (session, client) => this.#onOpened(upstream, owner, session, client),
     });
   }

@@ -92,10 +92,12 @@ export class SessionBindings {
     const find = () => upstream.sessions.get(session.id) ?? this.open(upstream, session, headers);
     const bound = await find();
     try {
-      return await request(bound, method, uri, upstream);
+      const reply = await request(bound, method, uri, upstream);
+      if (reply.kind === 'error' && reply.isSessionLost) upstream.sessions.check(bound, 'lost');
+      return reply;
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') throw error;
-      upstream.sessions.discard(bound);
+      upstream.sessions.onLost(bound);
       return await request(await find(), method, uri, upstream);
     }
   }

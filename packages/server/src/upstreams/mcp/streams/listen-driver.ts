@@ -10,7 +10,8 @@ import {
 } from '@sluice/protocol/mcp/constants';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
-import { MESSAGE_HEADERS, newRequestId } from '../rpc-request.ts';
+import { isAnonymousId, isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
+import { MESSAGE_HEADERS } from '../rpc-request.ts';
 import { type ConnectionHandler, type ConnectionOutcome, StreamConnection } from './reconnecting-stream.ts';
 import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } from './subscription-driver.ts';
 
@@ -27,7 +28,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   readonly #wasGranted: boolean;
   readonly #handler: DriverHandler;
   /** Id of the request. */
-  readonly #id: string;
+  readonly #id: number;
   readonly #connection: StreamConnection;
   /** Until the acknowledgment is overdue. */
   readonly #timer: NodeJS.Timeout;
@@ -58,7 +59,14 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#timer = setTimeout(() => {
       this.#fail('timeout', `did not acknowledge ${METHOD} within ${acknowledgeMs / 1000} s`, {}, !wasGranted);
     }, acknowledgeMs).unref();
-    this.#connection = new StreamConnection(transport, { method: 'POST', headers, body }, this, options.maxEventBytes);
+    const read = { id: this.#id, name: METHOD, sessionId: undefined };
+    this.#connection = new StreamConnection(
+      transport,
+      { method: 'POST', headers, body },
+      read,
+      this,
+      options.maxEventBytes,
+    );
   }
 
   resume(): void {
@@ -68,6 +76,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   /** Aborts the HTTP request, which cancels it upstream. */
   close(): void {
     clearTimeout(this.#timer);
+    releaseRequestId(this.#id);
     this.#connection.close();
   }
 
@@ -95,9 +104,9 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
 
   /** The response ends the subscription: gracefully or with an error. */
   #onResponse(value: JsonObject): void {
-    if (isJsonObject(value.error) && (value.id === this.#id || (value.id ?? null) === null)) {
+    if (isJsonObject(value.error) && (isSameId(this.#id, value.id) || isAnonymousId(value.id))) {
       this.#onRpcError(value.error);
-    } else if (value.id === this.#id) {
+    } else if (isSameId(this.#id, value.id)) {
       this.onClosed({ kind: 'ended', error: undefined });
     }
   }
@@ -109,10 +118,9 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#handler.onGranted(typeof granted === 'string' ? {} : granted);
   }
 
-  #onAnswer({ status, value }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
+  #onAnswer({ status, value, error }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
     if (isJsonObject(value?.error)) return this.#onRpcError(value.error, status);
-    if (status >= 300) return this.#fail('http', `answered ${METHOD} with HTTP ${status}`, { status });
-    this.#fail('invalid', `answered ${METHOD} with no event stream`, { status });
+    this.#handler.onFailed(error);
   }
 
   #onRpcError({ code, message, data }: JsonObject, status?: number): void {

@@ -61,7 +61,8 @@ it('messages are delivered with their exact text, arrays split', async () => {
   upstream.push('{"method":"a",  "params":{"big":9223372036854775807}}');
   upstream.push('[{"method":"b"}, 7,{"id":1.0}]');
   upstream.push('not JSON');
-  await hears('open', '{"method":"a",  "params":{"big":9223372036854775807}}', '{"method":"b"}', '{"id":1.0}');
+  upstream.push('{"method":"c"}');
+  await hears('open', '{"method":"a",  "params":{"big":9223372036854775807}}', '{"method":"b"}', '{"method":"c"}');
 });
 
 it('a stream that ends is reopened after the upstream’s retry time from the last event id', async () => {

@@ -1,10 +1,10 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { LegacyClient } from '../rpc-client.ts';
-import { DefaultResponder, isSessionNotFound, postMessage } from '../rpc-request.ts';
+import { DefaultResponder, postMessage } from '../rpc-request.ts';
 import {
   type ConnectionHandler,
   type ConnectionOutcome,
@@ -45,7 +45,7 @@ const STABLE_MS = 10_000;
  */
 export class NotificationStream implements ConnectionHandler {
   readonly #transport: UpstreamTransport;
-  readonly #session: Pick<LegacyClient, 'sessionHeaders' | 'request'>;
+  readonly #session: Pick<LegacyClient, 'sessionHeaders' | 'isLost'>;
   readonly #headers: readonly string[];
   readonly #handler: NotificationStreamHandler;
   readonly #maxEventBytes: number | undefined;
@@ -61,7 +61,7 @@ export class NotificationStream implements ConnectionHandler {
   /** `headers` besides those of the session, names and values alternating; those only for POST are omitted. */
   constructor(
     transport: UpstreamTransport,
-    session: Pick<LegacyClient, 'sessionHeaders' | 'request'>,
+    session: Pick<LegacyClient, 'sessionHeaders' | 'isLost'>,
     headers: readonly string[],
     handler: NotificationStreamHandler,
     { maxEventBytes, ...delays }: NotificationStreamOptions = {},
@@ -124,31 +124,26 @@ export class NotificationStream implements ConnectionHandler {
     this.#reconnectLater();
   }
 
-  #onAnswer({ status, value }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
-    if (isTemporary(status)) return this.#reconnectLater();
-    if (status !== 404 && status >= 400 && status < 500 && this.#attempt === 'resume') {
+  #onAnswer({ status }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
+    if (status !== 404 && status >= 400 && status < 500 && !isTemporary(status) && this.#attempt === 'resume') {
       // The upstream does not accept the event id.
       this.#lastEventId = undefined;
       return this.#reconnectLater();
     }
-    const code = isJsonObject(value?.error) ? value.error.code : undefined;
-    if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) void this.#checkSession();
-    else this.#stopRetrying();
+    if (status < 300 || status === 405 || status === 501) this.#stopRetrying();
+    else void this.#checkSession(status);
   }
 
-  /** Some upstreams without a stream respond as if the session were lost; `ping` distinguishes the cases. */
-  async #checkSession(): Promise<void> {
-    let error: unknown;
-    try {
-      await this.#session.request('ping');
-    } catch (reason) {
-      error = reason;
-    }
+  /** Some upstreams without a stream respond as if the session were lost, and some the other way round. */
+  async #checkSession(status: number): Promise<void> {
+    const isLost = await this.#session.isLost();
     if (this.#closed) return;
-    if (error === undefined) return this.#stopRetrying();
-    if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') return this.#reconnectLater();
-    this.close();
-    this.#handler.onSessionLost(error);
+    if (isLost) {
+      this.close();
+      const { address } = this.#transport;
+      this.#handler.onSessionLost(new UpstreamError('session-lost', address, 'no longer knows the session'));
+    } else if (isLost === undefined || isTemporary(status)) this.#reconnectLater();
+    else this.#stopRetrying();
   }
 
   #stopRetrying(): void {
@@ -169,7 +164,8 @@ export class NotificationStream implements ConnectionHandler {
     } else if (this.#attempt === 'resume') {
       this.#attempt = 'reopen';
     }
-    return new StreamConnection(this.#transport, { method: 'GET', headers }, this, this.#maxEventBytes);
+    const read = { id: undefined, name: 'GET', sessionId: undefined, requiresStream: true };
+    return new StreamConnection(this.#transport, { method: 'GET', headers }, read, this, this.#maxEventBytes);
   }
 }
 

@@ -1,18 +1,8 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { elements } from '@sluice/protocol/json/text';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
-import type {
-  ResponseHandler,
-  ResponseHeaders,
-  UpstreamCall,
-  UpstreamRequest,
-  UpstreamTransport,
-} from '../../../http/client/client.ts';
-import { UpstreamError } from '../../../http/client/errors.ts';
-import { mediaType } from '../../../http/client/response-parser.ts';
-import { LargeMessage } from '../relay/large-message.ts';
+import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
+import type { UpstreamError } from '../../../http/client/errors.ts';
+import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** End of a connection. */
@@ -20,9 +10,20 @@ export type ConnectionOutcome =
   /** The stream was open and has ended; `error` unless it ended regularly. */
   | { readonly kind: 'ended'; readonly error: UpstreamError | undefined }
   /** The response is not an event stream; `value` is its body if that is a JSON object. */
-  | { readonly kind: 'answered'; readonly status: number; readonly value: JsonObject | undefined }
+  | {
+      readonly kind: 'answered';
+      readonly status: number;
+      readonly value: JsonObject | undefined;
+      readonly error: UpstreamError;
+    }
   /** There was no response. */
   | { readonly kind: 'failed'; readonly error: UpstreamError };
+
+/** What is read of the response to a request for a stream. */
+export type StreamRequest = Omit<ReadRequest, 'maxBytes' | 'scan'>;
+
+/** Default limit on one event. */
+const MAX_EVENT_BYTES = 64 * 1024 * 1024;
 
 /** Callbacks of a {@link StreamConnection}; none after `onClosed` or `close`. */
 export interface ConnectionHandler {
@@ -35,134 +36,100 @@ export interface ConnectionHandler {
   onClosed(end: ConnectionOutcome): void;
 }
 
-/** Limits on a response that is not a stream. */
-const MAX_BODY_BYTES = 64 * 1024;
-const BODY_TIMEOUT_MS = 10_000;
-
 /**
  * One connection with an event stream of messages, without idle timeout. Arrays of messages are split; anything else is
  * skipped.
  */
-export class StreamConnection implements ResponseHandler, EventSink {
+export class StreamConnection implements ResponseSink {
+  isBlocked = false;
   readonly #handler: ConnectionHandler;
-  readonly #address: string;
-  readonly #maxEventBytes: number | undefined;
-  readonly #call: UpstreamCall;
-  readonly #body = new ChunkBuffer();
-  /** Set while a large event arrives. */
-  #large: LargeMessage | undefined = undefined;
-  #status = 0;
-  #decoder: EventStreamDecoder | undefined = undefined;
-  #bodyTimer: NodeJS.Timeout | undefined = undefined;
-  #paused = false;
+  readonly #reader: ResponseReader;
   #delivering = false;
   #closed = false;
 
-  /** Sends the request. A larger event than `maxEventBytes` (default 64 MiB, decisions 8) closes the connection. */
-  constructor(transport: UpstreamTransport, request: UpstreamRequest, sink: ConnectionHandler, maxEventBytes?: number) {
-    this.#handler = sink;
-    this.#address = transport.address;
-    this.#maxEventBytes = maxEventBytes;
-    this.#call = transport.dispatch(request, this);
+  /** Sends the request. A larger event than `maxEventBytes` (default 64 MiB) closes the connection. */
+  constructor(
+    transport: UpstreamTransport,
+    request: UpstreamRequest,
+    read: StreamRequest,
+    handler: ConnectionHandler,
+    maxBytes: number = MAX_EVENT_BYTES,
+  ) {
+    this.#handler = handler;
+    this.#reader = new ResponseReader(transport.address, { ...read, maxBytes }, this);
+    this.#reader.send(transport, request);
   }
 
   /** Resumes after `onMessage` returned false. */
   resume(): void {
-    if (!this.#paused) return;
-    this.#paused = false;
+    if (!this.isBlocked) return;
+    this.isBlocked = false;
     // During a delivery the return value of `onData` resumes the transport.
-    if (!this.#delivering) this.#call.resume();
+    if (!this.#delivering) this.#reader.resume();
   }
 
   /** Aborts the request; no callbacks afterwards. */
   close(): void {
     this.#closed = true;
-    this.#large = undefined;
-    clearTimeout(this.#bodyTimer);
-    this.#decoder?.stop();
-    this.#call.abort();
+    this.#reader.abort();
   }
 
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status;
-    if (status < 200 || status > 299 || mediaType(headers) !== 'text/event-stream') {
-      this.#bodyTimer = setTimeout(() => this.#finish(this.#toAnswer()), BODY_TIMEOUT_MS).unref();
-      return;
-    }
-    this.#decoder = new EventStreamDecoder(this, this.#maxEventBytes);
+  onActivity(): void {}
+
+  onStream(): void {
     this.#handler.onStream();
   }
 
-  onData(chunk: Buffer): boolean {
-    if (this.#decoder !== undefined) {
-      this.#delivering = true;
-      this.#decoder.write(chunk);
-      this.#delivering = false;
-      return !this.#paused;
-    }
-    if (this.#body.length + chunk.length <= MAX_BODY_BYTES) this.#body.push(chunk);
-    else this.#finish(this.#toAnswer());
+  cork(): void {
+    this.#delivering = true;
+  }
+
+  uncork(): void {
+    this.#delivering = false;
+  }
+
+  onMessage(text: string, value: JsonObject): void {
+    if (!this.#closed && !this.#handler.onMessage(text, value)) this.isBlocked = true;
+  }
+
+  onCursor(id: string | undefined, retryMs: number | undefined): void {
+    if (!this.#closed) this.#handler.onCursor(id, retryMs);
+  }
+
+  requiresText(): boolean {
     return true;
   }
 
-  onEnd(): void {
-    this.#finish(this.#decoder === undefined ? this.#toAnswer() : { kind: 'ended', error: undefined });
+  onResponse(text: string, value: JsonObject): void {
+    const { status, isStream } = this.#reader;
+    if (!isStream)
+      return this.#end({ kind: 'answered', status, value, error: this.#reader.reject(Buffer.from(text), value).error });
+    this.#handler.onMessage(text, value);
+    this.#end({ kind: 'ended', error: undefined });
   }
 
-  onError(error: UpstreamError): void {
-    if (this.#decoder !== undefined) this.#finish({ kind: 'ended', error });
-    else if (this.#status !== 0) this.#finish(this.#toAnswer());
-    else this.#finish({ kind: 'failed', error });
+  onStreamEnd(error: UpstreamError | undefined): void {
+    this.#end({ kind: 'ended', error });
   }
 
-  onEvent({ data, event, id, retry }: ServerSentEvent): void {
-    if (data !== '' && event === undefined) this.#deliverMessages(data, tryParseJson(data));
-    if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
+  onRejected({ error, status, value }: Rejection): void {
+    if (this.#reader.isStream) this.#end({ kind: 'ended', error });
+    else if (status === undefined) this.#end({ kind: 'failed', error });
+    else this.#end({ kind: 'answered', status, value, error });
   }
 
-  onLargeData(bytes: Buffer): void {
-    this.#large ??= new LargeMessage();
-    this.#large.write(bytes);
+  onSessionUnknown(rejection: Rejection): void {
+    this.onRejected(rejection);
   }
 
-  onLargeEvent({ event, id, retry }: Omit<ServerSentEvent, 'data'>): void {
-    const large = this.#large;
-    this.#large = undefined;
-    const parsed = large?.parse();
-    if (large && !parsed) return this.onEventError(new Error(`a message is too large to be parsed: ${large.size}`));
-    if (parsed && event === undefined) this.#deliverMessages(parsed.text, parsed.value);
-    if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
+  onInternalError(error: unknown): void {
+    throw error;
   }
 
-  onEventError(error: Error): void {
-    this.#finish({
-      kind: 'ended',
-      error: new UpstreamError('too-large', this.#address, `sent too much: ${error.message}`),
-    });
-  }
-
-  #deliverMessages(data: string, value: unknown): void {
-    if (!Array.isArray(value)) return this.#deliverMessage(data, value);
-    // Version 2025-03-26 may send arrays of messages.
-    let index = 0;
-    for (const { start, end } of elements(data)) {
-      if (!this.#closed) this.#deliverMessage(data.slice(start, end), value[index++]);
-    }
-  }
-
-  #deliverMessage(text: string, value: unknown): void {
-    if (isJsonObject(value) && !this.#handler.onMessage(text, value)) this.#paused = true;
-  }
-
-  #toAnswer(): ConnectionOutcome {
-    const value = tryParseJson(this.#body.concat().toString('utf8'));
-    return { kind: 'answered', status: this.#status, value: isJsonObject(value) ? value : undefined };
-  }
-
-  #finish(end: ConnectionOutcome): void {
+  #end(outcome: ConnectionOutcome): void {
     if (this.#closed) return;
     this.close();
-    this.#handler.onClosed(end);
+    this.#handler.onClosed(outcome);
   }
 }
 

@@ -40,7 +40,7 @@ export const TASK_FAILURE = 'forwarded request failed';
 /** Returns the plan of such a request, on behalf of no client. */
 export function taskCallPlan(request: TaskCallRequest): CallPlan {
   const { upstream, era, upstreamId, method, headers } = request;
-  const message = parseMessage(Buffer.from(taskMessage(request, '0')));
+  const message = parseMessage(Buffer.from(taskMessage(request, 0)));
   if (message.kind !== 'request') throw new Error('invalid request about a task');
   return {
     message,

@@ -216,7 +216,7 @@ export class TaskCreation implements TaskHandler {
     const token = clientTokenOf(plan);
     const request = { era: session.era, upstreamId, method: 'tasks/result', clientInfo: {} };
     const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
-    const message = parseMessage(Buffer.from(taskMessage(request, '0', meta)));
+    const message = parseMessage(Buffer.from(taskMessage(request, 0, meta)));
     if (message.kind !== 'request') throw new Error('invalid request for a result');
     const cancel = () => this.#cancelUpstream(created, upstreamId);
     const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);

@@ -85,8 +85,9 @@ export class TaskMessages implements MessageTranslator {
 
   #progressing(value: JsonObject): TaskRecord | undefined {
     const token = tokenOf(value);
-    const record = typeof token === 'string' ? this.#tasks.findProgress(token) : undefined;
-    return record && this.#isHere(record) && this.#isOwn(record) ? record : undefined;
+    const { address, session } = this.#at;
+    const record = token === undefined ? undefined : this.#tasks.findProgress(address, session, token);
+    return record && this.#isOwn(record) ? record : undefined;
   }
 
   #find(upstreamId: string): TaskRecord | undefined {

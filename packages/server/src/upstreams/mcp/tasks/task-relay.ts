@@ -13,7 +13,7 @@ import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
 import { type CallRouter, FORWARDING_LOOP, type UpstreamLookup } from '../relay/router.ts';
-import { newRequestId, sendMessage } from '../rpc-request.ts';
+import { sendMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { CoreTaskRequests, type TaskReading } from './core-task-requests.ts';
 import { ExtensionTaskRequests } from './extension-task-requests.ts';
@@ -189,13 +189,13 @@ export class TaskRelay {
     const { tasks } = this.#options;
     const observer = new CallObserver(caller.observation);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: upstream.server });
-    const id = newRequestId();
-    const edits = [...taskIdEdits(message, record), { ...message.idRange, text: `"${id}"` }];
+    const edits = taskIdEdits(message, record);
     try {
       const session = await sessions()();
       const { text = '' } = await sendMessage(upstream.transport, {
-        message: applyEdits(message.text, edits),
-        id,
+        message: (id) => applyEdits(message.text, [...edits, { ...message.idRange, text: String(id) }]),
+        method: message.method,
+        sessionId: session.sessionId,
         headers: [...session.identityHeaders, ...headers],
         timeoutMs: CANCEL_TIMEOUT_MS,
       });

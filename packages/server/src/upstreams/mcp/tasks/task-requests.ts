@@ -11,7 +11,7 @@ import {
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import type { ResultOutcome } from '../../../http/outcome.ts';
-import { newRequestId, type RpcResponse, sendMessage } from '../rpc-request.ts';
+import { type RpcResponse, sendMessage } from '../rpc-request.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
@@ -66,23 +66,23 @@ export interface OwnTaskRequest extends Omit<TaskRequest, 'era'> {
 /** Returns such a request as JSON text; `more` are further params. */
 export function taskMessage(
   { era, upstreamId, method, clientInfo, capabilities }: TaskRequest,
-  id: string,
+  id: number,
   more?: string,
 ): string {
   const _meta = era === 'modern' ? envelope(clientInfo, capabilities) : undefined;
   const params = JSON.stringify({ taskId: upstreamId, _meta });
   const all = more === undefined ? params : `${params.slice(0, -1)},${more}}`;
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":"${method}","params":${all}}`;
+  return `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${all}}`;
 }
 
 /** Sends such a request. Rejects with `UpstreamError`. */
 export function requestTask(request: OwnTaskRequest, more?: string): Promise<RpcResponse> {
   const { upstream, session, upstreamId, method, headers } = request;
   const { era } = session;
-  const id = newRequestId();
   return sendMessage(upstream.transport, {
-    message: taskMessage({ ...request, era }, id, more),
-    id,
+    message: (id) => taskMessage({ ...request, era }, id, more),
+    method,
+    sessionId: session.sessionId,
     headers: [...session.identityHeaders, ...taskHeaders(era, method, upstreamId), ...headers],
     timeoutMs: TIMEOUT_MS,
   });

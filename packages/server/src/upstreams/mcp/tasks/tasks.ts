@@ -225,9 +225,9 @@ export class Tasks {
     return this.#entries.get(id)?.record;
   }
 
-  /** Returns the task with this progress token upstream. */
-  findProgress(token: string): TaskRecord | undefined {
-    const id = this.#byProgress.get(token);
+  /** Returns the task with this progress token at an upstream, in a session there. */
+  findProgress(address: string, session: string | undefined, token: string): TaskRecord | undefined {
+    const id = this.#byProgress.get(upstreamKey(address, session, token));
     return id === undefined ? undefined : this.get(id);
   }
 
@@ -493,7 +493,8 @@ export class Tasks {
     addTo(this.#byUser, holder.user, id);
     if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
     this.#byUpstreamId.set(keyOf(record), id);
-    if (record.progress) this.#byProgress.set(record.progress.upstream, id);
+    const progressKey = progressKeyOf(record);
+    if (progressKey !== undefined) this.#byProgress.set(progressKey, id);
     if (session && !isTerminal(record.status)) this.#pin(entry, session);
   }
 
@@ -522,7 +523,8 @@ export class Tasks {
     this.#shares.delete(id);
     deleteFrom(this.#byUser, record.holder.user, id);
     deleteFrom(this.#byClientSession, record.clientSession, id);
-    if (record.progress) this.#byProgress.delete(record.progress.upstream);
+    const progressKey = progressKeyOf(record);
+    if (progressKey !== undefined) this.#byProgress.delete(progressKey);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
     this.onRemoved?.(record);
     return true;
@@ -619,6 +621,10 @@ function expiryOf(created: number, ttlMs: number | null): number {
 
 function keyOf({ address, session, upstreamId }: TaskRecord): string {
   return upstreamKey(address, session?.id, upstreamId);
+}
+
+function progressKeyOf({ address, session, progress }: TaskRecord): string | undefined {
+  return progress && upstreamKey(address, session?.id, progress.upstream);
 }
 
 function upstreamKey(address: string, session: string | undefined, upstreamId: string): string {

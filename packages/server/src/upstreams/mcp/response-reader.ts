@@ -1,0 +1,611 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { elements } from '@sluice/protocol/json/text';
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import { detach } from '@sluice/protocol/text';
+import type {
+  ResponseHandler,
+  ResponseHeaders,
+  UpstreamCall,
+  UpstreamRequest,
+  UpstreamTransport,
+} from '../../http/client/client.ts';
+import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { mediaType } from '../../http/client/response-parser.ts';
+import { copyOf } from '../../http/message-parser.ts';
+import { LARGE_MESSAGE_BYTES, LargeMessage } from './relay/large-message.ts';
+import { isAnonymousId, isSameId } from './request-ids.ts';
+import { rejectionText, type SessionVerdict, sessionVerdict } from './session-loss.ts';
+import { describeUnusable } from './unusable-response.ts';
+
+/** A request whose response is read. */
+export interface ReadRequest {
+  /** Id of the JSON-RPC request; undefined for a notification, and for the notification stream of a session. */
+  readonly id: number | undefined;
+  /** For messages: the JSON-RPC method, or the HTTP method. */
+  readonly name: string;
+  /** The session it is sent in, if that has an id. */
+  readonly sessionId: string | undefined;
+  /** Only an event stream is a response: the request opens or resumes one. */
+  readonly requiresStream?: boolean;
+  /** Bytes of one message. */
+  readonly maxBytes: number;
+  /** Creates a scan of the response to the request, which is then not read into memory. */
+  scan?(isStream: boolean): BodyScan;
+}
+
+/** Reads a response while it arrives, in steps. */
+export interface BodyScan {
+  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
+  write(chunk: Buffer): Promise<boolean>;
+  /** Whether the response to the request has arrived. */
+  readonly isFound: boolean;
+  /** Whether the body is JSON so far; that of an event stream is not. */
+  readonly isJson: boolean;
+}
+
+/** A response that cannot be used. */
+export interface Rejection {
+  readonly error: UpstreamError;
+  /** Undefined if there was none. */
+  readonly status: number | undefined;
+  /** The parsed body, if it is a JSON object. */
+  readonly value?: JsonObject | undefined;
+}
+
+/**
+ * Receives what a {@link ResponseReader} reads: messages, then exactly one of `onResponse`, `onScanned`, `onAccepted`,
+ * `onStreamEnd`, `onRejected` and `onSessionUnknown`; nothing after `abort`.
+ */
+export interface ResponseSink {
+  /** True while nothing more is to be read, until `resume`. */
+  readonly isBlocked: boolean;
+  /** Something of the response has arrived: its head, a part of a body, or a message. */
+  onActivity(): void;
+  /** The response is an event stream. */
+  onStream?(): void;
+  /** A request or notification of the upstream, as text and parsed. */
+  onMessage(text: string, value: JsonObject): void;
+  /** Id to resume from (empty to clear it) and `retry` of an event, after its message. */
+  onCursor?(id: string | undefined, retryMs: number | undefined): void;
+  /** The response. `isAscii`: the text is known to be ASCII. A large one that need not be text has `large` in its place. */
+  onResponse(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void;
+  /** Whether this large response, of which some members are known, must be text. */
+  requiresText(value: JsonObject): boolean;
+  /** A part of a large message has arrived. */
+  onLargePart?(large: LargeMessage): void;
+  /** A large message is complete; true if its parts were all that is needed. */
+  onLargeEnd?(large: LargeMessage): boolean;
+  /** The scan has found the response. */
+  onScanned?(): void;
+  /** The upstream has accepted a notification. */
+  onAccepted?(): void;
+  /** The event stream has ended without the response; `error` unless it ended regularly. */
+  onStreamEnd(error: UpstreamError | undefined): void;
+  /** There is no response, or it cannot be used. */
+  onRejected(rejection: Rejection): void;
+  /** The upstream does not know the session, and did not process the request. */
+  onSessionUnknown(rejection: Rejection): void;
+  /** Events that arrive together are between these two. */
+  cork?(): void;
+  uncork?(): void;
+  /** The sink has thrown an error. */
+  onInternalError(error: unknown): void;
+}
+
+type Mode = 'head' | 'start' | 'json' | 'stream' | 'scan' | 'other' | 'done';
+
+/** Bytes of a body that are read for its text. */
+const MAX_OTHER_BYTES = 4 * 1024;
+/** Time for the body of an error, in milliseconds: it may never end. */
+const ERROR_BODY_MS = 5_000;
+/** Time an upstream may keep a response open after it is complete, so that its connection can be reused, in milliseconds. */
+const LINGER_MS = 1_000;
+
+const OPEN_BRACE = 0x7b;
+/** In latin1, like {@link PREFIXES}. */
+const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
+/** Starts of lines of an event stream, by which one is recognized under any content type. */
+const EVENT_FIELDS = [':', 'data:', 'event:', 'id:', 'retry:'];
+/** Starts of a body that need more than one byte. */
+const PREFIXES = [...EVENT_FIELDS, BYTE_ORDER_MARK];
+const START_BYTES = 6;
+
+/**
+ * Reads the response of an upstream to one request: the only place that knows which statuses, content types, framings and
+ * events are accepted, and what they mean for the session. Used by calls, discovery, subscriptions, health checks and
+ * notifications alike.
+ *
+ * A body counts by its content: JSON and event streams are read under any content type. Events that are not JSON-RPC are
+ * skipped. Messages other than the response are passed on.
+ *
+ * Hot path: one object per call is the response handler and the event sink.
+ */
+export class ResponseReader implements ResponseHandler, EventSink {
+  /** Status of the response; 0 before its head. */
+  status = 0;
+  headers: ResponseHeaders = {};
+  /** What the response reveals about the session, once the sink is called. */
+  session: SessionVerdict = 'known';
+  readonly #sink: ResponseSink;
+  readonly #request: ReadRequest;
+  readonly #address: string;
+  #call: UpstreamCall | undefined = undefined;
+  #mode: Mode = 'head';
+  #isStream = false;
+  #decoder: EventStreamDecoder | undefined = undefined;
+  /** The first bytes of the body, as latin1, without white space; and how many are dropped before them. */
+  #start = '';
+  #skippedBytes = 0;
+  /** A body that arrives in several pieces. */
+  #body: ChunkBuffer | undefined = undefined;
+  #text = '';
+  #isAscii = false;
+  /** Set for a large JSON body, or while a large event arrives. */
+  #large: LargeMessage | undefined = undefined;
+  #scan: BodyScan | undefined = undefined;
+  #isScanning = false;
+  /** The response ended while the scan was busy. */
+  #hasEnded = false;
+  /** Milliseconds for which the scan was busy, and since when it is. */
+  #busyMs = 0;
+  #busySince = 0;
+  /** The first event that was skipped. */
+  #skipped: string | undefined = undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
+
+  constructor(address: string, request: ReadRequest, sink: ResponseSink) {
+    this.#address = address;
+    this.#request = request;
+    this.#sink = sink;
+  }
+
+  /** Sends the request. To be called once. */
+  send(transport: UpstreamTransport, request: UpstreamRequest): void {
+    this.#call = transport.dispatch(request, this);
+  }
+
+  /** True if the request was sent completely, once the response is complete. */
+  get isSent(): boolean {
+    return this.#call?.isSent === true;
+  }
+
+  /** Bytes of the content, if the response announces them. */
+  get contentLength(): number | undefined {
+    const { 'content-length': length } = this.headers;
+    return typeof length === 'string' ? Number(length) - this.#skippedBytes : undefined;
+  }
+
+  /** True if the response is an event stream. */
+  get isStream(): boolean {
+    return this.#isStream;
+  }
+
+  /** Aborts the request; nothing is called afterwards. */
+  abort(): void {
+    this.#finish();
+    clearTimeout(this.#timer);
+    this.#call?.abort();
+  }
+
+  /** Continues after the sink was blocked. Must not be called from inside a callback. */
+  resume(): void {
+    if (!this.#isScanning) this.#call?.resume();
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.status = status;
+    this.headers = headers;
+    const { id, requiresStream } = this.#request;
+    // A stream that is resumed must contain a message.
+    if (!requiresStream) this.#sink.onActivity();
+    if (id === undefined && !requiresStream && this.#isSuccess) {
+      this.#finish();
+      this.#linger();
+      return this.#sink.onAccepted?.();
+    }
+    if (mediaType(headers) === 'text/event-stream' && (this.#isSuccess || !requiresStream)) return this.#beginStream();
+    this.#mode = requiresStream ? 'other' : 'start';
+    if (!this.#isSuccess || requiresStream) {
+      this.#timer = setTimeout(() => this.#complete(), ERROR_BODY_MS).unref();
+    }
+  }
+
+  get #isSuccess(): boolean {
+    return this.status < 300;
+  }
+
+  #beginStream(): void {
+    const { scan } = this.#request;
+    this.#isStream = true;
+    if (scan && this.#isSuccess) return this.#beginScan(scan(true));
+    this.#mode = 'stream';
+    this.#decoder = new EventStreamDecoder(this, this.#request.maxBytes);
+    this.#sink.onStream?.();
+  }
+
+  #beginScan(scan: BodyScan): void {
+    this.#mode = 'scan';
+    this.#scan = scan;
+  }
+
+  onData(chunk: Buffer): boolean {
+    try {
+      return this.#read(chunk);
+    } catch (error) {
+      this.#onError(error);
+      return true;
+    }
+  }
+
+  #read(chunk: Buffer): boolean {
+    switch (this.#mode) {
+      case 'stream':
+        this.#sink.cork?.();
+        this.#decoder?.write(chunk);
+        this.#sink.uncork?.();
+        return !this.#sink.isBlocked;
+      case 'json':
+        this.#readJson(chunk);
+        return !this.#sink.isBlocked;
+      case 'start':
+        return this.#readStart(chunk);
+      case 'scan':
+        return this.#readScan(chunk);
+      case 'other':
+        this.#body ??= new ChunkBuffer();
+        this.#body.push(chunk);
+        if (this.#body.length > MAX_OTHER_BYTES) this.#complete();
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  onWholeBody(buffer: Buffer, start: number, end: number): boolean {
+    const size = end - start;
+    const isSimple = this.#mode === 'start' && buffer[start] === OPEN_BRACE && !this.#request.scan;
+    if (!isSimple || size >= LARGE_MESSAGE_BYTES || size > this.#request.maxBytes) {
+      return this.onData(copyOf(buffer, start, end));
+    }
+    this.#mode = 'json';
+    this.#sink.onActivity();
+    this.#decode(buffer, start, end);
+    return !this.#sink.isBlocked;
+  }
+
+  #decode(buffer: Buffer, start: number, end: number): void {
+    this.#text = buffer.toString('utf8', start, end);
+    // Bytes that are not UTF-8 are replaced, each by one character.
+    this.#isAscii = this.#text.length === end - start && !this.#text.includes('\ufffd');
+  }
+
+  /** Decides by the first bytes of a body, after white space, what it is. */
+  #readStart(chunk: Buffer): boolean {
+    this.#sink.onActivity();
+    const { scan, maxBytes } = this.#request;
+    for (let at = 0; at < chunk.length && this.#start.length < START_BYTES; at++) {
+      const byte = chunk[at] ?? 0;
+      if (this.#start !== '' || !isSpace(byte)) this.#start += String.fromCharCode(byte);
+      if (this.#start === BYTE_ORDER_MARK) {
+        this.#start = '';
+        this.#skippedBytes = BYTE_ORDER_MARK.length;
+      }
+    }
+    const start = this.#start;
+    const isOpen = start === '' || PREFIXES.some((prefix) => prefix.startsWith(start) && prefix !== start);
+    this.#body ??= new ChunkBuffer();
+    this.#body.push(chunk);
+    if (isOpen && this.#body.length <= maxBytes) return true;
+    const body = this.#body.concat().subarray(this.#skippedBytes);
+    this.#body = undefined;
+    if (start.startsWith('{') || start.startsWith('[') || start === '') {
+      if (scan && this.#isSuccess) this.#beginScan(scan(false));
+      else this.#mode = 'json';
+    } else if (EVENT_FIELDS.some((field) => start.startsWith(field))) this.#beginStream();
+    else this.#mode = 'other';
+    return this.#read(body);
+  }
+
+  #readJson(chunk: Buffer): void {
+    const { maxBytes } = this.#request;
+    this.#sink.onActivity();
+    this.#body ??= new ChunkBuffer();
+    const body = this.#body;
+    const size = (this.#large ?? body).length + chunk.length;
+    if (size > maxBytes && !this.#large?.isTaken) return this.#rejectTooLarge(`more than ${maxBytes} bytes`);
+    if (!this.#large) {
+      body.push(chunk);
+      if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
+    } else this.#writeLarge(chunk);
+    if (this.#large) this.#sink.onLargePart?.(this.#large);
+  }
+
+  /** Scans a large message as it arrives. */
+  #writeLarge(bytes: Buffer): void {
+    this.#large ??= new LargeMessage();
+    this.#large.write(bytes);
+  }
+
+  #readScan(chunk: Buffer): boolean {
+    const scan = this.#scan;
+    if (!scan) return true;
+    // The beginning, for a message.
+    this.#body ??= new ChunkBuffer();
+    if (this.#body.length === 0) this.#body.push(Buffer.from(chunk.subarray(0, 256)));
+    this.#isScanning = true;
+    this.#busySince = performance.now();
+    scan.write(chunk).then(
+      (isEnough) => this.#onScanStep(scan, isEnough),
+      (error: unknown) => this.#onError(error),
+    );
+    return false;
+  }
+
+  /** Returns for how long a scan was busy since the last call, in milliseconds. */
+  takeBusyMs(): number {
+    const now = performance.now();
+    const ms = this.#busyMs + (this.#isScanning ? now - this.#busySince : 0);
+    this.#busyMs = 0;
+    this.#busySince = now;
+    return ms;
+  }
+
+  #onScanStep(scan: BodyScan, isEnough: boolean): void {
+    this.#isScanning = false;
+    this.#busyMs += performance.now() - this.#busySince;
+    if (this.#mode === 'done') return;
+    if (isEnough && scan.isFound) {
+      this.#finish();
+      this.#linger();
+      this.#sink.onScanned?.();
+    } else if (this.#hasEnded) this.#complete();
+    this.#call?.resume();
+  }
+
+  onEnd(): void {
+    if (this.#mode === 'done') return clearTimeout(this.#timer);
+    if (this.#isScanning) {
+      this.#hasEnded = true;
+      return;
+    }
+    try {
+      this.#complete();
+    } catch (error) {
+      this.#onError(error);
+    }
+  }
+
+  onError(error: UpstreamError): void {
+    if (this.#mode === 'done') return clearTimeout(this.#timer);
+    // A body that is cut off still says something.
+    const isKnown = this.#mode === 'other' || (this.#mode !== 'head' && this.status >= 300);
+    if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#complete();
+    this.#finish();
+    if (this.#isStream) this.#sink.onStreamEnd(error);
+    else this.#sink.onRejected({ error, status: this.status || undefined });
+  }
+
+  /** The body is complete, or as much of it as is read. */
+  #complete(): void {
+    clearTimeout(this.#timer);
+    switch (this.#mode) {
+      case 'json':
+        return this.#completeJson();
+      case 'stream':
+        this.#finish();
+        return this.#sink.onStreamEnd(undefined);
+      case 'scan':
+        return this.#completeScan();
+      default:
+        return this.#rejectBody(this.#body?.concat() ?? Buffer.alloc(0));
+    }
+  }
+
+  #completeJson(): void {
+    if (this.#large) return this.#completeLarge(this.#large, undefined);
+    const body = this.#body?.concat();
+    if (body) this.#decode(body, 0, body.length);
+    const text = this.#text;
+    const value = tryParseJson(text);
+    if (isJsonObject(value) ? this.#takeJson(text, value) : this.#takeBatch(text, value)) return;
+    this.#rejectBody(Buffer.from(text.slice(0, MAX_OTHER_BYTES)), value);
+  }
+
+  /** Version 2025-03-26 allows arrays of messages. */
+  #takeBatch(text: string, value: unknown): boolean {
+    if (!Array.isArray(value)) return false;
+    let index = 0;
+    for (const { start, end } of elements(text)) {
+      const message: unknown = value[index++];
+      if (!isJsonObject(message)) continue;
+      // A copy: a stream may store the message, which must not retain the whole array.
+      const own = detach(text.slice(start, end));
+      if (typeof message.method === 'string') this.#sink.onMessage(own, message);
+      else if (this.#takeJson(own, message)) return true;
+      if (this.#mode === 'done') return true;
+    }
+    return false;
+  }
+
+  /** Takes a JSON body; false if it is not the response. */
+  #takeJson(text: string, value: JsonObject, large?: LargeMessage): boolean {
+    if (!this.#isResponse(value, !this.#isSuccess)) return false;
+    this.#respond(text, value, this.#isAscii, large);
+    return true;
+  }
+
+  /**
+   * Whether a message is the response. In the body of an HTTP response, an error without an id means that the server could not
+   * read the request; `anyId`: an error with any other.
+   */
+  #isResponse(value: JsonObject, anyId = false): boolean {
+    const { id } = this.#request;
+    if (id === undefined || value.method !== undefined) return false;
+    if (isSameId(id, value.id)) return 'result' in value || isJsonObject(value.error);
+    if (!isJsonObject(value.error) || 'result' in value) return false;
+    return anyId || isAnonymousId(value.id);
+  }
+
+  #respond(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void {
+    const { id, sessionId } = this.#request;
+    const isFailure = 'error' in value || !this.#isSuccess;
+    if (isFailure && sessionId !== undefined) {
+      const isOwn = id !== undefined && isSameId(id, value.id);
+      this.#judge(rejectionText(value, ''), isOwn, sessionId);
+    }
+    this.#finish();
+    if (this.#isStream) this.#linger();
+    if (this.session === 'unknown') return this.#sink.onSessionUnknown(this.reject(Buffer.from(text), value));
+    this.#sink.onResponse(text, value, isAscii, large);
+  }
+
+  /** Of an event stream, no response is repeated: the upstream has begun to process the request. */
+  #judge(text: string, isOwn: boolean, sessionId: string): void {
+    const verdict = sessionVerdict({ status: this.status, text, isOwn, sessionId });
+    this.session = verdict === 'unknown' && this.#isStream ? 'lost' : verdict;
+  }
+
+  /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
+  #completeLarge(large: LargeMessage, event: Omit<ServerSentEvent, 'data'> | undefined): void {
+    this.#large = undefined;
+    if (this.#sink.onLargeEnd?.(large)) {
+      this.#finish();
+      if (event) this.#linger();
+      return;
+    }
+    const { value } = large;
+    const isMessage = isJsonObject(value);
+    const isResponse = isMessage && value.method === undefined;
+    const mustBeText = !isResponse || this.#sink.requiresText(value);
+    const isText = value !== undefined && (mustBeText || value.error !== undefined);
+    const parsed = isText ? large.parse() : undefined;
+    if (isText && !parsed && mustBeText) {
+      return this.#rejectTooLarge(`a message that is too large to be parsed: ${large.size}`);
+    }
+    if (event) {
+      if (parsed) this.#takeEvent(parsed.text, parsed.value);
+      else if (isResponse && this.#isResponse(value)) this.#respond('', value, false, large);
+      return;
+    }
+    const known = parsed ? parsed.value : value;
+    if (isJsonObject(known) ? this.#takeJson(parsed?.text ?? '', known, parsed ? undefined : large) : false) return;
+    if (parsed && this.#takeBatch(parsed.text, known)) return;
+    this.#rejectBody(large.start(MAX_OTHER_BYTES), known);
+  }
+
+  #completeScan(): void {
+    const scan = this.#scan;
+    const body = this.#body?.concat() ?? Buffer.alloc(0);
+    this.#finish();
+    if (scan?.isFound) this.#sink.onScanned?.();
+    else if (this.#isStream) this.#sink.onStreamEnd(undefined);
+    else this.#sink.onRejected(this.reject(body, scan?.isJson ? {} : undefined));
+  }
+
+  onEvent({ data, id, retry }: ServerSentEvent): void {
+    // A stream may begin with an event that only carries an id to resume from.
+    if (data !== '') this.#takeEvent(data, tryParseJson(data));
+    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#sink.onCursor?.(id, retry);
+  }
+
+  onLargeData(bytes: Buffer): void {
+    this.#sink.onActivity();
+    this.#writeLarge(bytes);
+    if (this.#large) this.#sink.onLargePart?.(this.#large);
+  }
+
+  onLargeEvent(event: Omit<ServerSentEvent, 'data'>): void {
+    const { id, retry } = event;
+    if (this.#large) this.#completeLarge(this.#large, event);
+    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#sink.onCursor?.(id, retry);
+  }
+
+  onEventError({ message }: Error): void {
+    this.#rejectTooLarge(`too much: ${message}`);
+  }
+
+  #takeEvent(data: string, value: unknown): void {
+    if (!Array.isArray(value)) return this.#takeMessage(data, value);
+    let index = 0;
+    for (const { start, end } of elements(data)) {
+      if (this.#mode === 'stream') this.#takeMessage(detach(data.slice(start, end)), value[index++]);
+    }
+  }
+
+  #takeMessage(text: string, value: unknown): void {
+    if (isJsonObject(value) && typeof value.method === 'string') {
+      this.#sink.onActivity();
+      this.#sink.onMessage(text, value);
+    } else if (isJsonObject(value) && this.#isResponse(value)) {
+      this.#sink.onActivity();
+      this.#respond(text, value, false, undefined);
+    } else this.#skipped ??= text.slice(0, 100);
+  }
+
+  /** Describes the end of an event stream before the response. */
+  get incompleteStream(): string {
+    const skipped =
+      this.#skipped === undefined ? '' : `, and an event that is not JSON-RPC: "${quoted(this.#skipped)}"`;
+    return `ended the event stream of ${this.#request.name} before the response${skipped}`;
+  }
+
+  #rejectBody(body: Buffer, parsed?: unknown): void {
+    const value = parsed ?? tryParseJson(body.toString());
+    const { sessionId } = this.#request;
+    const text = rejectionText(value, body.toString('utf8', 0, MAX_OTHER_BYTES));
+    if (sessionId !== undefined && !this.#isSuccess) this.#judge(text, false, sessionId);
+    const rejection = this.reject(body, value);
+    // The rest of the body is of no use.
+    const call = this.#call;
+    const { session } = this;
+    this.#finish();
+    call?.abort();
+    if (session === 'unknown') this.#sink.onSessionUnknown(rejection);
+    else this.#sink.onRejected(rejection);
+  }
+
+  /** Describes the response as one that cannot be used; `parsed` is its body, undefined if that is not JSON. */
+  reject(body: Buffer, parsed: unknown): Rejection {
+    const { status, headers } = this;
+    const content = body.subarray(0, MAX_OTHER_BYTES);
+    const what = describeUnusable({ request: this.#request.name, status, headers, body: content, value: parsed });
+    const error = new UpstreamError(status < 300 ? 'invalid' : 'http', this.#address, what, { status });
+    return { error, status, value: isJsonObject(parsed) ? parsed : undefined };
+  }
+
+  #rejectTooLarge(what: string): void {
+    const { status } = this;
+    const error = new UpstreamError('too-large', this.#address, `answered ${this.#request.name} with ${what}`, {
+      status,
+    });
+    this.abort();
+    this.#sink.onRejected({ error, status });
+  }
+
+  /** Reading or the sink failed. */
+  #onError(error: unknown): void {
+    if (error instanceof UpstreamError && this.#mode !== 'done') {
+      this.abort();
+      return this.#sink.onRejected({ error, status: this.status });
+    }
+    this.#sink.onInternalError(error);
+  }
+
+  /** Lets the rest of the response arrive, so that the connection can be reused. */
+  #linger(): void {
+    this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
+  }
+
+  #finish(): void {
+    clearTimeout(this.#timer);
+    this.#mode = 'done';
+    this.#decoder?.stop();
+    this.#large = undefined;
+    this.#body = undefined;
+  }
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
+}

@@ -1,0 +1,78 @@
+import { isJsonObject } from '@sluice/protocol/json/parse';
+
+/** What a response reveals about the session that its request was sent in. */
+export type SessionVerdict =
+  /** The upstream did not process the request, because it does not know the session. */
+  | 'unknown'
+  /** The upstream has processed the request, and names the loss of the session as its error. */
+  | 'lost'
+  /** The upstream rejected the request without naming the session: another request in it decides. */
+  | 'doubtful'
+  | 'known';
+
+/** A response, or the part of it that says something about the session. */
+export interface SessionEvidence {
+  readonly status: number;
+  /** See {@link rejectionText}. */
+  readonly text: string;
+  /** Whether the response is a JSON-RPC response with the id of its request. */
+  readonly isOwn: boolean;
+  /** The id of the session, which servers repeat in their texts. */
+  readonly sessionId: string;
+}
+
+/** Words of a text that says nothing else than that a session is not valid, and those among them that make it say so. */
+const WORDS: ReadonlySet<string> = new Set([
+  ...['no', 'valid', 'invalid', 'missing', 'unknown', 'expired', 'not', 'found', 'provided', 'or', 'and', 'mcp'],
+  ...['session', 'sessionid', 'id', 'has', 'been', 'is', 'the', 'a', 'header', 'does', 'exist', 'for'],
+  ...['terminated', 'closed', 'ended', 'required'],
+]);
+const REJECTING: ReadonlySet<string> = new Set([
+  ...['no', 'invalid', 'missing', 'unknown', 'expired', 'not', 'terminated', 'closed', 'ended', 'required'],
+]);
+const STATUS_PREFIX = /^(?:bad request|not found):\s*/i;
+const ERROR_PREFIX = /^(?:invalid (?:params|request)|bad request|not found|gone|error):\s*/i;
+const NOT_INITIALIZED = /^(?:session|server|client)? ?(?:is |was )?not (?:yet )?(?:been )?initialized[.!]?$/i;
+
+/** Statuses of proxies that are overloaded or cannot reach the server. */
+const PROXY_STATUSES: ReadonlySet<number | undefined> = new Set([407, 429, 502, 503, 504]);
+
+/** Whether a status comes from a proxy and says nothing about the server. */
+export function isProxyStatus(status: number | undefined): boolean {
+  return PROXY_STATUSES.has(status);
+}
+
+/**
+ * Returns what a response to a request in a session reveals about the session. The protocol's status for an unknown session is
+ * 404; many servers send 400 with a text. An upstream that has processed a request may say the same of a session of its own
+ * business (a checkout, a browser), so only texts without any other word count, and only with these two statuses.
+ */
+export function sessionVerdict({ status, text, isOwn, sessionId }: SessionEvidence): SessionVerdict {
+  const said = text.replaceAll(sessionId, ' ').trim();
+  if (status === 404 && (!isOwn || isSessionRejection(said.replace(STATUS_PREFIX, '')))) return 'unknown';
+  if (status === 400 && isSessionRejection(said.replace(STATUS_PREFIX, ''))) return 'unknown';
+  const reason = said.replace(ERROR_PREFIX, '');
+  if (status === 410 || NOT_INITIALIZED.test(reason) || isSessionRejection(reason)) return 'lost';
+  if (status < 400 || isProxyStatus(status)) return 'known';
+  return !isOwn || status === 401 || status === 403 || status >= 500 ? 'doubtful' : 'known';
+}
+
+/** Whether a text says that a session is not valid, and nothing else. */
+function isSessionRejection(text: string): boolean {
+  if (text.length > 200) return false;
+  const words = text.toLowerCase().match(/[a-z]+|[^\sa-z]/g) ?? [];
+  const known = words.filter((word) => WORDS.has(word));
+  if (words.some((word) => !WORDS.has(word) && !/^[-_.:;,"'`()[\]]$/.test(word))) return false;
+  return known.some((word) => word === 'session' || word === 'sessionid') && known.some((word) => REJECTING.has(word));
+}
+
+/** Members of error bodies that contain a text for people. */
+const TEXT_MEMBERS = ['error', 'message', 'detail', 'error_description'];
+
+/** Returns the text of a rejection: that of the JSON-RPC error, else of a JSON body, else the body itself. */
+export function rejectionText(value: unknown, body: string): string {
+  if (!isJsonObject(value)) return body;
+  const { error } = value;
+  if (isJsonObject(error) && typeof error.message === 'string') return error.message;
+  return TEXT_MEMBERS.map((member) => value[member]).find((text) => typeof text === 'string') ?? body;
+}
