@@ -29,6 +29,9 @@ import {
   type ServerRequests,
 } from './server-requests.ts';
 
+/** Time that an upstream has to respond to a canceled call, in milliseconds. */
+const CANCELED_MS = 500;
+
 const INSTANCES = 'if it runs as several instances, route all requests of a session to the same one';
 const TOKEN_KEY = '"progressToken"';
 
@@ -62,6 +65,8 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   /** The call was sent again in a new session. */
   #resent = false;
   #isClientDisconnected = false;
+  /** Set once the client has canceled the call: ends it without a response. */
+  #cancelTimer: NodeJS.Timeout | undefined = undefined;
   /** Set once the upstream sent a request on this call. */
   #serverRequests: CallServerRequests | undefined = undefined;
   /** Last event id and `retry` of the stream: where and when it can be resumed. */
@@ -180,7 +185,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   onSessionUnknown({ error }: Rejection): void {
     const session = this.#session;
     // An upstream that sent a request has processed the call.
-    if (this.#serverRequests || this.#resumeSchedule || !session) return this.#fail(error);
+    if (this.#serverRequests || this.#resumeSchedule || this.#cancelTimer || !session) return this.#fail(error);
     if (this.#resent)
       return this.#fail(this.#error('http', `does not know a session that it has just opened: ${INSTANCES}`));
     this.#resent = true;
@@ -252,7 +257,9 @@ export class RelayedCall implements ResponseSink, InFlightCall {
 
   /** `isAscii`: the text is known to be ASCII. */
   #succeed(text: string, value: JsonObject, isAscii = false): void {
-    if (mayCreateTask(value) && this.#createsTask(value)) return this.#onTaskCreated(text, value);
+    if (mayCreateTask(value) && this.#createsTask(value)) {
+      return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(text, value);
+    }
     const response = this.#response;
     // An adapter may continue the call in its session, and a stream may have to end requests of the upstream before.
     const isFirst = this.#plan.rewriter !== undefined || response.isStreaming;
@@ -346,7 +353,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
 
   /** Sends the client a notification. */
   #notify(data: string): void {
-    if (this.#isClientDisconnected || !this.#plan.streams || this.#responseBody) return;
+    if (this.#isClientDisconnected || this.#cancelTimer || !this.#plan.streams || this.#responseBody) return;
     if (!this.#response.isStreaming) this.#response.beginStream();
     if (!this.#response.sendEvent(data)) this.#block();
   }
@@ -440,19 +447,25 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   }
 
   cancel({ text }: NotificationMessage): void {
-    if (this.#isDone) return;
+    if (this.#isDone || this.#cancelTimer) return;
     this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_CANCELED);
-    if (this.#session?.era === 'legacy') {
-      this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
-    }
+    if (this.#session?.era !== 'legacy') return this.#endCanceled();
+    this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
+    this.#serverRequests?.cancelAll();
+    // Some servers respond to a canceled request, and some clients wait for that.
+    this.#cancelTimer = setTimeout(() => this.#endCanceled(), CANCELED_MS).unref();
+  }
+
+  #endCanceled(): void {
+    if (this.#isDone) return;
     this.#settle();
     this.#reader?.abort();
     if (!this.#isClientDisconnected) this.#response.endWithoutResponse(this.#plan.streams);
   }
 
   onSlow(): void {
-    if (!this.#isClientDisconnected && !this.#responseBody)
+    if (!this.#isClientDisconnected && !this.#responseBody && !this.#cancelTimer)
       makeResumable(this.#response, this.#plan.session, this.#plan.streams);
   }
 
@@ -551,6 +564,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
 
   #fail(error: unknown): void {
     if (this.#isDone) return;
+    if (this.#cancelTimer) return this.#endCanceled();
     this.#settle();
     this.#reader?.abort();
     const { log } = this.#context;
@@ -570,6 +584,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   #settle(succeeded = false): void {
     this.#serverRequests?.cancelAll();
     this.#isDone = true;
+    clearTimeout(this.#cancelTimer);
     this.#resumeSchedule?.cancel();
     this.#release(succeeded);
   }
