@@ -156,6 +156,7 @@ it.each(UNUSABLE)(
     let isBroken = false;
     const upstream = await upstreamWith((text) => (isBroken ? form(text) : json('application/json')(text)));
     const client = await legacyClient(await register(upstream.url));
+    await client.call('tools/call', '{"name":"a"}');
     isBroken = true;
     expect(errorOf(await client.call('tools/call', '{"name":"a"}')).message).toMatch(message);
   },
