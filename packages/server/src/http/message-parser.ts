@@ -133,9 +133,13 @@ export abstract class MessageParser<Head> {
   #lastBytes: Buffer = EMPTY;
   #lastLength = 0;
   #lastHead: Head | undefined = undefined;
+  /** Number of bytes of an empty line before the head that were skipped. */
+  #skippedBytes = 0;
 
-  /** Parses a head, decoded as latin1, from the first line to the empty line. Undefined: it is skipped. */
-  protected abstract parseHead(text: string): Head | undefined;
+  /** Whether an empty line before the head is skipped: at most one per message. */
+  protected abstract readonly allowsEmptyLine: boolean;
+  /** Parses a head, decoded as latin1, from the first line to the empty line. */
+  protected abstract parseHead(text: string): Head;
   /** Passes a head on. Returns the state after it; for `fixed`, calls {@link expectBytes}. */
   protected abstract begin(head: Head): State;
   /** Receives bytes `start` to `end` of the body. */
@@ -148,7 +152,7 @@ export abstract class MessageParser<Head> {
     return this.#state === 'done';
   }
 
-  /** True after the first byte of the message; skipped heads do not count. */
+  /** True after the first byte of the message; an empty line before it and interim heads do not count. */
   get hasBegun(): boolean {
     return this.#state !== 'head' || this.#partial !== '';
   }
@@ -158,9 +162,15 @@ export abstract class MessageParser<Head> {
     return this.#state !== 'head' && this.#state !== 'done';
   }
 
+  /** True if an empty line was skipped before the head. */
+  protected get followsEmptyLine(): boolean {
+    return this.#skippedBytes > 0;
+  }
+
   /** Prepares for the next message. */
   reset(): void {
     this.#state = 'head';
+    this.#skippedBytes = 0;
   }
 
   /**
@@ -214,6 +224,7 @@ export abstract class MessageParser<Head> {
   }
 
   #head(buffer: Buffer, start: number, end: number): number {
+    if (this.#partial === '' && this.#skipsByte(buffer[start])) return start + 1;
     const length = this.#lastLength;
     if (this.#lastHead === undefined || this.#partial !== '' || end - start < length) {
       return this.#block(buffer, start, end);
@@ -223,6 +234,17 @@ export abstract class MessageParser<Head> {
     if (!isLast) return this.#block(buffer, start, end);
     this.#state = this.begin(this.#lastHead);
     return start + length;
+  }
+
+  /** Skips an empty line, which may arrive in two pieces. */
+  #skipsByte(byte: number | undefined): boolean {
+    if (this.#skippedBytes === 1) {
+      if (byte !== LF) throw new MalformedMessage('CR without LF');
+    } else if (byte !== CR || this.#skippedBytes > 0 || !this.allowsEmptyLine) {
+      return false;
+    }
+    this.#skippedBytes++;
+    return true;
   }
 
   /** Consumes lines up to an empty one; checks only line ends, each byte once. */
@@ -262,7 +284,6 @@ export abstract class MessageParser<Head> {
       return;
     }
     const head = this.parseHead(text);
-    if (head === undefined) return;
     const isKept = text.length <= MAX_KEPT_HEAD_BYTES;
     if (isKept) this.#keepBytes(text);
     this.#lastHead = isKept ? head : undefined;

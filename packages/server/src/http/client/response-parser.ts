@@ -121,11 +121,21 @@ export class ResponseParser extends MessageParser<ResponseHead> {
   persistent = false;
   /** Idle timeout that the last response announced, in milliseconds. */
   keepAliveMs: number | undefined = undefined;
+  /**
+   * Only between two responses: some servers send one after a body, which its length does not include, and it may arrive after
+   * the next request was sent. An empty line cannot be part of another response; the connection is not used again nevertheless.
+   */
+  protected override allowsEmptyLine = false;
   readonly #sink: ResponseSink;
 
   constructor(sink: ResponseSink) {
     super();
     this.#sink = sink;
+  }
+
+  override reset(): void {
+    super.reset();
+    this.allowsEmptyLine = true;
   }
 
   protected override parseHead(text: string): ResponseHead {
@@ -138,13 +148,14 @@ export class ResponseParser extends MessageParser<ResponseHead> {
 
   protected override begin(head: ResponseHead): State {
     const { status, reason, headers, raw, contentLength, chunked, persistent, keepAliveMs } = head;
+    this.allowsEmptyLine = false;
     if (status < 200) {
       if (status === 101) throw new MalformedMessage('unexpected protocol upgrade');
       if (chunked || contentLength >= 0) throw new MalformedMessage('interim response with a body');
       if (!persistent) throw new MalformedMessage('interim response closes the connection');
       return 'head';
     }
-    this.persistent = persistent;
+    this.persistent = persistent && !this.followsEmptyLine;
     this.keepAliveMs = keepAliveMs;
     const state = this.#stateAfter(head);
     this.#sink.onHead(status, headers, raw, reason);

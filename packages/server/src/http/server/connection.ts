@@ -138,7 +138,8 @@ export class Connection implements RequestSink, ResponseConnection {
     }
     const request = this.#request;
     if (request === undefined) {
-      if (!this.#receives) this.#begin();
+      // An empty line after a body begins nothing: the connection stays idle.
+      if (!this.#receives && this.#parser.hasBegun) this.#begin();
       return;
     }
     if (this.#parser.done) {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readAll, responseParts } from '../../../../../test/fixtures/raw-exchange.ts';
 import { localhostCertificate } from '../client/certificate.fixture.ts';
 import { createHttp1Server, type Http1ServerOptions } from './http1-server.ts';
@@ -76,6 +76,62 @@ it('serves pipelined requests one after another, whatever their framing', async 
     'Connection: keep-alive',
     'Connection: close',
   ]);
+});
+
+const SAME = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none';
+
+describe('an empty line after a body', () => {
+  it.each([
+    ['equal requests', SAME, SAME, SAME, SAME],
+    [
+      'chunks',
+      SAME,
+      'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n',
+      SAME,
+      SAME,
+    ],
+    ['no body', SAME, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', SAME, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ])('is ignored on a connection with %s, in one piece and in single bytes', async (_name, ...requests) => {
+    const last = `GET /last HTTP/1.1\r\n${CLOSE}`;
+    const bytes = `\r\n${[...requests, last].join('\r\n')}`;
+    const { client } = await connected(echo);
+    expect((await exchange(client, bytes)).match(/HTTP\/1.1 \d+/g)).toEqual(Array(5).fill('HTTP/1.1 200'));
+
+    const { client: slow } = await connected(echo);
+    slow.setNoDelay(true);
+    const all = readAll(slow);
+    for (const byte of bytes) {
+      slow.write(byte, 'latin1');
+      await new Promise(setImmediate);
+    }
+    expect((await all).match(/HTTP\/1.1 \d+/g)).toEqual(Array(5).fill('HTTP/1.1 200'));
+  });
+
+  it.each([
+    ['two empty lines', '\r\n\r\n'],
+    ['an empty line that is LF', '\n'],
+    ['an empty line that is CR', '\r'],
+    ['an empty line and another CR', '\r\n\r'],
+    ['an empty line and a space', '\r\n '],
+    ['a line with a space', ' \r\n'],
+  ])('is the only thing that is: not %s', async (_name, between) => {
+    for (const requests of [[SAME], [SAME, SAME, SAME]]) {
+      const { client } = await connected(echo);
+      const all = await exchange(client, `${requests.join('\r\n')}${between}GET /smuggled HTTP/1.1\r\n${CLOSE}`);
+      const statuses = [...Array(requests.length).fill('HTTP/1.1 200'), 'HTTP/1.1 400'];
+      expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(statuses);
+      expect(all).not.toContain('smuggled');
+    }
+  });
+
+  it('leaves the connection idle', async () => {
+    // A client that had begun a request would get 408.
+    const times = { headMs: 50, requestMs: 100, keepAliveMs: 150, checkMs: 20 };
+    for (const end of ['\r\n', '\r']) {
+      const { client } = await connected(echo, times);
+      expect((await exchange(client, SAME + end)).match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200']);
+    }
+  });
 });
 
 it('a response that is complete does not close the connection of the next one', async () => {

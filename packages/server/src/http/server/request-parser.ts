@@ -71,27 +71,22 @@ const SINGLE: ReadonlySet<string> = new Set([
  * not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
  */
 export class RequestParser extends MessageParser<RequestHead> {
+  /** Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2). */
+  protected override readonly allowsEmptyLine = true;
   readonly #sink: RequestSink;
-  #skippedLine = false;
 
   constructor(sink: RequestSink) {
     super();
     this.#sink = sink;
   }
 
-  protected override parseHead(text: string): RequestHead | undefined {
-    // An empty line that the client sent after the body of the last request (RFC 9112 2.2).
-    if (text.length === 2 && !this.#skippedLine) {
-      this.#skippedLine = true;
-      return undefined;
-    }
-    this.#skippedLine = false;
+  protected override parseHead(text: string): RequestHead {
     return parseHead(text);
   }
 
   protected override checkStart(text: string): void {
     // At least TLS and other binary protocols do not have to wait for a timeout.
-    if (!/^(?:\r|[A-Z])/.test(text)) throw new MalformedMessage('invalid method');
+    if (!/^[A-Z]/.test(text)) throw new MalformedMessage('invalid method');
   }
 
   protected override begin(head: RequestHead): State {
