@@ -11,7 +11,7 @@ import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { Caller, CallResponse } from '../downstream.ts';
 import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
 import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
-import { toolResult } from './content-result.ts';
+import { BLOCK_CHARACTERS, toolResult } from './content-result.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
 import { type CallSettings, callStream } from './grpc-client.ts';
@@ -296,7 +296,7 @@ export class CodeTools {
         });
       }
       for (const update of applied.updates) await progress.report(update);
-      unyielded += REPLY_CHARACTERS + reply.content.reduce((sum, { length }) => sum + length, 0);
+      unyielded += reply.content.reduce((sum, { length }) => sum + length + BLOCK_CHARACTERS, REPLY_CHARACTERS);
       if (unyielded < CHARACTERS_PER_TURN) continue;
       unyielded = 0;
       await nextTurn();

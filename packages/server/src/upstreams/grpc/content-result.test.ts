@@ -40,6 +40,19 @@ it('serialized in steps they are the same', () => {
   );
 });
 
+it.each([
+  ['empty', ''],
+  ['short', 'x'],
+  ['mixed', undefined],
+])('a step has a bounded number of texts: %s', (_name, text) => {
+  const texts = Array.from({ length: 100_000 }, (_, at) => text ?? (at % 1000 === 0 ? 'x'.repeat(1000) : ''));
+  const result = toolResult('legacy', texts, false);
+  const { json, steps } = inSteps(result);
+  expect(json).toBe(contentJson(result));
+  expect(steps).toBeGreaterThan(50);
+  expect(isLargeContent(result)).toBe(true);
+});
+
 it('large ones take a step for each 256 Ki characters, and no character is cut', () => {
   const pairs = `a${'\ud83d\ude00'.repeat(700_000)}`;
   const many = Array.from({ length: 20_000 }, (_, at) => `${at}`);

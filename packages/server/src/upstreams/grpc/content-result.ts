@@ -14,8 +14,8 @@ export interface ContentResult {
 
 /** Characters from which on a result is serialized in steps, and of one step: a few milliseconds. */
 const CHARACTERS_PER_STEP = 256 * 1024;
-/** Cost of a block besides its text. */
-const BLOCK_CHARACTERS = 128;
+/** Cost of a block besides its text, which may be empty. */
+export const BLOCK_CHARACTERS = 128;
 
 /** Result of a tool call, with one text block per text (specification, "Request-building rules" 5). */
 export function toolResult(era: Era, texts: readonly string[], isError: boolean): ContentResult {
@@ -61,19 +61,22 @@ export function* contentBytes({ head, block, tail, texts }: ContentResult): Gene
   for (const text of texts) {
     json += `${separator}${block}"`;
     separator = ',';
-    for (let at = 0; at < text.length; ) {
+    characters += block.length + BLOCK_CHARACTERS;
+    for (let at = 0; ; ) {
       const end = stepEnd(text, at + Math.max(1, CHARACTERS_PER_STEP - characters));
       json += JSON.stringify(text.slice(at, end)).slice(1, -1);
       characters += end - at;
       at = end;
-      if (characters < CHARACTERS_PER_STEP) continue;
-      parts.push(Buffer.from(json));
-      json = '';
-      characters = 0;
-      yield;
+      if (characters >= CHARACTERS_PER_STEP) {
+        parts.push(Buffer.from(json));
+        json = '';
+        characters = 0;
+        yield;
+      }
+      // After the step, which empty texts need too.
+      if (at === text.length) break;
     }
     json += '"}';
-    characters += block.length + BLOCK_CHARACTERS;
   }
   parts.push(Buffer.from(`${json}${tail}`));
   return parts;
