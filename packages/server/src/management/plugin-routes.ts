@@ -34,8 +34,21 @@ async function pluginFile(http: IncomingMessage, plugins: Plugins): Promise<ApiR
   const { type, statusCode, headers, stream } = await send(http, url, { root: plugin.folder, index: false });
   if (type !== 'file') return errorResponse('NOT_FOUND', `path not found: ${path}`);
   const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  return { status: statusCode, headers: { ...sent, ...SECURITY_HEADERS, 'cache-control': 'no-cache' }, body: stream };
+  return { status: statusCode, headers: { ...sent, ...FILE_HEADERS, 'cache-control': 'no-cache' }, body: stream };
 }
+
+/**
+ * Policy of every response of a plugin: opened as a document, whatever its type, it runs no script and has an origin of its own.
+ * A list of types would have to follow the browsers, which run scripts in XML, SVG and XSLT too. The console loads modules and
+ * stylesheets as before: a policy applies to documents and workers.
+ */
+const SANDBOX = 'sandbox';
+
+/** Headers of the files of plugins. */
+const FILE_HEADERS = {
+  ...SECURITY_HEADERS,
+  'content-security-policy': `${SECURITY_HEADERS['content-security-policy']}; ${SANDBOX}`,
+};
 
 const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const SERVICE_PATH = /^\/api\/plugins\/([^/]+)\/([^/]+)(\/.*)?$/;
@@ -54,9 +67,6 @@ const REMOVED_HEADERS: ReadonlySet<string> = new Set([
   'www-authenticate',
   'x-content-type-options',
 ]);
-
-/** Types that a browser shows as a page, which could run scripts with the rights of the console. */
-const DOCUMENT = /html|xml|svg|pdf/i;
 
 /** Returns whether requests to this path are for a service of a plugin. */
 export function isPluginServicePath(path: string): boolean {
@@ -109,16 +119,14 @@ function onlySent(raw: readonly string[]): string[] {
 function secureHeaders(status: number, headers: readonly string[]): string[] {
   const isRedirect = status >= 300 && status < 400;
   const kept: string[] = [];
-  let type = '';
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const [name = '', value = ''] = [headers[at], headers[at + 1]];
     const lower = name.toLowerCase();
-    if (lower === 'content-type') type = value;
     // A browser would follow it: to the management API with the user's rights, or elsewhere.
     if (REMOVED_HEADERS.has(lower) || (isRedirect && lower === 'location')) continue;
     kept.push(name, value);
   }
-  kept.push('X-Content-Type-Options', 'nosniff');
-  if (type === '' || DOCUMENT.test(type)) kept.push('Content-Security-Policy', 'sandbox');
+  // Of several policies with a sandbox, the last one decides about it.
+  kept.push('X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', SANDBOX);
   return kept;
 }

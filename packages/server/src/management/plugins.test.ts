@@ -126,13 +126,22 @@ describe('the files of a plugin', () => {
         'content-type': expect.stringMatching(/javascript/),
         'x-content-type-options': 'nosniff',
         'cache-control': 'no-cache',
-        'content-security-policy': expect.stringContaining("default-src 'none'"),
+        'content-security-policy': expect.stringMatching(/^default-src 'none'; .*; sandbox$/),
       },
     });
     expect(await call('GET', '/plugins/tools/sub/na%C3%AFve%20file.css')).toMatchObject({
       status: 200,
       headers: { 'content-type': expect.stringMatching(/^text\/css/) },
     });
+    for (const name of ['page.html', 'style.xsl', 'image.svg', 'data.json', 'unknown']) {
+      await writeFile(join(folder, 'plugins', 'tools', name), '<a/>');
+      const { status, headers } = await call('GET', `/plugins/tools/${name}`);
+      expect([name, status, headers['content-security-policy']]).toEqual([
+        name,
+        200,
+        script.headers['content-security-policy'],
+      ]);
+    }
   });
 
   test.for([
@@ -202,9 +211,18 @@ describe('a service of a plugin', () => {
     expect(received).toHaveLength(2);
   });
 
-  test('json has no sandbox', async () => {
+  test.for([
+    ...['text/html', 'text/xsl', 'text/xml', 'image/svg+xml', 'application/xhtml+xml', 'application/pdf', 'text/plain'],
+    ...['application/json', 'text/javascript', 'text/css', 'multipart/x-mixed-replace', 'x/y', ''],
+  ])('is a document without rights under the type "%s"', async (type) => {
+    const own = "sandbox allow-scripts allow-same-origin, default-src 'none'";
+    respond = (_request, response) => {
+      if (type !== '') response.setHeader('content-type', type);
+      response.writeHead(200, { 'content-security-policy': own, 'x-content-type-options': 'x' }).end('<a/>');
+    };
     const { headers } = await call('GET', '/api/plugins/tools/backend/x');
-    expect(headers).not.toHaveProperty('content-security-policy');
+    // With several sandboxes, the last one counts.
+    expect([headers['content-security-policy']].flat()).toEqual([own, 'sandbox']);
     expect(headers['x-content-type-options']).toBe('nosniff');
   });
 
