@@ -244,7 +244,8 @@ describe('an import', () => {
     const tools = await file('huge.json', [huge, { ...TOOL, name: 'after' }]);
     const { code, out, err } = await sluice(['tools', 'import', tools]);
     expect({ code, out }).toEqual({ code: 1, out: 'created 1, updated 0, existing 0, failed 1\n' });
-    const rejected = '  huge in default: request body too large: the limit is 1048576 bytes (413 PAYLOAD_TOO_LARGE)\n';
+    const rejected =
+      '  huge in default: request body too large: the limit is 1048576 bytes, which is fixed (413 PAYLOAD_TOO_LARGE)\n';
     // An import that takes more than a second reports its progress.
     expect(err.replace(/^\d of 2 tools: .*\n/gm, '')).toBe(rejected);
   });

@@ -95,8 +95,8 @@ export function copyOf(buffer: Buffer, start: number, end: number): Buffer {
 /** Part of the message that the next byte belongs to. */
 export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
 
-/** Limit of a head, and of the trailers, which are discarded. */
-const MAX_HEAD_BYTES = 16 * 1024;
+/** Limit of a head in bytes, and of the trailers, which are discarded. */
+export const MAX_HEAD_BYTES = 16 * 1024;
 /** Heads up to this size are kept for comparison with the next one. */
 const MAX_KEPT_HEAD_BYTES = 2 * 1024;
 /** Limit of a chunk-size line including its extensions. */
@@ -342,7 +342,10 @@ export abstract class MessageParser<Head> {
 
   #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
     if (this.#partial.length + end - start > limit) {
-      throw new MalformedMessage(`head, trailers or chunk-size line of more than ${limit} bytes`, 'too-large');
+      throw new MalformedMessage(
+        `headers, trailers or chunk-size line too large: the limit is ${limit} bytes, which is fixed`,
+        'too-large',
+      );
     }
     const text = buffer.toString('latin1', start, end);
     return this.#partial === '' ? text : this.#partial + text;

@@ -12,6 +12,7 @@ import type { ObserveRequest, RequestObservation } from '../telemetry/request-te
 import { formatAddress, type ListenAddress } from './address.ts';
 import type { RequestLike, ResponseLike } from './context.ts';
 import type { Rejection } from './host-rule.ts';
+import { MAX_HEAD_BYTES } from './message-parser.ts';
 import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
 import { createHttp1Server, type HttpServer, type ServerTls } from './server/http1-server.ts';
@@ -154,6 +155,7 @@ export function createHttpServer(
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
+    maxHeaderSize: MAX_HEAD_BYTES,
     // Node would reject a missing Host header itself, without a reason and unobserved.
     requireHostHeader: false,
     requestTimeout: readTimeoutMs,
@@ -197,7 +199,11 @@ function isResponding(response: ServerResponse | undefined): boolean {
 export function rejectMalformed(socket: Duplex, status: 400 | 408 | 431, errorResponse: ErrorResponse): void {
   // Already answered: the rest of the client's data causes errors too.
   if (socket.writableEnded && !socket.destroyed) return;
-  if (socket.writable) respondAndClose(socket, status, errorResponse(`malformed request: ${STATUS_CODES[status]}`));
+  const reason =
+    status === 431
+      ? `request headers too large: the limit is ${MAX_HEAD_BYTES} bytes, which is fixed`
+      : STATUS_CODES[status];
+  if (socket.writable) respondAndClose(socket, status, errorResponse(`malformed request: ${reason}`));
   else socket.destroy();
 }
 

@@ -198,7 +198,12 @@ export class Management {
       onBody: (body) => this.#handle(request, path, body.concat(), send),
       onTooLarge: () => {
         drainRequestBody(request, response);
-        send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));
+        send(
+          errorResponse(
+            'PAYLOAD_TOO_LARGE',
+            `request body too large: the limit is ${this.#bodyLimit} bytes, which is fixed`,
+          ),
+        );
       },
       onNoMemory: () => {
         drainRequestBody(request, response);

@@ -12,6 +12,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import type { ObservedRequest } from '../telemetry/request-record.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
+import { bodyTooLarge } from './methods/parse.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/event-store.ts';
@@ -137,7 +138,7 @@ function receive(
     onBody: (body) => handle(options, observation, request, response, body),
     onTooLarge: () => {
       drainRequestBody(request, response);
-      reject(options, observation, response, 413, 'request body too large');
+      reject(options, observation, response, 413, bodyTooLarge(mcp.maxRequestBytes));
     },
     onNoMemory: () => {
       drainRequestBody(request, response);

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { post, type RawResponse } from '../../../../test/fixtures/raw-client.ts';
 import { errorOf, listenerTests, PING, rpc } from '../../testing/listener.ts';
+import { bodyTooLarge } from './methods/parse.ts';
 
 const service = listenerTests();
 
@@ -161,7 +162,7 @@ describe('a body', () => {
     expect(JSON.parse(Buffer.concat(chunks).toString())).toEqual({
       jsonrpc: '2.0',
       id: null,
-      error: { code: -32600, message: 'request body too large' },
+      error: { code: -32600, message: bodyTooLarge(4 * MIB) },
     });
     req.destroy();
   });
@@ -191,7 +192,7 @@ describe('a body', () => {
       for await (const chunk of socket) responses += chunk;
       expect(responses.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
       expect(responses).toContain(
-        '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"request body too large"}}',
+        `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"${bodyTooLarge(4 * MIB)}"}}`,
       );
       expect(responses).toContain('{"jsonrpc":"2.0","id":1,"result":{}}');
     },
@@ -216,7 +217,7 @@ describe('a body', () => {
       if (!socket.destroyed) socket.write(piece, () => setImmediate(more));
     };
     more();
-    await expect.poll(() => response, { interval: 1 }).toContain('"request body too large"');
+    await expect.poll(() => response, { interval: 1 }).toContain(bodyTooLarge(4 * MIB));
     expect(response).toMatch(/^HTTP\/1\.1 413 /);
     // The client has two seconds to read the response.
     vi.advanceTimersByTime(1_000);

@@ -212,25 +212,28 @@ describe('ConnectionPool', () => {
     ['two empty lines', '\r\n\r\n', 'invalid'],
     ['an empty line that is LF', '\n', 'invalid'],
     ['an empty line that is CR', '\r', 'invalid'],
-  ])('skips nothing but one empty line between two responses, after which the connection is closed: %s', async (_what, line, kind) => {
-    for (const isCut of [false, true]) {
-      const upstream = await startUpstream(async (socket, index) => {
-        // Before the second response, as if it had been sent after the first and delayed.
-        const before = index === 1 ? line : '';
-        socket.setNoDelay(true);
-        for (const piece of isCut ? before : [before]) {
-          socket.write(piece, 'latin1');
-          await new Promise(setImmediate);
-        }
-        socket.write(okResponse(`body ${index}`));
-      });
-      const to = pool(upstream);
-      const sent = [await new Sent(to).done, await new Sent(to).done, await new Sent(to).done];
-      expect(sent.map(({ error }) => error?.kind)).toEqual([undefined, kind, undefined]);
-      expect(sent.map(({ body }) => body)).toEqual(['body 0', kind ? '' : 'body 1', 'body 2']);
-      expect(upstream.sockets).toHaveLength(2);
-    }
-  });
+  ])(
+    'skips nothing but one empty line between two responses, after which the connection is closed: %s',
+    async (_what, line, kind) => {
+      for (const isCut of [false, true]) {
+        const upstream = await startUpstream(async (socket, index) => {
+          // Before the second response, as if it had been sent after the first and delayed.
+          const before = index === 1 ? line : '';
+          socket.setNoDelay(true);
+          for (const piece of isCut ? before : [before]) {
+            socket.write(piece, 'latin1');
+            await new Promise(setImmediate);
+          }
+          socket.write(okResponse(`body ${index}`));
+        });
+        const to = pool(upstream);
+        const sent = [await new Sent(to).done, await new Sent(to).done, await new Sent(to).done];
+        expect(sent.map(({ error }) => error?.kind)).toEqual([undefined, kind, undefined]);
+        expect(sent.map(({ body }) => body)).toEqual(['body 0', kind ? '' : 'body 1', 'body 2']);
+        expect(upstream.sockets).toHaveLength(2);
+      }
+    },
+  );
 
   it('rejects an empty line before the first response of a connection, and after an interim one', async () => {
     for (const text of [`\r\n${okResponse('')}`, `HTTP/1.1 100\r\n\r\n\r\n${okResponse('')}`]) {

@@ -134,7 +134,7 @@ export class Connection implements RequestSink, ResponseConnection {
       end = this.#parser.execute(buffer, 0, bytes);
     } catch (error) {
       if (!(error instanceof MalformedMessage)) throw error;
-      return this.#reject(error.kind === 'too-large' ? 431 : 400);
+      return error.kind === 'too-large' ? this.#reject(431, error.message) : this.#reject(400);
     }
     const request = this.#request;
     if (request === undefined) {
@@ -205,9 +205,13 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
-  #reject(status: 400 | 403 | 408 | 431): void {
+  #reject(status: 400 | 403 | 408 | 431, text = ''): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
-    this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`, 'latin1');
+    const type = text && `Content-Type: text/plain\r\nContent-Length: ${text.length}\r\n`;
+    this.socket.write(
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${type}Connection: close\r\n\r\n${text}`,
+      'latin1',
+    );
     this.#close();
     if (this.#isNew) {
       this.#request = undefined;

@@ -114,7 +114,8 @@ function parseHead(text: string): RequestHead {
   }
   const rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
 
-  if (rawHeaders.length > 2 * MAX_LINES) throw new MalformedMessage('too many header lines', 'too-large');
+  if (rawHeaders.length > 2 * MAX_LINES)
+    throw new MalformedMessage(`too many header lines: the limit is ${MAX_LINES}, which is fixed`, 'too-large');
   const headers: Record<string, string | string[] | undefined> = {};
   let contentLength = -1;
   let encodings = 0;

@@ -54,7 +54,12 @@ body_limits: { max_request_bytes: 200 }
       const rejected = await post(url, pingOf(limit + 1));
       expect([rejected.status, JSON.parse(rejected.text).error]).toEqual([
         413,
-        { code: -32600, message: 'request body too large' },
+        {
+          code: -32600,
+          message:
+            `request body too large: the limit is ${limit} bytes ` +
+            '(body_limits.max_request_bytes of the pipeline file, or max_body_bytes of its filter mcp)',
+        },
       ]);
       // Without Content-Length the limit applies while the body is received.
       expect((await post(url, pingOf(limit + 1), { 'transfer-encoding': 'chunked' })).status).toBe(413);

@@ -28,6 +28,11 @@ export const mcpSettings = z.strictObject({
 /** The settings after defaults of the pipeline file were applied. */
 export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { readonly max_body_bytes: number };
 
+/** Message for a request body beyond a limit in bytes; names the setting that changes it. */
+export function bodyTooLarge(limit: number): string {
+  return `request body too large: the limit is ${limit} bytes (body_limits.max_request_bytes of the pipeline file, or max_body_bytes of its filter mcp)`;
+}
+
 /**
  * Parses the JSON-RPC message and determines its era. Malformed messages, and those whose headers contradict the body, are
  * rejected here. Requests without a message pass, since their meaning depends on the path, which is checked later. A batch
@@ -42,7 +47,9 @@ export function mcp(
   return (context) => {
     if (context.method !== 'POST' || context.isUnread) return setEraFromHeader(context);
     // The listener enforces the largest limit of its chain's filters.
-    if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
+    if (context.body.length > max_body_bytes) {
+      return rpcError(INVALID_REQUEST, bodyTooLarge(max_body_bytes), 413);
+    }
     if (passes?.(context.path)) return undefined;
     const outcome = parsePost(context, limits);
     if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
