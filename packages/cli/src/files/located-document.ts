@@ -1,5 +1,6 @@
 import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import { type BoundedYaml, parseBoundedYaml, startOf } from '@sluice/server/yaml';
+import { isNode, isScalar, visit } from 'yaml';
 import { Failure } from '../failure.ts';
 import { parseJsonText } from './read-file.ts';
 
@@ -18,52 +19,51 @@ export interface LocatedDocument {
 export function parseLocated(text: string, name: string): LocatedDocument {
   const json = parseJsonText(text, name);
   if (json === undefined) {
-    const parsed = parseYaml(text, name);
-    return { content: toJson(parsed, name), positionOf: (path) => findPosition(parsed, path) };
+    const parsed = readYaml(text, name);
+    const [problem] = parsed.problems;
+    if (problem !== undefined) throw new Failure(problem);
+    return { content: toJson(parsed), positionOf: parsed.positionOf };
   }
   // Parsed as YAML once, when the first position is requested.
   let parsed: ParsedYaml | undefined;
   return {
     content: json,
     positionOf: (path) => {
-      parsed ??= parseYaml(text, name);
-      return findPosition(parsed, path);
+      parsed ??= readYaml(text, name);
+      // JSON may exceed the limits of YAML.
+      return parsed.problems.length === 0 ? parsed.positionOf(path) : name;
     },
   };
 }
 
-/** A parsed document with a function that formats offsets. */
 interface ParsedYaml {
-  readonly document: Document.Parsed;
+  readonly yaml: BoundedYaml;
+  /** Each with its position. */
+  readonly problems: readonly string[];
   readonly at: (offset: number) => string;
+  readonly positionOf: (path: KeyPath) => string;
 }
 
-function parseYaml(text: string, name: string): ParsedYaml {
-  const lines = new LineCounter();
+function readYaml(text: string, name: string): ParsedYaml {
   // Merge keys are not part of YAML 1.2, but users of anchors expect them.
-  const options = {
-    lineCounter: lines,
-    prettyErrors: false,
-    logLevel: 'error',
-    intAsBigInt: true,
-    merge: true,
-    // The library compares each key with all others, which takes minutes for large maps.
-    uniqueKeys: false,
-  } as const;
-  const document = parseDocument(text, options);
+  const yaml = parseBoundedYaml(text, { intAsBigInt: true, merge: true });
   const at = (offset: number): string => {
-    const { line, col } = lines.linePos(offset);
-    return `${name}:${line}:${col}`;
+    const { line, col } = yaml.lines.linePos(offset);
+    // The counter has no lines before the first one is parsed.
+    return `${name}:${Math.max(line, 1)}:${Math.max(col, 1)}`;
   };
-  const [problem] = [...document.errors, ...document.warnings];
-  if (problem !== undefined) throw new Failure(`${at(problem.pos[0])}: ${oneLine(problem.message)}`);
-  return { document, at };
+  const { errors, warnings } = yaml.document;
+  const problems = [
+    ...[...errors, ...warnings].map(({ pos, message }) => `${at(pos[0])}: ${oneLine(message)}`),
+    ...yaml.problems.map(({ offset, text: problem }) => `${at(offset)}: ${problem}`),
+  ];
+  return { yaml, problems, at, positionOf: (path) => at(yaml.offsetOf(path)) };
 }
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-function toJson({ document, at }: ParsedYaml, name: string): JsonValue {
-  visit(document, {
+function toJson({ yaml, at }: ParsedYaml): JsonValue {
+  visit(yaml.document, {
     Map: (_key, { items }) => {
       const seen = new Set<string>();
       for (const { key } of items) {
@@ -87,39 +87,8 @@ function toJson({ document, at }: ParsedYaml, name: string): JsonValue {
       node.value = parseLossless(JSON_NUMBER.test(source) ? source : String(value));
     },
   });
-  try {
-    const value: JsonValue = document.toJS();
-    return value;
-  } catch (error) {
-    // An alias without its anchor, a circular alias, or excessive aliases.
-    throw new Failure(`${name}: ${error instanceof Error ? oneLine(error.message) : 'cannot be read'}`, {
-      cause: error,
-    });
-  }
-}
-
-function findPosition({ document, at }: ParsedYaml, path: KeyPath): string {
-  let node: unknown = document.contents;
-  let offset = isNode(node) ? startOf(node) : 0;
-  for (const step of path) {
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
-      if (pair === undefined) break;
-      if (isNode(pair.key)) offset = startOf(pair.key);
-      node = pair.value;
-    } else if (isSeq(node) && typeof step === 'number') {
-      node = node.items[step];
-      if (!isNode(node)) break;
-      offset = startOf(node);
-    } else {
-      break;
-    }
-  }
-  return at(offset);
-}
-
-function startOf(node: Node): number {
-  return node.range?.[0] ?? 0;
+  const value: JsonValue = yaml.toPlain();
+  return value;
 }
 
 function oneLine(message: string): string {

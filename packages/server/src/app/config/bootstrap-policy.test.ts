@@ -212,7 +212,6 @@ describe('evaluators', () => {
     [EVALUATOR.replace('prompt: p', 'prompt: 7'), '2:73', 'llm.prompt '],
     [EVALUATOR.replace('prompt: p', `prompt: p, api_key: ${SECRET}`), '2:84', 'llm.api_key is not a known field'],
     [EVALUATOR.replace('name: e,', 'name: e, on_error: stop,'), '2:15', 'on_error '],
-    ['&a {name: e, trigger: *a}', '2:8', 'must be a map with'],
   ])('are skipped with a warning if invalid: %s', async (broken, place, problem) => {
     const { evaluators, warnings } = await read(`evaluators:\n  - ${broken}\n  - ${EVALUATOR}\n`);
     expect(evaluators).toEqual([AS_EMITTED]);

@@ -261,9 +261,10 @@ forwards:
   it.each<[string, string | Buffer, RegExp]>([
     ['an unknown key', 'namespaces: []\nforward: []', /b\.yaml:2:1: unknown key "forward"; known keys: forwards, /],
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
-    ['a duplicate key', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
+    ['a duplicate key', 'forwards: []\nforwards: []', /b\.yaml:2:1: duplicate key "forwards"/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
     ['an unresolved alias', 'forwards: *gone', /b\.yaml:1:11: unresolved alias/],
+    ['an alias to itself', 'forwards: &a [*a]', /b\.yaml:1:15: circular alias/],
     ['a list as top level', '- a', /b\.yaml:1:1: the top level must be a map/],
     ['a string as top level', 'hello', /b\.yaml:1:1: the top level must be a map/],
     ['invalid UTF-8', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not valid UTF-8/],

@@ -1,19 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isNode,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  visit,
-  type YAMLMap,
-} from 'yaml';
+import { type Document, isMap, isNode, isScalar, type LineCounter, visit, type YAMLMap } from 'yaml';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { errorCode } from '../../registry/store/files.ts';
+import { parseBoundedYaml, startOf } from './bounded-yaml.ts';
 
 /** Position in a file; line and column start at 1. */
 export interface Position {
@@ -104,17 +93,11 @@ export function parseYamlFile(text: string, name: string): YamlFile {
 
 /** Parses as {@link parseYamlFile} does and returns all problems. Never throws. */
 export function parseYaml(text: string, name: string): ParsedYaml {
-  const lines = new LineCounter();
-  const at = (offset: number): Position => {
-    const { line, col } = lines.linePos(offset);
-    // The counter has no lines before the first one is parsed.
-    return { file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
-  };
   try {
-    return readDocument(text, lines, at);
+    return readDocument(text, name);
   } catch (error) {
     // The library parses nested values recursively.
-    if (error instanceof RangeError) return { problems: [{ at: at(0), text: TOO_DEEP }] };
+    if (error instanceof RangeError) return { problems: [{ at: { file: name, line: 1, column: 1 }, text: TOO_DEEP }] };
     throw error;
   }
 }
@@ -123,31 +106,38 @@ const TOO_DEEP = 'nesting is too deep';
 
 type At = (offset: number) => Position;
 
-function readDocument(text: string, lines: LineCounter, at: At): ParsedYaml {
-  // By default the library prints warnings on standard error.
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
+function positions(lines: LineCounter, file: string): At {
+  return (offset) => {
+    const { line, col } = lines.linePos(offset);
+    // The counter has no lines before the first one is parsed.
+    return { file, line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+}
+
+function readDocument(text: string, name: string): ParsedYaml {
+  const parsed = parseBoundedYaml(text);
+  const { document } = parsed;
+  const at = positions(parsed.lines, name);
   const invalidCharacter = findInvalidCharacter(text, at);
   if (invalidCharacter) return { problems: [invalidCharacter] };
   // After the first syntax error, further errors may be consequences of it.
-  const broken = document.errors.find(({ code }) => code !== 'DUPLICATE_KEY');
-  const errors = broken ? [broken] : document.errors;
-  if (errors.length > 0) {
-    return {
-      problems: errors.map(({ pos, code, message }) => ({ at: at(pos[0]), text: describeYamlError(code, message) })),
-    };
+  const [broken] = document.errors;
+  if (broken) {
+    const { pos, code, message } = broken;
+    return { problems: [{ at: at(pos[0]), text: describeYamlError(code, message) }] };
   }
   const top = document.contents;
   const empty = top === null || (isScalar(top) && top.value === null);
   if (!empty && !isMap(top)) return { problems: [{ at: at(startOf(top)), text: 'the top level must be a map' }] };
-  const problems = [...findInvalidKeys(document, at), ...findUnresolvedAliases(document, at)];
+  const found = parsed.problems.map(({ offset, text }) => ({ at: at(offset), text }));
+  const problems = [...findInvalidKeys(document, at), ...found];
   if (problems.length > 0) return { problems };
-  const plain = toPlainMap(document, at);
-  if ('problems' in plain) return plain;
 
-  const position = (path: KeyPath): Position => at(offsetOf(document, path));
+  const value: unknown = parsed.toPlain();
+  const position = (path: KeyPath): Position => at(parsed.offsetOf(path));
   return {
     file: {
-      content: plain.content,
+      content: typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {},
       position,
       where: (path) => formatPosition(position(path)),
       warnings: document.warnings.map(
@@ -189,64 +179,6 @@ function findInvalidKeys(document: Document, at: At): Problem[] {
     },
   });
   return problems;
-}
-
-function findUnresolvedAliases(document: Document, at: At): Problem[] {
-  const problems: Problem[] = [];
-  visit(document, {
-    Alias: (_key, alias) => {
-      if (alias.resolve(document)) return;
-      // The name is left out: it may be an unquoted secret.
-      problems.push({
-        at: at(startOf(alias)),
-        text: 'unresolved alias: no anchor with this name is defined before it',
-      });
-    },
-  });
-  return problems;
-}
-
-/** Returns the top-level map as plain values; empty for an empty file. */
-function toPlainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { readonly problems: Problem[] } {
-  try {
-    const value: unknown = document.toJS();
-    return { content: typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {} };
-  } catch (error) {
-    if (!(error instanceof ReferenceError)) throw error;
-    // The library limits nested aliases, which can expand to millions of values.
-    let last = 0;
-    visit(document, {
-      Alias: (_key, alias) => {
-        last = startOf(alias);
-      },
-    });
-    return { problems: [{ at: at(last), text: 'too many YAML aliases' }] };
-  }
-}
-
-function offsetOf(document: Document, path: KeyPath): number {
-  let node: unknown = document.contents;
-  let offset = isNode(node) ? startOf(node) : 0;
-  for (const step of path) {
-    if (isAlias(node)) node = node.resolve(document);
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
-      if (pair === undefined) break;
-      if (isNode(pair.key)) offset = startOf(pair.key);
-      node = pair.value;
-    } else if (isSeq(node) && typeof step === 'number') {
-      node = node.items[step];
-      if (!isNode(node)) break;
-      offset = startOf(node);
-    } else {
-      break;
-    }
-  }
-  return offset;
-}
-
-function startOf(node: Node): number {
-  return node.range?.[0] ?? 0;
 }
 
 /**
