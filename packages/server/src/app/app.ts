@@ -3,8 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
+import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
+import { ListenerConnections } from '../http/listener-connections.ts';
+import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -36,7 +39,7 @@ import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
-import type { Logger } from '../telemetry/log.ts';
+import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -109,6 +112,9 @@ const LAST_EXPORT_MS = 5_000;
 /** Identity of the service, sent to clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
+/** Interval of the warnings that too many connections are open. */
+const FULL_WARNING_MS = 60_000;
+
 /** Time before the service is started again after its database failed. */
 const RESTART_MS = 250;
 
@@ -150,6 +156,8 @@ async function start(
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
+  const socketCounts = socketLimits(openFilesLimit());
+  const sockets = new UpstreamSockets(socketCounts.upstreams);
   const secrets = new Secrets(config.secrets);
   const stateEvents = new StateEvents();
   const sealer = await openSealer(config, logger, files);
@@ -160,6 +168,7 @@ async function start(
     registry,
     sharing,
     sharedSessions,
+    sockets,
     secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
@@ -331,7 +340,7 @@ async function start(
   metrics.hosts = () => actions.counts;
   const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
   open.defer(() => replica?.close());
-  const llm = new LlmClient({ secrets });
+  const llm = new LlmClient({ secrets, sockets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,
@@ -348,7 +357,7 @@ async function start(
     log: logger.target('service::evaluator'),
   });
   const requests = { metrics: requestMetrics, logger, tracing };
-  const clusters = new Clusters(pipeline);
+  const clusters = new Clusters(pipeline, sockets);
   open.defer(() => clusters.close());
   const inference = new InferenceSettings(
     pipeline.inferenceUpstream,
@@ -390,7 +399,8 @@ async function start(
     listener,
     chain: replica?.chain(listener, parts, located) ?? makeChain(listener.filters, parts),
   }));
-  const listening = { guard, events, logger, requests, registry, bodies };
+  const connections = new ListenerConnections(socketCounts, warnFull(log));
+  const listening = { guard, events, logger, requests, registry, bodies, connections };
   const servers = chains.map(({ listener, chain }) => ({
     listener,
     server: pipelineListener(listener, {
@@ -428,6 +438,7 @@ async function start(
   const managementLog = logger.target('service::mgmt');
   const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
+    sockets,
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
@@ -435,6 +446,7 @@ async function start(
   const plugins = await Plugins.open({
     path: config.pluginsPath,
     targets: config.bootstrap.plugins,
+    sockets,
     log: managementLog,
   });
   open.defer(() => plugins.close());
@@ -483,6 +495,7 @@ async function start(
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
     guard,
+    connections,
     hostRule,
     bodies,
     observe: managementObserver(requests),
@@ -549,6 +562,16 @@ async function start(
       await resources.disposeAsync();
       log.info('stopped');
     },
+  };
+}
+
+/** Returns a function that logs that all connections of the listeners are in use, once a minute. */
+function warnFull(log: TargetLogger): (limit: number) => void {
+  let nextAt = 0;
+  return (limit) => {
+    if (performance.now() < nextAt) return;
+    nextAt = performance.now() + FULL_WARNING_MS;
+    log.warn('too many connections: rejecting new ones; raise the limit of open files (ulimit -n)', { limit });
   };
 }
 

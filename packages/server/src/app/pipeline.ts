@@ -4,6 +4,7 @@ import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
+import type { ListenerConnections } from '../http/listener-connections.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createPipelineServer, type ServeRequest } from '../http/server.ts';
@@ -164,6 +165,8 @@ export interface PipelineListenerOptions {
   readonly registry: Registry;
   /** Memory for the request bodies of all listeners. */
   readonly bodies: BodyBudget;
+  /** Connections of all listeners. */
+  readonly connections?: ListenerConnections | undefined;
   /** Requests that the listener passes on; undefined: all. */
   readonly allow: InferenceAllow;
 }
@@ -174,7 +177,7 @@ export const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
-  const { guard, requests, allow } = options;
+  const { guard, requests, allow, connections } = options;
   const serving = servingOptions(listener, options);
   const { mcp } = serving;
   return createPipelineServer(
@@ -182,6 +185,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       tls: keyPair,
       readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
       maxConnections,
+      connections,
       guard,
       ...(allow && { restrict: createInferenceRestriction(allow) }),
       observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),

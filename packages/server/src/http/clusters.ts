@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { addressSchema, formatAddress, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
 import { createTransport } from './client/pool.ts';
+import type { UpstreamSockets } from './client/upstream-sockets.ts';
 
 /** Upstream endpoint of a request. */
 export interface Target {
@@ -32,11 +33,11 @@ export class Cluster {
   }
 
   /** Creates a cluster from its settings. */
-  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings): Cluster {
+  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, sockets?: UpstreamSockets): Cluster {
     return new Cluster(
       endpoints.map(({ address: { host, port }, weight }) => {
         const upstream = { scheme: tls ? 'https' : 'http', host, port, path } as const;
-        return { target: targetOf(upstream, connection_timeout_ms), weight, credit: 0 };
+        return { target: targetOf(upstream, sockets, connection_timeout_ms), weight, credit: 0 };
       }),
     );
   }
@@ -63,10 +64,10 @@ export class Cluster {
   }
 }
 
-function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
+function targetOf(upstream: HttpUpstream, sockets?: UpstreamSockets, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
   const server = formatAddress(upstream);
-  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass' });
+  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass', sockets });
   return { transport, server, pathPrefix: path };
 }
 
@@ -121,9 +122,12 @@ export class Clusters {
   readonly #settings: ReadonlyMap<string, ClusterSettings>;
   readonly #clusters: Map<string, Cluster>;
 
-  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }) {
+  readonly #sockets: UpstreamSockets | undefined;
+
+  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, sockets?: UpstreamSockets) {
+    this.#sockets = sockets;
     this.#settings = clusters;
-    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
+    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, sockets)]));
   }
 
   /** Returns the endpoint of the next request to a cluster; undefined if the cluster does not exist. */
@@ -139,7 +143,7 @@ export class Clusters {
     const settings = this.#settings.get(name);
     if (!settings) return;
     const previous = this.#clusters.get(name);
-    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream)));
+    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream), this.#sockets));
     void previous?.close();
   }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { canOpenFiles } from './open-files.ts';
 
 /** Result of {@link checkEndpoint}. */
 export interface EndpointCheck {
@@ -72,6 +73,9 @@ async function resolveName(host: string, signal: AbortSignal): Promise<void> {
   const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
   await Promise.race([lookup(host), aborted]).catch((error) => {
     if (signal.aborted) throw error;
+    if (!canOpenFiles()) {
+      throw new StepError('this process has too many open files', 'Raise its limit of open files (ulimit -n)', error);
+    }
     throw new StepError(
       `the name ${host} is unknown (${codeOf(error)})`,
       'Check the address, and the name server of the machine or container',

@@ -12,6 +12,7 @@ import type { ObserveRequest, RequestObservation } from '../telemetry/request-te
 import { formatAddress, type ListenAddress } from './address.ts';
 import type { RequestLike, ResponseLike } from './context.ts';
 import type { Rejection } from './host-rule.ts';
+import { ListenerConnections } from './listener-connections.ts';
 import { MAX_HEAD_BYTES } from './message-parser.ts';
 import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
@@ -27,6 +28,8 @@ interface ServerOptions {
   readonly observe: ObserveRequest;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
+  /** Connections of all listeners; by default they are not limited together. */
+  readonly connections?: ListenerConnections | undefined;
   /** Rejects requests by their head: method, target, headers. */
   readonly restrict?: (method: string, target: string, headers: IncomingHttpHeaders) => Rejection | undefined;
 }
@@ -34,7 +37,7 @@ interface ServerOptions {
 /** Options of {@link createPipelineServer}. */
 export interface PipelineServerOptions extends ServerOptions {
   readonly tls: ServerTls | undefined;
-  /** Requests on further connections are rejected with 503. */
+  /** Requests on further connections are rejected with 503. Undefined for the limit of all listeners. */
   readonly maxConnections: number | undefined;
 }
 
@@ -54,9 +57,6 @@ export type ErrorResponse = (message: string) => {
 const KEEP_ALIVE_MS = 75_000;
 /** Limit for the head of a request. */
 const HEADERS_MS = 60_000;
-
-/** Connections beyond the limit that receive a response; further ones are closed at once. */
-const MAX_REJECTED = 100;
 
 const TOO_MANY_CONNECTIONS: Rejection = { status: 503, reason: 'too many connections: try again later' };
 
@@ -104,13 +104,13 @@ function requestReceiver<Request extends RequestLike, Response extends Observabl
       return serve(request, response, observation, restricted ?? { status: 400, reason: ambiguity });
     }
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
-    const rejection = excessive
-      ? TOO_MANY_CONNECTIONS
-      : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
-    if (rejection) {
-      if (excessive) response.shouldKeepAlive = false;
-      drainRequestBody(request, response);
-    }
+    // Whoever restarts the service when it does not respond must not do so because it has many clients.
+    const rejection =
+      excessive && !isProbe
+        ? TOO_MANY_CONNECTIONS
+        : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
+    if (excessive) response.shouldKeepAlive = false;
+    if (rejection) drainRequestBody(request, response);
     serve(request, response, observation, rejection);
   };
 }
@@ -129,16 +129,15 @@ function timeouts(readTimeoutMs: number) {
  * listens and closes. Part of the hot path.
  */
 export function createPipelineServer(options: PipelineServerOptions, serve: ServeRequest): HttpServer {
-  const { tls, readTimeoutMs, maxConnections, restrict } = options;
+  const { tls, readTimeoutMs, maxConnections, restrict, connections = unlimitedConnections() } = options;
   const { headMs, checkMs } = timeouts(readTimeoutMs);
   const connectStatus = restrict ? 403 : 400;
   const times = { keepAliveMs: KEEP_ALIVE_MS, headMs, requestMs: readTimeoutMs, checkMs };
   const receive = requestReceiver(options, serve);
   const server = createHttp1Server({ tls, connectStatus, ...times }, (request, response) =>
-    receive(request, response, request.head.ambiguity, excess?.has(request.socket) === true),
+    receive(request, response, request.head.ambiguity, excess.size > 0 && excess.has(request.socket)),
   );
-  const excess =
-    maxConnections === undefined ? undefined : excessConnections(server, maxConnections, tls !== undefined);
+  const excess = connections.watch(server, tls !== undefined, maxConnections);
   return server;
 }
 
@@ -150,7 +149,7 @@ export function createHttpServer(
   options: HttpServerOptions,
   serve: ServeRequest<IncomingMessage, ServerResponse>,
 ): Server {
-  const { readTimeoutMs, errorResponse } = options;
+  const { readTimeoutMs, errorResponse, connections = unlimitedConnections() } = options;
   const { headMs, checkMs } = timeouts(readTimeoutMs);
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -164,7 +163,10 @@ export function createHttpServer(
   });
   const ambiguous = new AmbiguousRequestGuard();
   const receive = requestReceiver(options, serve);
-  server.on('request', (request, response) => receive(request, response, ambiguous.rejectionReason(request), false));
+  const excess = connections.watch(server, false);
+  server.on('request', (request, response) =>
+    receive(request, response, ambiguous.rejectionReason(request), excess.has(request.socket)),
+  );
   // Node would reject unknown expectations itself; RFC 9110 allows to ignore them.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   // Node would close the connection without a response.
@@ -219,20 +221,8 @@ function respondAndClose(socket: Duplex, status: number, { headers, body }: Retu
   socket.once('close', () => clearTimeout(lingerTimer));
 }
 
-/** Returns the set of open connections beyond the limit: they are accepted in order to reject their requests. */
-function excessConnections(server: NetServer, limit: number, secure: boolean): ReadonlySet<Socket> {
-  const excess = new Set<Socket>();
-  let open = 0;
-  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket): unknown => {
-    if (open >= limit) {
-      if (excess.size >= MAX_REJECTED) return socket.destroy();
-      excess.add(socket);
-      return socket.once('close', () => excess.delete(socket));
-    }
-    open++;
-    return socket.once('close', () => open--);
-  });
-  return excess;
+function unlimitedConnections(): ListenerConnections {
+  return new ListenerConnections({ listeners: undefined, rejected: undefined });
 }
 
 /** A listening server. */
@@ -263,6 +253,8 @@ export function listen(server: HttpServer, { host, port }: ListenAddress, reuseP
     server.once('error', reject);
     server.listen({ host, port, ...(reusePort && { reusePort }) }, () => {
       server.off('error', reject);
+      // A connection that cannot be accepted, for lack of open files: the others continue.
+      server.on('error', () => undefined);
       resolve({
         address: boundAddress(server),
         drain: (graceMs, endRequests) => drain(server, sockets, graceMs, endRequests),

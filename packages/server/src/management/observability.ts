@@ -1,4 +1,5 @@
 import { operations, type Readiness, type Statistics } from '@sluice/contract';
+import { canOpenFiles } from '../http/open-files.ts';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
@@ -51,6 +52,9 @@ export function metricsRoutes(router: Router, { metrics }: ManagementContext): v
   router.add(operations.observability.metrics, () => dataResponse(JSON.stringify(metrics.snapshot())));
 }
 
+/** Files that may be open at once while the modules are imported. */
+const MODULE_FILES = 24;
+
 /** Content type of the Prometheus text format. */
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -65,6 +69,9 @@ export function prometheusRoutes(router: Router, { metricSource }: ManagementCon
     return new PrometheusText(metricSource);
   };
   router.addPath('/metrics', async () => {
+    // A module whose import fails, for lack of open files, cannot be imported again.
+    if (!prometheus && !canOpenFiles(MODULE_FILES))
+      return errorResponse('UNAVAILABLE', 'too many open files: try again later');
     prometheus ??= load();
     return streamResponse(await (await prometheus).text(), { 'content-type': CONTENT_TYPE });
   });

@@ -4,6 +4,7 @@ import { type PluginManifest, pluginManifest, validate } from '@sluice/contract'
 import { parseLossless } from '@sluice/protocol/json/parse';
 import type { UpstreamTransport } from '../http/client/client.ts';
 import { createTransport } from '../http/client/pool.ts';
+import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { ConfigError } from '../http/settings.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -25,6 +26,8 @@ export interface PluginsOptions {
   readonly path: string | undefined;
   readonly targets: PluginTargets;
   readonly log: TargetLogger;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
 }
 
 const MANIFEST = 'plugin.json';
@@ -38,18 +41,22 @@ export class Plugins {
   readonly #targets: PluginTargets;
   readonly #transports = new Map<string, UpstreamTransport>();
 
-  private constructor(list: readonly Plugin[], targets: PluginTargets) {
+  readonly #sockets: UpstreamSockets | undefined;
+
+  private constructor(list: readonly Plugin[], { targets, sockets }: PluginsOptions) {
     this.list = list;
     this.#byId = new Map(list.map((plugin) => [plugin.manifest.id, plugin]));
     this.#targets = targets;
+    this.#sockets = sockets;
   }
 
   /**
    * Reads the manifests. A folder with an invalid one, or with the id of an earlier plugin, is skipped with a warning.
    * Throws {@link ConfigError} if the folder of the plugins cannot be read.
    */
-  static async open({ path, targets, log }: PluginsOptions): Promise<Plugins> {
-    if (path === undefined) return new Plugins([], targets);
+  static async open(options: PluginsOptions): Promise<Plugins> {
+    const { path, log } = options;
+    if (path === undefined) return new Plugins([], options);
     const names = await readdir(path).catch((cause: unknown) => {
       throw new ConfigError(`--plugins-path: ${path} is not a folder that can be read`, { cause });
     });
@@ -62,7 +69,7 @@ export class Plugins {
         log.warn('plugin skipped', { folder: name, reason: `another plugin has the id ${plugin.manifest.id}` });
       } else plugins.set(plugin.manifest.id, plugin);
     }
-    return new Plugins([...plugins.values()], targets);
+    return new Plugins([...plugins.values()], options);
   }
 
   /** The plugin with this id. */
@@ -79,7 +86,7 @@ export class Plugins {
   /** Connections to the origin of a service. */
   transport({ origin }: URL): UpstreamTransport {
     return this.#transports.getOrInsertComputed(origin, () =>
-      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass' }),
+      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', sockets: this.#sockets }),
     );
   }
 

@@ -3,6 +3,7 @@ import { pipeline, Readable } from 'node:stream';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
+import type { ListenerConnections } from '../http/listener-connections.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
@@ -97,6 +98,8 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
 export interface ManagementOptions extends ManagementContext {
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Connections of all listeners. */
+  readonly connections?: ListenerConnections | undefined;
   /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
   readonly hostRule: HostRule;
   /** Memory for request bodies. */
@@ -145,6 +148,7 @@ export class Management {
         // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
         guard: options.guard,
+        connections: options.connections,
         probes: HEALTH_CHECKS,
         observe: options.observe,
         errorResponse: this.#malformedResponse,
@@ -168,7 +172,10 @@ export class Management {
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(response, sent, observation);
 
-    if (rejection) return send(errorResponse(rejection.status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST', rejection.reason));
+    if (rejection) {
+      const code = rejection.status === 403 ? 'FORBIDDEN' : rejection.status === 503 ? 'UNAVAILABLE' : 'BAD_REQUEST';
+      return send(errorResponse(code, rejection.reason));
+    }
     if (this.#proxy(request, response, observation, path)) return;
     if (method !== 'OPTIONS' && isPluginServicePath(path)) {
       return this.#servePlugin(request, response, observation);

@@ -1,4 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { getHeapStatistics } from 'node:v8';
 import {
   type CallSeries,
   MAX_TIME_SERIES,
@@ -9,6 +10,7 @@ import {
 } from '@sluice/contract';
 import { MCP_SECONDS, roundMs } from './metrics/instruments.ts';
 import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
+import { residentBytes } from './resident-memory.ts';
 import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './tool-calls/event.ts';
 import type { EventRing } from './tool-calls/events.ts';
 
@@ -239,7 +241,8 @@ export class TimeSeries {
   sample(): void {
     const step = Math.floor(this.#now() / STEP_MS) - 1;
     const completions = this.#options.completions();
-    const { rss, heapUsed: heap } = process.memoryUsage();
+    const heap = getHeapStatistics().used_heap_size;
+    const rss = residentBytes() ?? this.#samples[(step - 1) % STEPS]?.rss ?? heap;
     const delayMs = roundMs(Math.max(0, this.#delay.percentile(99) / 1e6 - DELAY_RESOLUTION_MS));
     this.#delay.reset();
     this.#samples[step % STEPS] = { step, completions: completions - this.#completions, delayMs, rss, heap };

@@ -5,6 +5,7 @@
  */
 
 import type { UpstreamError } from './errors.ts';
+import type { UpstreamSockets } from './upstream-sockets.ts';
 
 /** Header values by lower-case name; several lines of one name are an array. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -103,6 +104,8 @@ export interface UpstreamTransport {
 }
 
 export interface TransportOptions {
+  /** Sockets of all transports; no limit by default. */
+  readonly sockets?: UpstreamSockets | undefined;
   /** Connect timeout in milliseconds, including TLS (default 5000, decisions 8). */
   readonly connectTimeoutMs?: number;
   /**

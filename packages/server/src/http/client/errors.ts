@@ -1,5 +1,6 @@
 import { singleLine } from '@sluice/protocol/text';
 import { MalformedMessage } from '../message-parser.ts';
+import { canOpenFiles } from '../open-files.ts';
 
 /**
  * Kinds of failed upstream requests.
@@ -107,10 +108,18 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
     const what = `is unreachable: no local sockets available (${code})`;
     return new UpstreamError('aborted', address, what, { cause });
   }
+  const isUnknownName = code === 'ENOTFOUND' || code === 'EAI_AGAIN';
+  // A lookup that cannot open files reports an unknown name.
+  if (isUnknownName && !canOpenFiles()) return noSocket(address);
   let what = `is unreachable (${code}: ${cause.message})`;
   if (code === 'ECONNREFUSED') what = 'refused the connection (ECONNREFUSED)';
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') what = `has a host name that cannot be resolved (${code})`;
+  if (isUnknownName) what = `has a host name that cannot be resolved (${code})`;
   return new UpstreamError('refused', address, what, { cause });
+}
+
+/** No connection, because this process may not open another one. */
+export function noSocket(address: string): UpstreamError {
+  return new UpstreamError('aborted', address, 'is unreachable: no local sockets available (limit of open files)');
 }
 
 /** Connect timeout. */

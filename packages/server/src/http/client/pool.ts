@@ -16,6 +16,7 @@ import {
   connectTimeout,
   displayAddress,
   encodingFailure,
+  noSocket,
   responseTimeout,
   transportClosed,
   type UpstreamError,
@@ -24,6 +25,7 @@ import {
 import { BodyWriter, type EncodedRequest, isInParts, RequestEncoder, ResponseDeadline } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import type { IdleConnections, SocketRequest, UpstreamSockets } from './upstream-sockets.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
@@ -46,7 +48,7 @@ export function createTransport(address: string, options: TransportOptions = {})
  * Connection pool of one address: one connection per in-flight call, the most recently used first. No pipelining and no
  * retries: a call that meets a closing connection may have been executed.
  */
-export class ConnectionPool implements UpstreamTransport, SocketTarget {
+export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConnections {
   readonly url: URL;
   readonly address: string;
   readonly connectTimeoutMs: number;
@@ -55,6 +57,9 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   tlsSession: Buffer | undefined = undefined;
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
+  readonly #sockets: UpstreamSockets | undefined;
+  /** Number of calls that wait for a socket. */
+  #withoutSocket = 0;
   readonly #connections = new Set<Connection>();
   /** Used as a stack. Closed connections are removed when they are popped. */
   #idle: Connection[] = [];
@@ -74,6 +79,8 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     this.passesRedirects = redirects === 'pass';
     this.#keepAliveMs = keepAliveMs;
     this.#encoder = new RequestEncoder(url);
+    this.#sockets = options.sockets;
+    this.#sockets?.add(this);
   }
 
   /**
@@ -105,6 +112,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     if (this.#state === 'open') this.#state = 'closing';
     clearTimeout(this.#sweeper);
     clearTimeout(this.#unrefTimer);
+    this.#sockets?.remove(this);
     for (const connection of this.#idle.splice(0)) connection.close();
     this.#endIfDone();
     return this.#ended.promise;
@@ -120,7 +128,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   release(connection: Connection, announcedMs: number | undefined): void {
     const idleMs =
       announcedMs === undefined ? this.#keepAliveMs : Math.min(announcedMs - KEEP_ALIVE_MARGIN_MS, MAX_KEEP_ALIVE_MS);
-    if (this.#state !== 'open' || idleMs <= 0) return connection.close();
+    if (this.#state !== 'open' || idleMs <= 0 || this.#sockets?.areScarce === true) return connection.close();
     connection.expiresAt = performance.now() + idleMs;
     this.#idle.push(connection);
     this.#sweeper ??= setTimeout(() => this.#sweep(), idleMs).unref();
@@ -133,7 +141,18 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   /** Removes a closed connection. */
   remove(connection: Connection): void {
     this.#connections.delete(connection);
+    this.#sockets?.release();
     this.#endIfDone();
+  }
+
+  closeIdle(): boolean {
+    // The one that was idle for longest.
+    for (let idle = this.#idle.shift(); idle !== undefined; idle = this.#idle.shift()) {
+      if (idle.closed) continue;
+      idle.close();
+      return true;
+    }
+    return false;
   }
 
   readonly #sendWaiting = (): void => {
@@ -155,7 +174,28 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
       if (idle.expiresAt > now) return idle.send(call);
       idle.close();
     }
-    this.#connections.add(new Connection(this, call));
+    this.#connect(call);
+  }
+
+  #connect(call: Http1Call): void {
+    const sockets = this.#sockets;
+    const waiting: SocketRequest = {
+      onSocket: () => {
+        this.#withoutSocket--;
+        if (call.ended || this.#state === 'destroyed') sockets?.release();
+        else this.#connections.add(new Connection(this, call));
+        if (!call.ended && this.#state === 'destroyed') call.fail(transportClosed(this.address));
+        this.#endIfDone();
+      },
+      onNoSocket: () => {
+        this.#withoutSocket--;
+        if (!call.ended)
+          call.fail(this.#state === 'destroyed' ? transportClosed(this.address) : noSocket(this.address));
+        this.#endIfDone();
+      },
+    };
+    if (!sockets || sockets.take(waiting)) this.#connections.add(new Connection(this, call));
+    else this.#withoutSocket++;
   }
 
   #sweep(): void {
@@ -172,7 +212,8 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   }
 
   #endIfDone(): void {
-    if (this.#state === 'open' || this.#waiting.length > 0 || this.#connections.size > 0) return;
+    if (this.#state === 'open' || this.#waiting.length > 0 || this.#connections.size > 0 || this.#withoutSocket > 0)
+      return;
     this.#ended.resolve();
   }
 }

@@ -6,6 +6,7 @@ import type { ResponseHeaders, UpstreamTransport } from '../../http/client/clien
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
+import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
@@ -93,6 +94,8 @@ export interface LlmLimits {
   readonly maxBytes?: number;
   /** Concurrent calls of one endpoint (default 200). */
   readonly maxConcurrent?: number;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
 }
 
 const TIMEOUT_MS = 10_000;
@@ -159,6 +162,7 @@ export class LlmClient {
   readonly #maxBytes: number;
   readonly #maxConcurrent: number;
   readonly #secrets: Secrets;
+  readonly #sockets: UpstreamSockets | undefined;
   /** By URL. */
   readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
@@ -168,8 +172,10 @@ export class LlmClient {
     maxBytes = MAX_BYTES,
     maxConcurrent = MAX_CONCURRENT,
     secrets = new Secrets(),
+    sockets,
   }: LlmLimits = {}) {
     this.#secrets = secrets;
+    this.#sockets = sockets;
     this.timeoutMs = timeoutMs;
     this.#maxBytes = maxBytes;
     this.#maxConcurrent = maxConcurrent;
@@ -230,7 +236,7 @@ export class LlmClient {
 
   /** Returns undefined for an invalid URL. */
   #endpoint(url: string): Endpoint | undefined {
-    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass' } as const;
+    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass', sockets: this.#sockets } as const;
     try {
       return this.#endpoints.getOrInsertComputed(
         url,

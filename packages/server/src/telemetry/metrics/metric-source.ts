@@ -1,6 +1,7 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import { getHeapSpaceStatistics } from 'node:v8';
 import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/contract';
+import { residentBytes } from '../resident-memory.ts';
 import type { ToolCallCount } from '../tool-calls/events.ts';
 import type { Metric, NumberMetric, Series } from './instruments.ts';
 import type { RequestMetrics } from './request-metrics.ts';
@@ -383,6 +384,7 @@ class ProcessMetrics {
   metrics(): Metric[] {
     const { user, system } = process.cpuUsage();
     const loop = performance.eventLoopUtilization();
+    const rss = residentBytes();
     const { utilization } = performance.eventLoopUtilization(loop, this.#before);
     this.#before = loop;
     return [
@@ -401,7 +403,7 @@ class ProcessMetrics {
         description: 'Resident memory of the process',
         unit: 'By',
         kind: 'updowncounter',
-        series: [{ attributes: {}, value: process.memoryUsage.rss() }],
+        series: rss === undefined ? [] : [{ attributes: {}, value: rss }],
       },
       {
         name: 'process.uptime',

@@ -4,6 +4,7 @@ import type { Era } from '@sluice/protocol/mcp/constants';
 import { singleLine } from '@sluice/protocol/text';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
+import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import {
@@ -47,6 +48,8 @@ export interface ForwardControllerOptions {
   readonly sharing?: SharedDiscovery | undefined;
   /** Sessions at upstreams that replicas share; undefined for a single one. */
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
@@ -101,7 +104,7 @@ export class ForwardController implements UpstreamObserver {
     const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
     const { headers, address } = forward;
     const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
-    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions);
+    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions, options.sockets);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     this.#reader = new CatalogReader({
       ...this.#client,

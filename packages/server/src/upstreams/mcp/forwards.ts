@@ -4,6 +4,7 @@ import { members, memberText } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
+import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
@@ -46,6 +47,8 @@ export interface ForwardsOptions {
   readonly sharing?: SharedDiscovery | undefined;
   /** Sessions at upstreams that replicas share; undefined for a single one. */
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
@@ -91,7 +94,7 @@ export class Forwards {
   constructor(options: ForwardsOptions) {
     this.#options = options;
     this.#history = new ForwardHistory(options.onChange);
-    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients);
+    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.sockets);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
     const { sharing } = options;
     if (sharing) sharing.listener = this.#sharingListener;

@@ -4,6 +4,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
+import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
@@ -409,9 +410,10 @@ export class Upstream {
     forward?: string,
     headers?: SecretHeaders,
     shared?: SharedUpstreamSessions,
+    sockets?: UpstreamSockets,
   ) {
     this.forward = forward;
-    const transport = createTransport(address);
+    const transport = createTransport(address, { sockets });
     this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
     this.origin = url.origin;
