@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { backupCampaign } from './backup.ts';
 import type { Campaign } from './campaign.ts';
 import { consoleCampaign } from './console.ts';
+import { descriptorsCampaign } from './descriptors.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { hiddenCampaign } from './hidden.ts';
@@ -34,6 +35,7 @@ const campaigns: readonly Campaign[] = [
   propertiesCampaign,
   evaluatorsCampaign,
   hostileMessagesCampaign,
+  descriptorsCampaign,
   hiddenCampaign,
   loginCampaign,
   consoleCampaign,

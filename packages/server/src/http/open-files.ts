@@ -1,5 +1,8 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 
+/** Message to clients when the process cannot open another file. */
+export const TOO_MANY_OPEN_FILES = 'too many open files: try again later';
+
 /** Shares of the open files of the process; the rest is for everything else: files, processes, gRPC, the database. */
 const LISTENER_SHARE = 0.6;
 const UPSTREAM_SHARE = 0.25;

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import send from '@fastify/send';
+import { canOpenFiles, TOO_MANY_OPEN_FILES } from '../http/open-files.ts';
 import type { ManagementContext } from './context.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
@@ -104,6 +105,7 @@ async function findFile(http: IncomingMessage, root: string, path: string): Prom
 /** Returns the page for a path below `/admin/`; 503 if the console has not been built. */
 async function index({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
   const html = await readFile(join(root, 'index.html'), 'utf8').catch(() => undefined);
+  if (html === undefined && !canOpenFiles()) return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
   if (html === undefined) {
     return errorResponse('UNAVAILABLE', `the console is not built: run ${BUILD_COMMAND}, then reload ${pathOf(http)}`);
   }

@@ -1,5 +1,5 @@
 import { operations, type Readiness, type Statistics } from '@sluice/contract';
-import { canOpenFiles } from '../http/open-files.ts';
+import { canOpenFiles, TOO_MANY_OPEN_FILES } from '../http/open-files.ts';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
@@ -71,7 +71,7 @@ export function prometheusRoutes(router: Router, { metricSource }: ManagementCon
   router.addPath('/metrics', async () => {
     // A module whose import fails, for lack of open files, cannot be imported again.
     if (!prometheus && !canOpenFiles(MODULE_FILES))
-      return errorResponse('UNAVAILABLE', 'too many open files: try again later');
+      return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
     prometheus ??= load();
     return streamResponse(await (await prometheus).text(), { 'content-type': CONTENT_TYPE });
   });
