@@ -78,7 +78,7 @@ describe('a call’s stream that broke off', () => {
     expect(await third.ended).toBe(true);
     expect(third.messages).toEqual([resultEvent('done')]);
     const last = calling.client.listen(third.lastId);
-    expect([await last.ended, (await last.head).statusCode, last.messages]).toEqual([true, 200, []]);
+    expect([await last.ended, (await last.head).statusCode, last.messages]).toEqual([true, 405, []]);
   });
 
   it('can be resumed repeatedly', async () => {
@@ -233,6 +233,8 @@ describe('an event id', () => {
       expect(again.messages).toEqual([
         `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"outcome unknown after restart"}}`,
       ]);
+      // Official clients reconnect after an error.
+      expect((await moved.listen(again.lastId).head).statusCode).toBe(405);
     }
     const otherClient = await sessionClient(moved.url);
     expect((await otherClient.listen(lastIds[0]).head).statusCode).toBe(400);

@@ -49,6 +49,7 @@ export interface ClientMessageParts {
 const NOTIFICATIONS = 'notifications/';
 
 const ACCEPTED: McpOutcome = { kind: 'plain', status: 202 };
+const ALLOWED = ['Allow', 'GET, POST, DELETE, OPTIONS'];
 
 /** Notifications that only servers may send; they are not forwarded. */
 const SERVERS_ONLY: ReadonlySet<string> = new Set([
@@ -141,14 +142,22 @@ function notificationStream(
       return rpcError(INVALID_REQUEST, 'header Last-Event-ID does not identify an event of this session', 400);
     case 'stream':
       return { kind: 'deferred', start: (client) => resume(client, resumption) };
+    case 'complete':
+      // An empty stream would be one more to resume, for ever.
+      return { kind: 'plain', status: 405, headers: ALLOWED };
     case 'lost':
-      return resumption.idText === undefined
-        ? open(headers, session, parts, true)
-        : takeUp(resumption.idText, resumption.restarted, lastEventId, headers, session, parts);
+      if (resumption.idText !== undefined) {
+        return takeUp(resumption.idText, resumption.restarted, lastEventId, headers, session, parts);
+      }
+      // Displaced by newer streams, which have carried everything since: another one would displace those in turn.
+      if (session.active?.isConnected) {
+        return rpcError(INVALID_REQUEST, 'a newer notification stream of this session is open', 409);
+      }
+      return open(headers, session, parts, true);
   }
 }
 
-/** A new notification stream. `lost`: the client had one before whose pending messages are lost. */
+/** A new notification stream. `hasMissedMessages`: the client had one before whose pending messages are lost. */
 function open(
   headers: readonly string[],
   session: ClientSession,
@@ -158,7 +167,7 @@ function open(
   const start = (client: ResponseWriter): void => {
     const channel = session.channel();
     // Stored messages for a stream that is not resumed are never delivered.
-    const gap = hasMissedMessages || channel.hasUnread;
+    const gap = channel.takeUnread() || hasMissedMessages;
     const first = !channel.isListening;
     let remove = (): void => undefined;
     const stream = channel.openStream(() => remove());
@@ -191,8 +200,7 @@ async function takeUp(
   session: ClientSession,
   { events, taskRelay }: NotificationStreamParts,
 ): Promise<McpOutcome> {
-  const start = restarted ? await taskRelay.interruptedCall(session, idText, headers) : undefined;
-  if (!start) return unknownOutcome(idText, restarted);
+  const resumeTask = restarted ? await taskRelay.interruptedCall(session, idText, headers) : undefined;
   return {
     kind: 'deferred',
     idText,
@@ -200,22 +208,20 @@ async function takeUp(
       // The client may have resumed it twice at once.
       const other = events.find(session.id, lastEventId);
       if (other.kind === 'stream') return resume(client, other);
+      // Also the stream of an error can be resumed: official clients reconnect after an error, and without an event id they
+      // would open one more notification stream.
       const stream = events.continue(session, idText, lastEventId);
       client.attachStream(stream);
+      if (!resumeTask) return client.sendLastEvent(unknownOutcome(idText, restarted));
       stream.prime();
-      start(client);
+      resumeTask(client);
     },
   };
 }
 
-function unknownOutcome(idText: string, restarted: boolean): McpOutcome {
+function unknownOutcome(idText: string, restarted: boolean): string {
   const message = restarted ? 'outcome unknown after restart' : 'the response is no longer stored';
-  const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
-  const start = (client: ResponseWriter): void => {
-    client.beginStream();
-    client.sendLastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);
-  };
-  return { kind: 'deferred', start };
+  return `{"jsonrpc":"2.0","id":${idText},"error":{"code":${INTERNAL_ERROR},"message":"${message}"}}`;
 }
 
 /** Dependencies of the filter. */
@@ -306,7 +312,7 @@ function withoutMessage(context: McpRequest, parts: McpInitParts): McpOutcome | 
   const { method, session } = context;
   if (method === 'GET' && session) return notificationStream(context, session, parts);
   if (method === 'DELETE' && session) return endSession(session, parts);
-  return { kind: 'plain', status: 405, headers: ['Allow', 'GET, POST, DELETE, OPTIONS'] };
+  return { kind: 'plain', status: 405, headers: ALLOWED };
 }
 
 async function endSession(session: ClientSession, { forwards, events }: McpInitParts): Promise<McpOutcome> {

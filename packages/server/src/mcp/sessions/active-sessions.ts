@@ -39,9 +39,19 @@ export class ActiveSession implements DownstreamChannel {
     return this.#streams.length > 0;
   }
 
-  /** True if messages went to a stream without a connection: a client gets them only by resuming that stream. */
-  get hasUnread(): boolean {
-    return this.#streams.some(({ hasUnread: unread }) => unread);
+  /** True while a notification stream has a connection. */
+  get isConnected(): boolean {
+    return this.#streams.some(({ isAttached }) => isAttached);
+  }
+
+  /**
+   * Returns whether messages went to a stream without a connection since the last call: a client gets them only by resuming
+   * that stream.
+   */
+  takeUnread(): boolean {
+    const unread = this.#streams.filter(({ hasUnread }) => hasUnread);
+    for (const stream of unread) stream.hasUnread = false;
+    return unread.length > 0;
   }
 
   /**

@@ -236,12 +236,16 @@ describe('an event id', () => {
 });
 
 describe('the store', () => {
-  it('removes a fully read stream soon, and an unresumed one later', () => {
+  it('removes the events of a fully read stream soon, the stream later, and an unresumed one last', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const read = opened('s', '1');
-    read.attach(streamTarget());
+    const reader = streamTarget();
+    read.attach(reader);
+    read.prime();
     read.end('answer');
+    const [first = '', last = ''] = reader.events().map(({ id }) => id);
+    const find = (id: string) => store.find('s', id).kind;
     const left = opened('s', '2');
     const target = streamTarget();
     left.attach(target);
@@ -253,9 +257,14 @@ describe('the store', () => {
     left.onDropped = () => gone.push('left');
     const now = performance.now();
     store.sweep(now + 9_000);
-    expect(store.size).toBe(3);
+    expect([store.size, find(first), find(last)]).toEqual([3, 'stream', 'complete']);
     store.sweep(now + 11_000);
-    expect(store.size).toBe(2);
+    // That it has ended is known for longer.
+    expect([store.size, read.bytes, find(first), find(last)]).toEqual([3, 0, 'lost', 'complete']);
+    store.sweep(now + 89_000);
+    expect(find(last)).toBe('complete');
+    store.sweep(now + 91_000);
+    expect([store.size, find(last)]).toEqual([2, 'lost']);
     expect(gone).toEqual([]);
     store.sweep(now + 5 * 60_000 + 1_000);
     expect(store.size).toBe(1);

@@ -7,6 +7,8 @@ import { ClientStream, type StreamOwner, type StreamStore } from './resumable-st
 export type Resumption =
   /** A stream that is stored; the client has seen it up to event number `after`. */
   | { readonly kind: 'stream'; readonly stream: ClientStream; readonly after: number }
+  /** A stream that has ended, of which the client has seen everything. */
+  | { readonly kind: 'complete' }
   /**
    * A stream that is not stored: it belonged to a previous process or has expired. `idText`: id of the request that it
    * was the response to; undefined for a notification stream.
@@ -18,6 +20,11 @@ export type Resumption =
 /** Time for which a fully read stream, and an unresumed one, can be resumed. */
 const READ_TIMEOUT_MS = 10_000;
 const BUFFER_TIMEOUT_MS = 5 * 60_000;
+/**
+ * Time for which a fully read stream is known to have ended: clients reconnect to one without a result, at the latest
+ * after the longest delay that they are sent (60 s).
+ */
+const ENDED_TIMEOUT_MS = 90_000;
 const SWEEP_MS = 5_000;
 /** Default of SERVICE_MAX_RESUMABLE_BYTES. */
 export const MAX_RESUMABLE_BYTES = 64 * 1024 * 1024;
@@ -99,7 +106,8 @@ export class EventStore implements StreamStore {
     if (!sealed) return { kind: 'foreign' };
     const token = eventId.slice(0, eventId.lastIndexOf('.'));
     const stream = this.#streams.get(token);
-    if (stream) return { kind: 'stream', stream, after };
+    if (stream?.isCompleteAfter(after)) return { kind: 'complete' };
+    if (stream && !stream.isCleared) return { kind: 'stream', stream, after };
     const continued = this.#continued.get(token);
     if (continued) return { kind: 'stream', stream: continued, after: 0 };
     const [replica, , , request] = sealed;
@@ -155,7 +163,9 @@ export class EventStore implements StreamStore {
   sweep(now: number): void {
     for (const stream of this.#detached) {
       if (stream.detachedAt === undefined) continue;
-      if (now - stream.detachedAt > (stream.isFullyRead ? READ_TIMEOUT_MS : BUFFER_TIMEOUT_MS)) this.drop(stream);
+      const age = now - stream.detachedAt;
+      if (age > (stream.isFullyRead ? ENDED_TIMEOUT_MS : BUFFER_TIMEOUT_MS)) this.drop(stream);
+      else if (stream.isFullyRead && age > READ_TIMEOUT_MS) stream.clear();
     }
   }
 

@@ -49,6 +49,8 @@ export class ClientStream {
   hasUnread = false;
   /** Called once when the stream cannot be resumed any more. */
   onDropped: (() => void) | undefined = undefined;
+  /** True once the events of an ended stream were removed: only that it has ended is still known. */
+  isCleared = false;
   /** Time at which the last connection closed, in milliseconds of `performance.now()`; undefined while there is one. */
   detachedAt: number | undefined = undefined;
   readonly #store: StreamStore;
@@ -80,6 +82,11 @@ export class ClientStream {
   /** True if the client was sent an event id to resume from. */
   get isResumable(): boolean {
     return this.#sent > 0;
+  }
+
+  /** True if the stream has ended and its last event has this number, or a lower one. */
+  isCompleteAfter(number: number): boolean {
+    return this.hasEnded && number >= this.#sent;
   }
 
   /**
@@ -184,10 +191,23 @@ export class ClientStream {
   /** Makes the stream not resumable: its events are removed, and none are stored from now on. A connection continues. */
   drop(): void {
     this.#dropped = true;
+    this.#removeEvents();
+    this.#reportDrop();
+  }
+
+  /** Removes the events of a stream that has ended. */
+  clear(): void {
+    if (this.isCleared) return;
+    this.isCleared = true;
+    const bytes = this.bytes;
+    this.#removeEvents();
+    this.#store.onSizeChanged(this, -bytes);
+  }
+
+  #removeEvents(): void {
     this.#events = [];
     this.#bytes = 0;
     this.#blocks = 0;
-    this.#reportDrop();
   }
 
   #write(target: ResponseLike, number: number, data: string | Buffer, retry?: number): boolean {
