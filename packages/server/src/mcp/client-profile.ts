@@ -7,6 +7,7 @@ import type { Implementation } from '@sluice/protocol/mcp/message';
 import type { CacheHint, KnownCatalog } from '../registry/entries.ts';
 import type { CatalogView } from '../registry/list.ts';
 import type { Registry } from '../registry/registry.ts';
+import { ServerIdentities } from './server-identity.ts';
 
 /** Equivalent schemas of true and false, by their first letter. */
 const BOOLEAN_SCHEMAS: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };
@@ -64,10 +65,13 @@ export interface ClientProfile {
   /** Canonical form of the capabilities. */
   readonly capabilityKey: string;
   readonly view: CatalogView;
+  /** The same view with the lists of servers with this server info, which is JSON text. Legacy lists have none. */
+  viewOf(serverInfo: string): CatalogView;
 }
 
 /** Limits of the cache: clients choose their capabilities. Creating a profile takes microseconds. */
 const MAX_PROFILES = 256;
+const MAX_SERVERS = 64;
 const MAX_KEY_CHARACTERS = 4096;
 
 /** Result member with the items of a list, by method. */
@@ -80,13 +84,14 @@ const LIST_MEMBER: Readonly<Record<string, string>> = {
 
 /** Creates and caches client profiles. */
 export class ClientProfiles {
+  /** Server info of namespaces. */
+  readonly identities: ServerIdentities;
   readonly #registry: Registry;
-  readonly #serverInfo: Implementation;
   readonly #profiles = new Map<string, ClientProfile>();
 
   constructor(registry: Registry, serverInfo: Implementation) {
     this.#registry = registry;
-    this.#serverInfo = serverInfo;
+    this.identities = new ServerIdentities(registry, serverInfo);
   }
 
   /** The profile of a client of this era that declares these capabilities. */
@@ -96,11 +101,13 @@ export class ClientProfiles {
     let profile = this.#profiles.get(text);
     if (!profile) {
       if (this.#profiles.size >= MAX_PROFILES) this.#profiles.clear();
+      const view = this.#view(era, capabilities);
       profile = {
         era,
         capabilities,
         capabilityKey: capabilityKey(capabilities),
-        view: this.#view(era, capabilities),
+        view,
+        viewOf: era === 'legacy' ? () => view : viewsByServer(view),
       };
       if (text.length <= MAX_KEY_CHARACTERS) this.#profiles.set(text, profile);
     }
@@ -117,16 +124,34 @@ export class ClientProfiles {
       item: (method, json) => (era === 'legacy' && method === 'tools/list' ? legacyTool(json) : json),
       wrap: (method, items, cache) => {
         const list = `{"${LIST_MEMBER[method]}":${items}`;
-        return era === 'legacy' ? `${list}}` : `${list},${this.#modernMembers(cache)}}`;
+        return era === 'legacy' ? `${list}}` : `${list},${modernMembers(cache)}}`;
       },
     };
   }
+}
 
-  /** Members of every modern list result besides its items. */
-  #modernMembers({ ttlMs, cacheScope }: CacheHint): string {
-    const members = { resultType: 'complete', ttlMs, cacheScope, _meta: { [META_SERVER_INFO]: this.#serverInfo } };
-    return JSON.stringify(members).slice(1, -1);
-  }
+/** Members of every modern list result besides its items. */
+function modernMembers({ ttlMs, cacheScope }: CacheHint): string {
+  return JSON.stringify({ resultType: 'complete', ttlMs, cacheScope }).slice(1, -1);
+}
+
+/** Adds server info to the lists of a view, and to its key: a namespace gets another one with its forwards. */
+function viewsByServer(view: CatalogView): ClientProfile['viewOf'] {
+  const views = new Map<string, CatalogView>();
+  const withServer = (serverInfo: string): CatalogView => ({
+    ...view,
+    key: shortened(`${view.key} ${serverInfo}`),
+    wrap: (method, items, cache) =>
+      `${view.wrap(method, items, cache).slice(0, -1)},"_meta":{"${META_SERVER_INFO}":${serverInfo}}}`,
+  });
+  return (serverInfo) => {
+    const known = views.get(serverInfo);
+    if (known) return known;
+    if (views.size >= MAX_SERVERS) views.clear();
+    const created = withServer(serverInfo);
+    views.set(serverInfo, created);
+    return created;
+  };
 }
 
 /** Limits a cache key: declared capabilities can be as long as a request body. */

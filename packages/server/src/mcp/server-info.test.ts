@@ -32,12 +32,14 @@ function seeing(forwards: readonly Forward[]): Pick<ClientProfile, 'view'> {
 
 function initialized(...forwards: readonly Forward[]): { instructions?: string } {
   const namespace = emptyNamespace(DEFAULT_NAMESPACE);
-  return JSON.parse(initializeResult(snapshotOf(...forwards), namespace, '2025-06-18', US, seeing(forwards)));
+  return JSON.parse(
+    initializeResult(snapshotOf(...forwards), namespace, '2025-06-18', JSON.stringify(US), seeing(forwards)),
+  );
 }
 
 function discovered(...forwards: readonly Forward[]): { instructions?: string } {
   const namespace = emptyNamespace(DEFAULT_NAMESPACE);
-  return JSON.parse(discoverResult(snapshotOf(...forwards), namespace, US, seeing(forwards)));
+  return JSON.parse(discoverResult(snapshotOf(...forwards), namespace, JSON.stringify(US), seeing(forwards)));
 }
 
 describe('the protocol version', () => {

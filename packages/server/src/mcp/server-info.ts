@@ -7,7 +7,6 @@ import {
   META_SERVER_INFO,
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
-import type { Implementation } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
@@ -159,24 +158,30 @@ export function negotiate(requested: unknown): string {
   return typeof requested === 'string' && LEGACY_VERSIONS.includes(requested) ? requested : LATEST_LEGACY;
 }
 
-/** InitializeResult of a namespace for this client, as JSON text. */
+/** InitializeResult of a namespace for this client, as JSON text; `serverInfo` is JSON text too. */
 export function initializeResult(
   snapshot: Snapshot,
   namespace: NamespaceState,
   protocolVersion: string,
-  serverInfo: Implementation,
+  serverInfo: string,
   client: Pick<ClientProfile, 'view'>,
 ): string {
   const capabilities = advertisedCapabilities(declarationsTo(client, snapshot, namespace), 'legacy');
-  const rest = { serverInfo, ...joinedInstructions(snapshot, namespace) };
-  return withCapabilities({ protocolVersion }, capabilities, rest);
+  return joinObjects(
+    { protocolVersion },
+    `{"capabilities":${capabilities},"serverInfo":${serverInfo}}`,
+    joinedInstructions(snapshot, namespace),
+  );
 }
 
-/** DiscoverResult of a namespace for this client, as JSON text. Not cacheable: capabilities can change. */
+/**
+ * DiscoverResult of a namespace for this client, as JSON text; `serverInfo` is JSON text too. Not cacheable: capabilities can
+ * change.
+ */
 export function discoverResult(
   snapshot: Snapshot,
   namespace: NamespaceState,
-  serverInfo: Implementation,
+  serverInfo: string,
   client: Pick<ClientProfile, 'view'>,
 ): string {
   const capabilities = advertisedCapabilities(
@@ -184,17 +189,18 @@ export function discoverResult(
     'modern',
     namespace.indexes.tool.hasTasks,
   );
-  return withCapabilities({ resultType: 'complete', supportedVersions: MODERN_VERSIONS }, capabilities, {
-    ...joinedInstructions(snapshot, namespace),
-    ttlMs: 0,
-    cacheScope: 'public',
-    _meta: { [META_SERVER_INFO]: serverInfo },
-  });
+  return joinObjects(
+    { resultType: 'complete', supportedVersions: MODERN_VERSIONS },
+    `{"capabilities":${capabilities},"_meta":{"${META_SERVER_INFO}":${serverInfo}}}`,
+    { ...joinedInstructions(snapshot, namespace), ttlMs: 0, cacheScope: 'public' },
+  );
 }
 
-/** Joins texts, so that declarations of upstreams are unchanged. */
-function withCapabilities(before: object, capabilities: string, after: object): string {
-  return `${JSON.stringify(before).slice(0, -1)},"capabilities":${capabilities},${JSON.stringify(after).slice(1)}`;
+/** One object with the members of all three. Joins texts, so that what upstreams have declared is unchanged. */
+function joinObjects(before: object, json: string, after: object): string {
+  const last = JSON.stringify(after);
+  const start = `${JSON.stringify(before).slice(0, -1)},${json.slice(1, -1)}`;
+  return last === '{}' ? `${start}}` : `${start},${last.slice(1)}`;
 }
 
 /** The instructions of a namespace's upstreams. */

@@ -8,7 +8,6 @@ import {
   LIST_CHANGED_METHODS,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import type { Implementation } from '@sluice/protocol/mcp/message';
 import {
   type NotificationMessage,
   paramText,
@@ -231,7 +230,6 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession'>;
   readonly sessionBindings: SessionBindings;
-  readonly serverInfo: Implementation;
 }
 
 /**
@@ -239,7 +237,7 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
  * responses to server requests, GET and DELETE of a legacy session.
  */
 export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
-  const { registry, profiles, serverInfo } = parts;
+  const { registry, profiles } = parts;
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
@@ -250,6 +248,7 @@ export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
     if (context.era === 'modern') {
       if (message.method !== 'server/discover') return undefined;
       const profile = profiles.of('modern', context.capabilities);
+      const serverInfo = profiles.identities.of(namespace.name);
       return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
     }
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
@@ -283,7 +282,7 @@ async function initialize(
   context: McpRequest,
   message: RequestMessage,
   namespace: NamespaceState,
-  { registry, sessions, profiles, forwards, serverInfo }: McpInitParts,
+  { registry, sessions, profiles, forwards }: McpInitParts,
 ): Promise<McpOutcome> {
   const { protocolVersion, capabilities = {}, clientInfo = {} } = message.params;
   if (typeof protocolVersion !== 'string')
@@ -302,7 +301,7 @@ async function initialize(
   await forwards.ensureDiscoveredFor(profile, context);
   return {
     kind: 'result',
-    json: initializeResult(registry.current, namespace, version, serverInfo, profile),
+    json: initializeResult(registry.current, namespace, version, profiles.identities.of(namespace.name), profile),
     headers: ['Mcp-Session-Id', token],
   };
 }

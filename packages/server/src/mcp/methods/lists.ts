@@ -27,7 +27,8 @@ function lists(kind: Kind, methods: readonly string[], { forwards, profiles, reg
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
-    const view = evaluated ? uncacheable(profile.view) : profile.view;
+    const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
+    const view = evaluated ? uncacheable(ofServer) : ofServer;
     const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome | Promise<McpOutcome> => {
       // An evaluator's choice: `tools/list` alone has one.
       const { turns } = registry;
