@@ -8,6 +8,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { capabilityScripts } from '../packages/server/testing/capability-scripts.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { TOOL } from './fixtures/command-line.ts';
 import { legacyClient, post } from './fixtures/raw-client.ts';
@@ -61,7 +62,9 @@ function members(tar: Buffer): ReadonlyMap<string, string> {
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-backup-'));
-  upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('greet')) } });
+  upstream = await startRawUpstream({
+    scripts: { ...capabilityScripts('{"tools":{},"logging":{}}'), 'tools/list': toolList(toolText('greet')) },
+  });
   service = await start(dataFolder());
   const headers = { authorization: `Bearer \${env:SERVICE_SECRET_CRM}` };
   await service.register('forwards', { name: 'crm', address: upstream.url, headers });

@@ -129,19 +129,6 @@ function quoted(value: string | string[]): string {
   return JSON.stringify(String(value).slice(0, 100));
 }
 
-/**
- * True when `Accept` allows event streams: it names them, or does not name JSON.
- */
-export function acceptsEventStream(accept: string | undefined): boolean {
-  return accept === undefined || accept.includes('event-stream') || !accept.includes('application/json');
-}
-
-/** True when `Accept` allows JSON: it names it, or does not name event streams. */
-export function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined || !accept.includes('event-stream')) return true;
-  return accept.includes('application/json') || accept.includes('application/*') || accept.includes('*/*');
-}
-
 /** Up to 2025-11-25: resource not found. */
 export const RESOURCE_NOT_FOUND = -32002;
 /** 2025-11-25: the user has to open the URLs in `data.elicitations` first. */

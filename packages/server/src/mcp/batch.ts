@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { memberText } from '@sluice/protocol/json/text';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/context.ts';

@@ -158,7 +158,6 @@ describe('the legacy era', () => {
     ['a version that is not a string', { protocolVersion: 1 }],
     ['capabilities that are not an object', { protocolVersion: LEGACY, capabilities: [] }],
     ['client info that is not an object', { protocolVersion: LEGACY, clientInfo: 'me' }],
-    ['client info too large for a session id', { protocolVersion: LEGACY, clientInfo: { name: 'x'.repeat(4096) } }],
     [
       'capabilities too large for a session id',
       { protocolVersion: LEGACY, capabilities: { experimental: { x: 'x'.repeat(4096) } } },

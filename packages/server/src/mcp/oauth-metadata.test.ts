@@ -64,6 +64,23 @@ describe('the document of a protected resource', () => {
     expect(JSON.parse((await get(path)).text).resource).toBe(service.url());
   });
 
+  it('names the endpoint with a trailing slash where its client does', async () => {
+    const path = '/.well-known/oauth-protected-resource/default/mcp/';
+    const { status, text } = await get(path, FORWARDED);
+    expect([status, JSON.parse(text)]).toEqual([
+      200,
+      {
+        resource: 'https://mcp.example/default/mcp/',
+        authorization_servers: ['https://mcp.example'],
+        bearer_methods_supported: ['header'],
+      },
+    ]);
+    const request = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+    const [plain, slash] = [await post(service.url(), request), await post(`${service.url()}/`, request)];
+    expect([slash.status, slash.text]).toEqual([plain.status, plain.text]);
+    expect((await get('/.well-known/oauth-protected-resource/default/mcp//')).status).toBe(404);
+  });
+
   it('is not cached for clients that used another address', async () => {
     const { headers } = await get('/.well-known/oauth-protected-resource/default/mcp', FORWARDED);
     expect(headers['cache-control']).toBe('no-store');

@@ -19,16 +19,20 @@ const FIXED_PATHS: ReadonlySet<string> = new Set([
   '/token',
   '/register',
 ]);
-const RESOURCE_PATH = /^\/\.well-known\/oauth-protected-resource\/([^/]+)\/mcp$/;
+const RESOURCE_PATH = /^\/\.well-known\/oauth-protected-resource\/(([^/]+)\/mcp\/?)$/;
 
 /** True for a path served by `service_well_known`. */
 export function isOAuthPath(path: string): boolean {
   return FIXED_PATHS.has(path) || RESOURCE_PATH.test(path);
 }
 
-/** The namespace in the path of a protected-resource document; undefined for other paths. */
-function protectedResource(path: string): string | undefined {
-  return RESOURCE_PATH.exec(path)?.[1];
+/**
+ * Path of the resource that a protected-resource document describes, exactly as its client requests it (RFC 9728, 3.3), and
+ * its namespace. Undefined for the paths of other documents.
+ */
+function protectedResource(path: string): { readonly resource: string; readonly namespace: string } | undefined {
+  const [, resource, namespace] = RESOURCE_PATH.exec(path) ?? [];
+  return resource === undefined || namespace === undefined ? undefined : { resource, namespace };
 }
 
 /** The identity provider (decisions 5.1). Both URLs without trailing slash. */
@@ -85,11 +89,11 @@ export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownPar
     const refusal = refuseForwardedHost(hostRule, context.localAddress, context.headers);
     if (refusal) return rpcError(INVALID_REQUEST, refusal.reason, refusal.status);
     const origin = originOf(context);
-    const namespace = protectedResource(path);
-    if (namespace === undefined) return document(serverMetadata(origin, auth.issuer));
-    if (!registry.current.namespace(namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
+    const described = protectedResource(path);
+    if (!described) return document(serverMetadata(origin, auth.issuer));
+    if (!registry.current.namespace(described.namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
     return document({
-      resource: `${origin}/${namespace}/mcp`,
+      resource: `${origin}/${described.resource}`,
       authorization_servers: [origin],
       bearer_methods_supported: ['header'],
     });

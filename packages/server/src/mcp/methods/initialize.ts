@@ -1,4 +1,5 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { isLogLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
@@ -24,12 +25,13 @@ import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
 import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
+import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
-import { discoverResult, initializeResult, negotiate } from '../server-info.ts';
+import { declarationsTo, discoverResult, initializeResult, negotiate } from '../server-info.ts';
 import type { EventStore, Resumption } from '../sessions/event-store.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
@@ -128,7 +130,7 @@ function notificationStream(
   parts: NotificationStreamParts,
 ): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
-  if (accept !== undefined && !/text\/event-stream|\*\/\*/.test(accept)) {
+  if (!acceptsEventStream(accept)) {
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
   }
   const headers = parts.relay.upstreamHeaders(context.headers);
@@ -253,19 +255,26 @@ export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
     }
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
     if (message.method === 'ping') return EMPTY_RESULT;
-    return message.method === 'logging/setLevel' ? setLevel(context.session, message, parts) : undefined;
+    return message.method === 'logging/setLevel' ? setLevel(context, message, namespace, parts) : undefined;
   };
   return { methods: ['initialize', 'server/discover', 'ping', 'logging/setLevel', undefined], filter };
 }
 
 const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
-/** Minimum log level of the session: stored, and sent to the upstreams that it has sessions with. */
+/**
+ * Minimum log level of the session: stored, and sent to the upstreams that it has sessions with. Without an upstream that logs,
+ * the method does not exist, as the capabilities of the namespace say.
+ */
 async function setLevel(
-  session: ClientSession | undefined,
+  { session, era, capabilities }: McpRequest,
   { params: { level } }: RequestMessage,
-  { sessionBindings }: McpInitParts,
-): Promise<McpOutcome> {
+  namespace: NamespaceState,
+  { registry, profiles, sessionBindings }: McpInitParts,
+): Promise<McpOutcome | undefined> {
+  const profile = session?.profile ?? profiles.of(era, capabilities);
+  const declarations = declarationsTo(profile, registry.current, namespace);
+  if (!declarations.some((one) => one.capabilities.has('logging'))) return undefined;
   if (!isLogLevel(level)) return rpcError(INVALID_PARAMS, 'parameter "level" must be the name of a log level');
   if (!session) return EMPTY_RESULT;
   try {
@@ -292,10 +301,17 @@ async function initialize(
   const version = negotiate(protocolVersion);
   const { user, observation } = context;
   const address = observation?.request.client;
-  const opening = { namespace: namespace.name, protocolVersion: version, clientInfo, capabilities, user, address };
+  const opening = {
+    namespace: namespace.name,
+    protocolVersion: version,
+    clientInfo: boundedClientInfo(clientInfo),
+    capabilities,
+    user,
+    address,
+  };
   const token = sessions.create(opening);
   if (token === undefined) {
-    return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');
+    return rpcError(INVALID_PARAMS, 'parameter "capabilities" is too large for a session');
   }
   const profile = profiles.of('legacy', capabilities);
   await forwards.ensureDiscoveredFor(profile, context);

@@ -25,6 +25,28 @@ async function logging(client: SessionClient, upstream: LiveUpstream, output: re
 const ALL = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 describe('the log level of a session', () => {
+  it.each([
+    ['{"tools":{},"logging":{}}', '{"tools":{}}', true],
+    ['{"tools":{}}', '{"tools":{}}', false],
+    ['{"tools":{},"logging":null}', '{"tools":{},"logging":false}', false],
+  ])('can be set if one of the upstreams declares logging: %s, %s', async (one, two, isDeclared) => {
+    const { url } = await live({ capabilities: one });
+    const namespace = new URL(url).pathname.split('/')[1];
+    const other = await startLiveUpstream({ tool: 'other', capabilities: two });
+    onEnd(other.close);
+    await tests.service.register('forwards', { name: `${namespace}-other`, address: other.url, namespace });
+    const client = await sessionClient(url);
+    const params = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}';
+    const { result } = await clientOf(url, {}).request('initialize', params);
+    expect(result).toMatchObject({ capabilities: isDeclared ? { logging: {} } : { tools: {} } });
+    expect(JSON.stringify(result).includes('logging')).toBe(isDeclared);
+    expect(await client.request('logging/setLevel', '{"level":"error"}')).toEqual({
+      jsonrpc: '2.0',
+      id: 1,
+      ...(isDeclared ? { result: {} } : { error: { code: -32601, message: 'method not found: logging/setLevel' } }),
+    });
+  });
+
   it('defaults to everything and applies to its session only', async () => {
     const { upstream, url } = await live();
     const [client, other] = [await sessionClient(url), await sessionClient(url)];

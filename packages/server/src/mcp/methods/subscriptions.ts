@@ -17,6 +17,7 @@ import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-s
 import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
+import { boundedClientInfo } from '../client-info.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
 import type { OpenStreams } from '../open-streams.ts';
@@ -212,5 +213,5 @@ function listen(
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {
   const info = isJsonObject(meta) ? meta[META_CLIENT_INFO] : undefined;
-  return isJsonObject(info) ? info : undefined;
+  return isJsonObject(info) ? boundedClientInfo(info) : undefined;
 }

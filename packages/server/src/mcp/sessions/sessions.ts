@@ -19,7 +19,7 @@ export class ClientSession implements DownstreamSession {
   readonly id: string;
   readonly namespace: Namespace;
   readonly protocolVersion: string;
-  /** The client's own `clientInfo`, for the sessions that are opened upstream on its behalf. */
+  /** `clientInfo` of the client, of bounded size, for the sessions that are opened upstream on its behalf. */
   readonly clientInfo: JsonObject;
   readonly profile: ClientProfile;
   /** The user the session belongs to, where an authenticating proxy names one. */
@@ -133,7 +133,7 @@ export class ClientSessions {
     this.#now = now;
   }
 
-  /** Returns the id of a new session; undefined if `clientInfo` and capabilities are too large for one. */
+  /** Returns the id of a new session; undefined if the capabilities are too large for one. */
   create(opening: SessionOpening): string | undefined {
     const text = JSON.stringify({
       id: randomUUID(),

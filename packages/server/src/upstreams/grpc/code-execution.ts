@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
-import { acceptsEventStream } from '@sluice/protocol/mcp/era';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';

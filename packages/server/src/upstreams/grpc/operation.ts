@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getSystemErrorMap } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';

@@ -47,12 +47,12 @@ export class InputRequests {
     this.#pending.clear();
   }
 
-  /** Returns the member `inputRequests` of a result, as JSON text. */
+  /** Returns the member `inputRequests` of a result, as JSON text. Some clients require `params`, which are optional. */
   toJson(): string {
     const requests = [...this.#pending].map(([key, { text, method }]) => {
-      const params = memberText(text, 'params');
-      const sent = params !== undefined && method === 'elicitation/create' ? withoutElicitationId(params) : params;
-      return `${JSON.stringify(key)}:{"method":"${method}"${sent === undefined ? '' : `,"params":${sent}`}}`;
+      const params = memberText(text, 'params') ?? '{}';
+      const sent = method === 'elicitation/create' ? withoutElicitationId(params) : params;
+      return `${JSON.stringify(key)}:{"method":"${method}","params":${sent}}`;
     });
     return `{${requests.join(',')}}`;
   }

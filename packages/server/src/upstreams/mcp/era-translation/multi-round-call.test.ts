@@ -46,6 +46,15 @@ describe('input that a modern upstream requires', () => {
     expect(session.rounds()).toHaveLength(2);
   });
 
+  it('is requested with params, which some clients require, also if the upstream sent none', async () => {
+    const { client } = await startSession([inputRequired(rootsRequests('k')), DONE]);
+    const reading = client.call('"c"');
+    const pending = await reading.message(0);
+    expect(pending).toBe(`{"jsonrpc":"2.0","id":${JSON.stringify(idOf(pending))},"method":"roots/list","params":{}}`);
+    await client.post(responseTo(pending));
+    await reading.ended;
+  });
+
   it('may be several requests at once: the upstream gets a retry after all responses, in any order', async () => {
     const keys = ['b', 'a', '1', 'ä "\\\n', '__proto__', ''];
     const session = await startSession([inputRequired(rootsRequests(...keys)), DONE]);

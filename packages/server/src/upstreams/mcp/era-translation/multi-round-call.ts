@@ -204,10 +204,10 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
       post: async (response) => this.#onInput(response),
     });
     for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
-      const params = memberText(request, 'params');
-      const sent = params === undefined ? '' : `,"params":${withElicitationId(params)}`;
+      // Some clients require `params`, which are optional.
+      const params = withElicitationId(memberText(request, 'params') ?? '{}');
       const method = memberText(request, 'method');
-      this.#serverRequests.relay(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method}${sent}}`);
+      this.#serverRequests.relay(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`);
     }
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ReceivedMessage, ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
 import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
 import type { ResponseReader, SessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
@@ -88,11 +89,10 @@ describe('log messages', () => {
 
   it('below the session’s level do not; a level set between two rounds applies from the next one', async () => {
     const output = ['info', 'error', 'alert'].map((level) => log(level));
-    const { client } = await startSession([
-      withMessages(ASKS, () => output),
-      withMessages(ASKS, () => output),
-      withMessages(DONE, () => output),
-    ]);
+    const { client } = await startSession(
+      [withMessages(ASKS, () => output), withMessages(ASKS, () => output), withMessages(DONE, () => output)],
+      { scripts: capabilityScripts('{"tools":{},"logging":{}}') },
+    );
     await client.request('logging/setLevel', '{"level":"error"}');
     const reading = client.call('"c"');
     await client.post(responseTo(await reading.message(2)));

@@ -43,7 +43,7 @@ describe('a server request of a legacy upstream during a call', () => {
     expect(stream.session).toBe(call.session);
     stream.send('{"jsonrpc":"2.0","method":"roots/list","id":"g"}');
     const pending = await inputRequired(first);
-    expect(pending.requests[pending.keys[0] ?? '']).toEqual({ method: 'roots/list' });
+    expect(pending.text).toContain('{"method":"roots/list","params":{}}');
     const second = client.retry(pending.state, inputResponses(pending));
     await expect.poll(upstream.answers).toEqual(['{"jsonrpc":"2.0","id":"g","result":{"roots":[]}}']);
     call.json('done');

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { CallOutcome } from '../../downstream.ts';

@@ -66,11 +66,14 @@ export function isWaitingTask({ result }: JsonObject): boolean {
   return isJsonObject(result) && result.status === 'input_required';
 }
 
+/** Statuses that request credentials. The SDK of a client would begin a login here, although the upstream requires one of us. */
+const CREDENTIALS_REQUIRED: ReadonlySet<number> = new Set([401, 403, 407]);
+
 /** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
 function errorStatus({ era }: CallPlan, { error }: JsonObject, status: number): number {
   if (!isJsonObject(error) || era !== 'modern') return 200;
   const { code } = error;
   if (code === METHOD_NOT_FOUND) return 404;
   if (typeof code === 'number' && MODERN_ERROR_CODES.has(code)) return 400;
-  return status;
+  return CREDENTIALS_REQUIRED.has(status) ? 200 : status;
 }

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { insertEdit } from '@sluice/protocol/json/text';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import {
   capabilityKey,
   isLowerLevel,
@@ -16,7 +17,6 @@ import {
   MISSING_CAPABILITY,
   NAME_PARAM,
 } from '@sluice/protocol/mcp/constants';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';

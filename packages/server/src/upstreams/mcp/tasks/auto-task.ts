@@ -1,7 +1,7 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { acceptsJson } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR, INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '@sluice/protocol/mcp/constants';
-import { acceptsJson } from '@sluice/protocol/mcp/era';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, type TaskState, translatedTask } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';

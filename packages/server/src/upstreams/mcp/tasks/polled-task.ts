@@ -312,9 +312,10 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
       send: (sent) => this.#sendToClient(sent),
       post: (response) => this.#answer(response),
     });
-    const params = memberText(request, 'params');
-    const rest = params === undefined ? '' : `,"params":${this.#legacyParams(params)}`;
-    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${memberText(request, 'method')}${rest}}`;
+    // Some clients require `params`, which are optional.
+    const params = this.#legacyParams(memberText(request, 'params') ?? '{}');
+    const method = memberText(request, 'method');
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`;
     if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
   }
 

@@ -50,12 +50,12 @@ export class TaskQuestions implements ServerRequests {
   failAll(): void {}
 }
 
-/** Returns questions as the member `inputRequests` of a task, as JSON text. */
+/** Returns questions as the member `inputRequests` of a task, as JSON text. Some clients require `params`, which are optional. */
 export function inputRequestsOf(questions: readonly TaskQuestion[]): string {
-  const requests = questions.map(({ key, method, params }) => {
-    const rest = params === undefined ? '' : `,"params":${params}`;
-    return `${JSON.stringify(key)}:{"method":${JSON.stringify(method)}${rest}}`;
-  });
+  const requests = questions.map(
+    ({ key, method, params = '{}' }) =>
+      `${JSON.stringify(key)}:{"method":${JSON.stringify(method)},"params":${params}}`,
+  );
   return `{${requests.join(',')}}`;
 }
 

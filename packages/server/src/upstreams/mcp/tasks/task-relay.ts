@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { legacyCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { rpcError } from '../../../http/outcome.ts';
