@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, test } from 'vitest';
 import {
   type EvaluatedService,
   echoOf,
@@ -6,7 +6,7 @@ import {
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
 import { legacyClient, modernClient, type RawClient } from './fixtures/raw-client.ts';
-import { LIST_END } from './fixtures/raw-upstream/texts.ts';
+import { LIST_END, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // Context of actions and LLMs (decisions 2.11 and 4.9, spec "Evaluation context").
@@ -62,6 +62,20 @@ describe('an action receives', () => {
       ],
       llmResult: ' ```x``` ',
     });
+  });
+
+  it('the served name of a tool that the HTML of an app calls by its own name', async () => {
+    const tool = toolText('refresh', ',"_meta":{"ui":{"visibility":["app"]}}');
+    const app = await startRawUpstream({ scripts: { 'tools/list': toolList(tool) } });
+    onTestFinished(app.close);
+    const forward = { name: 'app', address: app.url, namespace: 'crm', prefix: 'app_' };
+    await evaluated.service.register('forwards', forward);
+    onTestFinished(async () => void (await evaluated.service.manage('DELETE', '/forwards/app')));
+    for (const caller of [client, modernClient(evaluated.service.url('crm'))]) {
+      const response = await caller.call('tools/call', '{"name":"refresh","arguments":{"n":1.50}}');
+      expect(echoOf(response)).toMatchObject({ toolName: 'app_refresh', arguments: [['n', '1.50']] });
+    }
+    expect(app.count('tools/call')).toBe(0);
   });
 
   it.each(['{"name":"search"}', '{"name":"search","arguments":{}}'])(

@@ -136,6 +136,7 @@ export class EntryIndex {
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
   #hasTasks: boolean | undefined;
+  #renamed: ReadonlyMap<string, readonly Entry[]> | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
   readonly #building = new Map<string, Promise<PrebuiltList>>();
 
@@ -160,6 +161,12 @@ export class EntryIndex {
   /** All entries with this key, the holder first. */
   claims(key: string): readonly Entry[] {
     return this.#claims.get(key) ?? [];
+  }
+
+  /** The discovered entries that have this key at their upstream and another one here, shadowed and disabled ones included. */
+  renamedFrom(upstreamKey: string): readonly Entry[] {
+    this.#renamed ??= renamedOf(this.all());
+    return this.#renamed.get(upstreamKey) ?? [];
   }
 
   /** The served entries, in list order. */
@@ -364,4 +371,17 @@ function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
     }
   }
   return counts;
+}
+
+/** Entries by the key that they have at their upstream, where it is another one. */
+function renamedOf(entries: Iterable<Entry>): ReadonlyMap<string, readonly Entry[]> {
+  const renamed = new Map<string, Entry[]>();
+  for (const entry of entries) {
+    const { key, discovered } = entry;
+    if (!discovered || discovered.upstreamKey === key) continue;
+    const others = renamed.get(discovered.upstreamKey);
+    if (others) others.push(entry);
+    else renamed.set(discovered.upstreamKey, [entry]);
+  }
+  return renamed;
 }

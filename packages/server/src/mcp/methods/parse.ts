@@ -14,6 +14,7 @@ import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
+import { appToolCall } from '../app-tools.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
@@ -129,7 +130,7 @@ export interface NamespaceParts {
 /**
  * Takes the namespace from the path `/{namespace}/mcp` and opens the legacy session that the request names; a session is
  * valid in its own namespace only. A batch in a session that allows batches ends here as the outcome, and its messages
- * continue separately. `passes` are paths that another filter serves.
+ * continue separately. A call by an app of its own tool becomes one of the served tool. `passes` are paths that another filter serves.
  */
 export function serviceNamespace(
   { registry, sessions, forwards }: NamespaceParts,
@@ -145,6 +146,9 @@ export function serviceNamespace(
     if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
     context.namespace = namespace;
     const { batch, message } = context;
+    if (message?.kind === 'request' && message.method === 'tools/call') {
+      context.message = appToolCall(message, namespace.indexes.tool) ?? message;
+    }
     if (context.era === 'modern') return batch && noBatch();
     if (message?.kind === 'request') forwards.onLegacyClient();
 

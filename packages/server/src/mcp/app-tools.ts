@@ -1,0 +1,36 @@
+import { parseJson } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/text';
+import { parseMessage, type RequestMessage, withParam } from '@sluice/protocol/mcp/message';
+import type { Entry } from '../registry/entries.ts';
+import type { EntryIndex } from '../registry/index.ts';
+
+/** The original message was within the limits. */
+const UNLIMITED = { depth: Infinity, members: Infinity, capabilitiesBytes: Infinity };
+
+/**
+ * Returns a call of an app's own tool as a call of the tool under the name that it is served with; undefined for other calls.
+ * The HTML of an app (MCP Apps, `_meta.ui.visibility`) has the names of its server, which a prefix or an operator changes here.
+ * Everything after this, such as evaluators, sees the served name.
+ *
+ * Only one forward may have a tool of that name, served or not: another one's HTML could mean that.
+ */
+export function appToolCall(message: RequestMessage, tools: EntryIndex): RequestMessage | undefined {
+  const { name } = message.params;
+  if (typeof name !== 'string' || tools.registered(name)) return undefined;
+  const candidates = tools.renamedFrom(name);
+  if (new Set(candidates.map(({ discovered }) => discovered?.forward)).size !== 1) return undefined;
+  // Copies are tools of others.
+  const tool = candidates.find((entry) => !entry.discovered?.copied && tools.get(entry.key) === entry);
+  if (!tool?.rendered.some(({ json }) => isForAppsOnly(json))) return undefined;
+  const text = withParam(message.text, 'name', JSON.stringify(tool.key));
+  const renamed = parseMessage(Buffer.from(text), UNLIMITED);
+  return renamed.kind === 'request' ? renamed : undefined;
+}
+
+/** True for a tool that apps see, and models do not. */
+function isForAppsOnly(json: string): boolean {
+  const visibility = parseJson(
+    memberText(memberText(memberText(json, '_meta') ?? '', 'ui') ?? '', 'visibility') ?? 'null',
+  );
+  return Array.isArray(visibility) && visibility.length > 0 && visibility.every((who) => who === 'app');
+}
