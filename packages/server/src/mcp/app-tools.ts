@@ -1,7 +1,6 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { parseMessage, type RequestMessage, withParam } from '@sluice/protocol/mcp/message';
-import type { Entry } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';
 
 /** The original message was within the limits. */

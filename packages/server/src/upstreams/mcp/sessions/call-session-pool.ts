@@ -3,6 +3,7 @@ import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient } from '../rpc-client.ts';
+import { STREAM_HEAD_MS } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, SessionOwner, Upstream, UpstreamSession } from '../upstream.ts';
 
@@ -94,8 +95,6 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
   }
 }
 
-/** Maximum time to open the stream of a session, in milliseconds: some servers respond only with the first message. */
-const STREAM_TIMEOUT_MS = 500;
 /** Maximum number of idle sessions with one upstream; of more, the oldest are closed. */
 const MAX_IDLE = 32;
 
@@ -154,7 +153,7 @@ export class CallSessionPool {
     const idle = pooled.filter((other) => isIdle(other.session));
     for (const oldest of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.sessions.discard(oldest.session);
     // Requests that the upstream sends before its stream is open would be lost.
-    await withTimeout(STREAM_TIMEOUT_MS, bridge.ready);
+    await withTimeout(STREAM_HEAD_MS, bridge.ready);
   }
 }
 

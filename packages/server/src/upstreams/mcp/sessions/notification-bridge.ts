@@ -10,7 +10,7 @@ import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../rela
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import { subscribeEach } from '../streams/legacy-driver.ts';
+import { STREAM_HEAD_MS, subscribeEach } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
 
@@ -43,8 +43,9 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   readonly #updates: ResourceUpdates;
   readonly #serverRequests: RelayedServerRequests;
   #stream: NotificationStream | undefined = undefined;
-  /** The upstream's stream is open, or the upstream has none. */
+  /** The upstream's stream is open, or will be with its first event, or the upstream has none. */
   #settled = false;
+  #headTimer: NodeJS.Timeout | undefined = undefined;
   /** The client may have missed notifications, and is informed once the stream is open. */
   #gap = false;
   #closed = false;
@@ -74,8 +75,10 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   onListeningChanged(isListening: boolean): void {
     const { upstream, client, headers } = this.#options;
-    if (isListening) this.#stream ??= new NotificationStream(upstream.transport, client, headers, this);
-    else this.#stop();
+    if (!isListening) return this.#stop();
+    if (this.#stream) return;
+    this.#stream = new NotificationStream(upstream.transport, client, headers, this);
+    this.#headTimer = setTimeout(() => this.#settle(this.#gap), STREAM_HEAD_MS).unref();
   }
 
   onMessage(received: string, value: JsonObject): boolean {
@@ -154,12 +157,14 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   /** After a gap, notifies the client of all its subscriptions, so that it reads the resources again. */
   #settle(gap: boolean): void {
+    clearTimeout(this.#headTimer);
     this.#settled = true;
     this.#gap = false;
     if (gap) this.#updates.notifyMissed();
   }
 
   #stop(): void {
+    clearTimeout(this.#headTimer);
     if (this.#settled) this.#gap = true;
     this.#settled = false;
     this.#updates.clear();

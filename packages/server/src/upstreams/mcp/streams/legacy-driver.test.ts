@@ -69,6 +69,35 @@ const subscribed = () =>
   upstream.seen.filter(({ method }) => method === 'resources/subscribe').map(({ params }) => params.uri);
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}","n":1.0}`);
 
+describe('a legacy upstream that sends the head of its stream with the first event', () => {
+  it('gets the subscriptions while the stream is not answered, and its first event is relayed alone', async () => {
+    const first = Promise.withResolvers<ScriptedResponse>();
+    upstream.scripts.GET = () => first.promise;
+    watch(['a://1', 'a://2']);
+    await expectCalls('granted a://1,a://2');
+    expect(upstream.seen.map(({ http, method }) => method ?? http)).toContain('GET');
+    upstream.scripts.GET = { kind: 'silence' };
+    const body = `event: message\ndata: ${updated('a://1')}\n\n`;
+    first.resolve({ kind: 'http', status: 200, type: 'text/event-stream', body });
+    await expectCalls('granted a://1,a://2', updated('a://1'));
+  });
+
+  it('is watched for lists, too', async () => {
+    upstream.scripts.GET = { kind: 'silence' };
+    watch([]);
+    await expectCalls('granted ');
+  });
+
+  it('and then rejects it, offers no subscriptions', async () => {
+    const first = Promise.withResolvers<ScriptedResponse>();
+    upstream.scripts.GET = () => first.promise;
+    watch(['a://1']);
+    await expectCalls('granted a://1');
+    first.resolve(UNAVAILABLE);
+    await expectCalls('granted a://1', refused('offers no notification stream'));
+  });
+});
+
 describe('a legacy upstream', () => {
   it('gets a dedicated session without capabilities, with the client’s headers', async () => {
     watch(['a://1', 'a://2']);

@@ -9,6 +9,12 @@ import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } 
 const METHOD = 'resources/subscribe';
 const MAX_CONCURRENT_SUBSCRIBES = 8;
 
+/**
+ * Time after which a notification stream without a response counts as open, in milliseconds: some servers, such as those of the
+ * Java SDK, send its head with the first event.
+ */
+export const STREAM_HEAD_MS = 500;
+
 /** Calls `subscribe` for each uri, for a few at a time. Rejects as the first one does. */
 export async function subscribeEach(uris: Iterable<string>, subscribe: (uri: string) => Promise<void>): Promise<void> {
   const remaining = Iterator.from(uris);
@@ -20,7 +26,7 @@ export async function subscribeEach(uris: Iterable<string>, subscribe: (uri: str
 
 /**
  * A dedicated session with a legacy upstream: its notification stream, and `resources/subscribe` for each uri (mcp 5).
- * Nothing is granted before that stream is open, since no notification could arrive without it.
+ * Nothing is granted before that stream is open, since no notification could arrive without it, or is waiting for a response.
  *
  * Server requests are rejected: the client declares no capabilities.
  */
@@ -35,6 +41,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   #accepted: Set<string> | undefined = undefined;
   #granted: readonly string[] | undefined = undefined;
   readonly #grantTimer: NodeJS.Timeout | undefined;
+  #headTimer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
 
   constructor(options: DriverOptions, request: DriverRequest, handler: DriverHandler) {
@@ -60,12 +67,14 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   close(): void {
     this.#closed = true;
     clearTimeout(this.#grantTimer);
+    clearTimeout(this.#headTimer);
     this.#stream?.close();
     // In the background.
     void this.#session?.close();
   }
 
   onOpen(gap: boolean): void {
+    clearTimeout(this.#headTimer);
     if (!this.#accepted) void this.#subscribe();
     else if (gap && this.#granted) this.#reportGranted(this.#granted);
   }
@@ -79,10 +88,12 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   }
 
   onSessionLost(error: UpstreamError): void {
+    clearTimeout(this.#headTimer);
     this.#handler.onFailed(error);
   }
 
   onUnavailable(): void {
+    clearTimeout(this.#headTimer);
     this.#handler.onFailed(this.#error('offers no notification stream'), true);
   }
 
@@ -100,6 +111,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
         return this.#handler.onFailed(this.#error(`does not declare ${METHOD}`), true);
       }
       this.#stream = new NotificationStream(transport, session, headers, this, delays);
+      this.#headTimer = setTimeout(() => void this.#subscribe(), STREAM_HEAD_MS).unref();
     } catch (error) {
       this.#onError(error);
     }
