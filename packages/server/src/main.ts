@@ -38,7 +38,7 @@ async function main(): Promise<void> {
 
   process.on('SIGTERM', exitDuringStart);
   const service = await startService(config, logger, { droppedLines: sink.dropped });
-  if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
+  if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners, config));
   const systemd = new Systemd(process.env, logger.target('service'));
   process.off('SIGTERM', exitDuringStart);
   stopOnSignal(service, sink, systemd);

@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
-import { namespaceName } from '@sluice/contract';
+import { type Namespace, namespaceName } from '@sluice/contract';
+import { ApiError, unwrap } from '@sluice/contract/client';
 import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';
-import { isNewNamespace } from '../entries/lookup.ts';
 import { Failure } from '../failure.ts';
 import { resolveEndpoint } from '../mcp/target.ts';
 import { createStyle, requireConfirmation } from '../terminal/terminal.ts';
@@ -18,16 +18,21 @@ import { removeEntry, setEntry } from './server-entry.ts';
 const DEADLINE_MS = 2000;
 
 /**
- * Whether the service reports that a namespace does not exist. False when the request fails: a client may be configured
- * before the service runs, or without administrative access.
+ * The namespace as the service reports it, or that it does not exist. Undefined when the request fails: a client may be
+ * configured before the service runs, or without administrative access.
  */
-async function isMissingNamespace(context: Context, name: string, withoutCredentials: boolean): Promise<boolean> {
+async function findNamespace(
+  context: Context,
+  name: string,
+  withoutCredentials: boolean,
+): Promise<Namespace | 'missing' | undefined> {
   const anonymous = () => connect({ ...context.options(), auth: { kind: 'none' } }, context.terminal);
   try {
     const client = await (withoutCredentials ? anonymous() : context.connect().catch(anonymous));
-    return await isNewNamespace(client, name, AbortSignal.timeout(DEADLINE_MS));
-  } catch {
-    return false;
+    const params = { path: { name } };
+    return await unwrap(client.GET('/api/v1/namespaces/{name}', { params, signal: AbortSignal.timeout(DEADLINE_MS) }));
+  } catch (error) {
+    return error instanceof ApiError && error.code === 'NOT_FOUND' ? 'missing' : undefined;
   }
 }
 
@@ -65,8 +70,11 @@ export async function changeConfiguration(
   const displayPath = sanitizeLine(file.target);
   const { auth, host } = context.options();
   const token = auth.kind === 'token' && auth.from === 'option' ? auth.token : undefined;
+  const isReference = token !== undefined && TOKEN_REFERENCE.test(token);
+  const known = options.remove ? undefined : await findNamespace(context, namespace, isReference);
+  const published = known === 'missing' ? undefined : known?.mcpUrl;
   const endpoint = {
-    url: resolveEndpoint({ namespace, mcpUrl: options.mcpUrl }, host, terminal.env),
+    url: resolveEndpoint({ namespace, mcpUrl: options.mcpUrl, published }, host, terminal.env),
     authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
 
@@ -86,8 +94,7 @@ export async function changeConfiguration(
     return;
   }
 
-  const isReference = token !== undefined && TOKEN_REFERENCE.test(token);
-  if (!options.remove && (await isMissingNamespace(context, namespace, isReference))) {
+  if (known === 'missing') {
     terminal.stderr.write(
       `warning: ${sanitizeLine(`${host} has no namespace "${namespace}" yet: run "sluice namespaces create ${namespace}"`)}\n`,
     );

@@ -9,7 +9,10 @@ export function configureCommand(context: Context): Command {
     .description("Add Sluice to an MCP client's configuration")
     .addArgument(new Argument('<program>', 'MCP client').choices(PROGRAMS.map(({ name }) => name)))
     .option('-N, --namespace <name>', 'Namespace to connect to', 'default')
-    .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
+    .option(
+      '--mcp-url <url>',
+      'MCP listener URL (env: SLUICE_MCP_URL; default: that of the service, or --host with port 8081)',
+    )
     .option('--name <name>', 'Server name in the configuration (default: sluice, or sluice-NAMESPACE)')
     .addOption(
       new Option('--scope <scope>', 'Configuration of the user, or of the project in the current folder')

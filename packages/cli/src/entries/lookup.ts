@@ -9,14 +9,10 @@ export const NEW_NAMESPACE_NOTE = ' (new namespace)';
  * Whether the service reports that a namespace does not exist. False on other errors: the following request reports
  * them.
  */
-export async function isNewNamespace(
-  client: Client,
-  name: string | undefined,
-  signal: AbortSignal | null = null,
-): Promise<boolean> {
+export async function isNewNamespace(client: Client, name: string | undefined): Promise<boolean> {
   if (name === undefined) return false;
   try {
-    await unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
+    await unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } }));
     return false;
   } catch (error) {
     return error instanceof ApiError && error.code === 'NOT_FOUND';

@@ -19,17 +19,27 @@ function defaultEndpoint(host: string, namespace: string): URL {
   return url;
 }
 
+/** What is known of an MCP endpoint. */
+interface EndpointOptions {
+  readonly namespace: string;
+  /** `--mcp-url`. */
+  readonly mcpUrl?: string | undefined;
+  /** URL of the endpoint according to the service (SERVICE_PUBLIC_URL). */
+  readonly published?: string | undefined;
+}
+
 /**
- * Resolves the MCP endpoint of a namespace at the listener of `--mcp-url`, else SLUICE_MCP_URL, else at the default
- * port of `host`. Throws {@link Failure}.
+ * Resolves the MCP endpoint of a namespace at the listener of `--mcp-url`, else SLUICE_MCP_URL, else as the service publishes
+ * it, else at the default port of `host`. Throws {@link Failure}.
  */
 export function resolveEndpoint(
-  { mcpUrl, namespace }: { readonly mcpUrl?: string | undefined; readonly namespace: string },
+  { mcpUrl, namespace, published }: EndpointOptions,
   host: string,
   { SLUICE_MCP_URL }: Terminal['env'],
 ): URL {
   if (mcpUrl !== undefined) return endpointAt(mcpUrl, namespace, '--mcp-url');
   if (SLUICE_MCP_URL) return endpointAt(SLUICE_MCP_URL, namespace, 'SLUICE_MCP_URL');
+  if (published !== undefined) return endpointAt(published, namespace, 'SERVICE_PUBLIC_URL');
   return defaultEndpoint(host, namespace);
 }
 

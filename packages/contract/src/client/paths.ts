@@ -1906,6 +1906,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description URL of the MCP endpoint for clients, if SERVICE_PUBLIC_URL is set. */
+            mcpUrl?: string;
         };
         NamespaceInput: {
             /** @description Path segment of the MCP endpoint. Alias: `path`. */

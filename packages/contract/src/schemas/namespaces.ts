@@ -5,7 +5,13 @@ import { withAliases } from './json.ts';
 const aliases = { path: 'name' };
 
 /** A namespace in responses (decisions 2.3). */
-export const namespace = z.object({ name: namespaceName, labels }).meta({ id: 'Namespace' });
+export const namespace = z
+  .object({
+    name: namespaceName,
+    labels,
+    mcpUrl: z.string().optional().describe('URL of the MCP endpoint for clients, if SERVICE_PUBLIC_URL is set.'),
+  })
+  .meta({ id: 'Namespace' });
 
 /** Response of `DELETE /api/v1/namespaces/{name}` (decisions 10.1). */
 export const namespaceDeleteResult = z

@@ -327,8 +327,9 @@ async function start(
   });
   open.defer(() => serviceHealth.close());
 
-  const guard = createHostOriginGuard(config);
-  const hostRule = createHostRule(config);
+  const { allowedHosts, corsOrigin, publicUrl, consoleUrl } = config;
+  const guard = createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl });
+  const hostRule = createHostRule({ allowedHosts, publicUrl });
   const bodies = new BodyBudget(config.maxBodiesBytes);
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
@@ -391,6 +392,7 @@ async function start(
     recorder,
     auth: config.auth,
     hostRule,
+    publicUrl,
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
@@ -400,7 +402,7 @@ async function start(
     chain: replica?.chain(listener, parts, located) ?? makeChain(listener.filters, parts),
   }));
   const connections = new ListenerConnections(socketCounts, warnFull(log));
-  const listening = { guard, events, logger, requests, registry, bodies, connections };
+  const listening = { guard, events, logger, requests, registry, bodies, publicUrl, connections };
   const servers = chains.map(({ listener, chain }) => ({
     listener,
     server: pipelineListener(listener, {
@@ -493,13 +495,15 @@ async function start(
     otherReplicas: replica?.others,
     replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
-    corsOrigin: config.corsOrigin,
-    guard,
+    publicUrl,
+    consoleUrl,
+    corsOrigin,
+    guard: createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl: consoleUrl }),
     connections,
-    hostRule,
+    hostRule: createHostRule({ allowedHosts, publicUrl: consoleUrl }),
     bodies,
     observe: managementObserver(requests),
-    serveMcp: managementMcpHandler(chains, listening),
+    serveMcp: managementMcpHandler(chains, listening, consoleUrl),
   });
 
   open.defer(() => management.close());

@@ -5,6 +5,7 @@ import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
+import { type PublicUrl, withoutPrefix } from '../http/public-url.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createPipelineServer, type ServeRequest } from '../http/server.ts';
@@ -13,7 +14,7 @@ import { type InterceptOptions, serviceIntercept } from '../inference/recorder.t
 import { managementMcpNamespace } from '../management/server.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
+import { type RequestView, requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
 import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
@@ -33,7 +34,6 @@ import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import type { ObservedRequest } from '../telemetry/request-record.ts';
 import { type RequestTelemetryParts, requestObserver } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
@@ -169,6 +169,8 @@ export interface PipelineListenerOptions {
   readonly connections?: ListenerConnections | undefined;
   /** Requests that the listener passes on; undefined: all. */
   readonly allow: InferenceAllow;
+  /** Where clients reach the listeners that serve MCP. */
+  readonly publicUrl: PublicUrl | undefined;
 }
 
 /** Timeout for a request body that is buffered whole; proxied bodies have none. */
@@ -208,27 +210,42 @@ export interface ListenerChain {
 export function managementMcpHandler(
   chains: readonly ListenerChain[],
   options: Omit<PipelineListenerOptions, 'chain' | 'allow'>,
+  consoleUrl: PublicUrl | undefined,
 ): ServeRequest | undefined {
   const serving = chains.filter(({ listener }) => listener.filters.some(({ settings }) => settings.filter === 'mcp'));
   const used = serving.find(({ listener }) => listener.name === MCP_LISTENER) ?? serving[0];
   if (!used) return undefined;
   const { listener, chain } = used;
-  return requestHandler({ ...servingOptions(listener, { ...options, chain }), secure: false, view: managementView });
+  return requestHandler({
+    ...servingOptions(listener, { ...options, chain }),
+    secure: false,
+    view: managementView(consoleUrl),
+  });
 }
 
-/** A request to the management listener as the chain sees it. */
-function managementView(request: ObservedRequest): ObservedRequest {
-  const { target, headers } = request;
-  const namespace = managementMcpNamespace(target.split('?', 1)[0] ?? '');
-  // Exactly the headers that no setting can copy upstream.
-  const protocol = Object.entries(headers).filter(([name]) => isNeverCopied(name));
-  return { ...request, target: `/${namespace}/mcp`, headers: Object.fromEntries(protocol) };
+/** Returns a request to the management listener as the chain sees it. */
+function managementView(consoleUrl: PublicUrl | undefined): RequestView {
+  return (request) => {
+    const { target, headers } = request;
+    const [path = ''] = (consoleUrl ? withoutPrefix(target, consoleUrl) : target).split('?', 1);
+    // Exactly the headers that no setting can copy upstream.
+    const protocol = Object.entries(headers).filter(([name]) => isNeverCopied(name));
+    return { ...request, target: `/${managementMcpNamespace(path)}/mcp`, headers: Object.fromEntries(protocol) };
+  };
+}
+
+/** Returns a request to a listener that serves MCP as the chain sees it: without the prefix of its public URL. */
+function publicView(url: PublicUrl): RequestView {
+  return (request) => {
+    const target = withoutPrefix(request.target, url);
+    return target === request.target ? request : { ...request, target };
+  };
 }
 
 /** How the requests of a listener are served. */
 export function servingOptions(
   { filters, keyPair }: LoadedListener,
-  { chain, events, logger, registry, bodies }: Omit<PipelineListenerOptions, 'allow'>,
+  { chain, events, logger, registry, bodies, publicUrl }: Omit<PipelineListenerOptions, 'allow'>,
 ): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
@@ -251,6 +268,7 @@ export function servingOptions(
     secure: keyPair !== undefined,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
+    ...(mcp && publicUrl && publicUrl.prefix !== '' && { view: publicView(publicUrl) }),
   };
 }
 

@@ -24,6 +24,15 @@ it('uses https if the listener mcp has TLS', () => {
   expect(welcome(ADDRESSES, listeners)).toContain('point your MCP client at https://localhost:8081/default/mcp\n');
 });
 
+it('contains the public URLs instead, if they are set', () => {
+  const urls = { publicUrl: { href: 'https://h/gw' }, consoleUrl: { href: 'https://ops/c' } };
+  const text = welcome(ADDRESSES, [{ name: 'mcp', tls: undefined }], urls);
+  expect(text).toContain('--host https://ops/c\n');
+  expect(text).toContain('point your MCP client at https://h/gw/default/mcp\n');
+  expect(text).toContain('https://ops/c/api/docs');
+  expect(text).not.toContain('localhost');
+});
+
 it('omits MCP clients without a listener mcp', () => {
   const { management, agents } = ADDRESSES;
   const text = welcome({ management, agents }, [{ name: 'agents', tls: TLS }]);

@@ -87,7 +87,7 @@ export function addressSchema(withPortZero: boolean) {
 }
 
 /** Parses an http(s) URL without credentials, query or fragment, and without anything the URL parser would repair. */
-function parseHttpUrl(text: string): URL {
+export function parseHttpUrl(text: string): URL {
   if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text))
     throw new InvalidSettingError('is not an http or https URL');
   const url = URL.parse(text);

@@ -3,6 +3,7 @@ import { isIPv4, isIPv6 } from 'node:net';
 import { hostname } from 'node:os';
 import { ellipsize } from '@sluice/protocol/text';
 import { LOOPBACK_ADDRESS } from './address.ts';
+import type { PublicUrl } from './public-url.ts';
 
 /** Reason why a request is rejected before it is served. */
 export interface Rejection {
@@ -14,6 +15,8 @@ export interface Rejection {
 export interface HostRuleOptions {
   /** SERVICE_ALLOWED_HOSTS; a value without a port matches any port, `*` matches every host. */
   readonly allowedHosts: readonly string[] | undefined;
+  /** Public URL of the listener: its host is accepted in addition. */
+  readonly publicUrl?: Pick<PublicUrl, 'host' | 'origin'> | undefined;
   /** Name of this machine (default: that of the system). */
   readonly machine?: string;
 }
@@ -29,8 +32,9 @@ const INTERNAL_DOMAIN = /\.(?:local|localhost|internal|svc|cluster\.local|home\.
  * sends that name as `Host`. On connections to a loopback address, loopback hosts and `allowedHosts` are accepted; on
  * others IP addresses and `allowedHosts`, or, if these are unset, names that are not public.
  */
-export function createHostRule({ allowedHosts, machine = hostname() }: HostRuleOptions): HostRule {
+export function createHostRule({ allowedHosts, publicUrl, machine = hostname() }: HostRuleOptions): HostRule {
   const allowed = new Set(allowedHosts);
+  if (publicUrl) allowed.add(publicUrl.host);
   const ownName = machine.toLowerCase();
 
   return (localAddress, value) => {

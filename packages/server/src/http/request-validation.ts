@@ -85,12 +85,13 @@ export type HostOriginGuard = (
 
 /**
  * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6): `Host` follows
- * {@link createHostRule}; `Origin` must be a loopback origin, the origin of `Host`, or `corsOrigin`.
+ * {@link createHostRule}; `Origin` must be a loopback origin, the origin of `Host`, that of the public URL, or `corsOrigin`.
  *
  * Runs per request: values that were accepted before cost one lookup.
  */
 export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): HostOriginGuard {
   const rule = createHostRule(hosts);
+  const publicOrigin = hosts.publicUrl?.origin;
   const restricted = hosts.allowedHosts !== undefined && !hosts.allowedHosts.includes('*');
   const localHosts = new Set<string>();
   const otherHosts = new Set<string>();
@@ -107,7 +108,9 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
     return isLastLocal;
   };
   const isAllowedOrigin = (origin: string): boolean =>
-    corsOrigin === '*' || origin.toLowerCase() === corsOrigin || isLoopback(hostOfOrigin(origin) ?? '');
+    corsOrigin === '*' ||
+    [corsOrigin, publicOrigin].includes(origin.toLowerCase()) ||
+    isLoopback(hostOfOrigin(origin) ?? '');
 
   return (localAddress, host, origin, isProbe = false) => {
     const local = isLocal(localAddress);

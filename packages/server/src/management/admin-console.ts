@@ -47,10 +47,15 @@ const BUILD_COMMAND = 'npm run build:admin';
 
 /**
  * `/admin/`: the web console, and `/`, which redirects to it (specification, "Listeners"; decisions 1.7, 10.6). The headless
- * distribution has neither. All URLs are relative, since a proxy may serve them under a path of its own.
+ * distribution has neither. All URLs in its files are relative, since a proxy may serve them under a path of its own; so is the
+ * redirect without SERVICE_CONSOLE_URL.
  */
-export function adminConsoleRoutes(router: Router, { uiPath }: ManagementContext): void {
+export function adminConsoleRoutes(router: Router, { uiPath, consoleUrl }: ManagementContext): void {
   if (uiPath === undefined) return;
+  const redirect = (): ApiResponse => {
+    const location = consoleUrl ? `${consoleUrl.href}/admin/` : 'admin/';
+    return { status: consoleUrl ? 302 : 301, headers: { location }, body: '' };
+  };
   router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : notFound(request)));
   router.addPath('/admin', (request) => {
     if (!existsSync(uiPath)) return notFound(request);
@@ -65,10 +70,6 @@ export function adminConsoleRoutes(router: Router, { uiPath }: ManagementContext
     const file = await findFile(http, uiPath, path);
     return file ? secured(file) : notFound(request);
   });
-}
-
-function redirect(): ApiResponse {
-  return { status: 301, headers: { location: 'admin/' }, body: '' };
 }
 
 function notFound({ http }: ApiRequest<never>): ApiResponse {

@@ -1,4 +1,5 @@
 import type { DiagnosticCheck, Replica } from '@sluice/contract';
+import type { PublicUrl } from '../http/public-url.ts';
 import type { OtherReplicas } from '../http/replica-views.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
@@ -80,6 +81,10 @@ export interface ManagementContext {
   readonly openStreams: Pick<OpenStreams, 'add'>;
   /** Folder of the web console; undefined in the headless distribution. */
   readonly uiPath?: string | undefined;
+  /** Where clients reach the MCP listeners. */
+  readonly publicUrl?: PublicUrl | undefined;
+  /** Where browsers reach this listener. */
+  readonly consoleUrl?: PublicUrl | undefined;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
   /** The replicas that share the database; none without one. */

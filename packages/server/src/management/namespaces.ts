@@ -16,7 +16,9 @@ import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
-export function namespaceRoutes(router: Router, { registry, forwards, profiles }: ManagementContext): void {
+export function namespaceRoutes(router: Router, { registry, forwards, profiles, publicUrl }: ManagementContext): void {
+  const namespaceJson = ({ name, labels }: { name: string; labels: Labels }): string =>
+    JSON.stringify({ name, labels, ...(publicUrl && { mcpUrl: `${publicUrl.href}/${name}/mcp` }) });
   const { list, create, get, update, remove, view } = operations.namespaces;
 
   router.add(list, () => listResponse([...registry.current.namespaces.values()], namespaceJson));
@@ -85,10 +87,6 @@ function parseEra(text = 'modern'): Era {
 /** Parses `?capabilities=`; OperationError BAD_REQUEST unless it is a JSON object within the limits of a body. */
 function parseCapabilities(text = '{}'): JsonObject {
   return parseBody(Buffer.from(text), jsonObject, { kind: 'capabilities' });
-}
-
-function namespaceJson({ name, labels }: { name: string; labels: Labels }): string {
-  return JSON.stringify({ name, labels });
 }
 
 /**

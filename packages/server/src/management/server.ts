@@ -4,6 +4,7 @@ import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-bu
 import { UpstreamError } from '../http/client/errors.ts';
 import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
+import { withoutPrefix } from '../http/public-url.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
@@ -168,6 +169,8 @@ export class Management {
     observation: RequestObservation,
     rejection: Rejection | undefined,
   ): void {
+    const { consoleUrl } = this.#options;
+    if (consoleUrl) request.url = withoutPrefix(request.url ?? '', consoleUrl);
     const { method = '', url = '', headers, socket } = request;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(response, sent, observation);

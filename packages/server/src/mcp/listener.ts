@@ -66,8 +66,11 @@ export interface ServingOptions {
   /** True for requests of other replicas. */
   readonly viaPeer?: boolean;
   /** Target and headers for the chain, where they are not those of the request. */
-  readonly view?: (request: ObservedRequest) => ObservedRequest;
+  readonly view?: RequestView;
 }
+
+/** Returns a request as the chain sees it. */
+export type RequestView = (request: ObservedRequest) => ObservedRequest;
 
 /** See {@link ServingOptions}. */
 export interface McpServing {

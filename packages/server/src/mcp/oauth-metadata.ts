@@ -5,6 +5,7 @@ import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
+import type { PublicUrl } from '../http/public-url.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -52,8 +53,10 @@ export interface WellKnownParts {
   readonly registry: Pick<Registry, 'current'>;
   /** The identity provider; without one the filter does nothing. */
   readonly auth: AuthIssuer | undefined;
-  /** Checks the host that the documents name. */
+  /** Checks the host that the documents name, where there is no public URL. */
   readonly hostRule: HostRule;
+  /** What the addresses in the documents begin with. */
+  readonly publicUrl?: PublicUrl | undefined;
   readonly log: TargetLogger;
 }
 
@@ -69,7 +72,7 @@ const MAX_RESPONSE_BYTES = 1024 * 1024;
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
  * (decisions 5.1). Tokens are validated by the proxy in front.
  */
-export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownParts): FilterRoute<Filter> {
+export function serviceWellKnown({ registry, auth, hostRule, publicUrl, log }: WellKnownParts): FilterRoute<Filter> {
   // Without an identity provider, the filter handles no request.
   if (!auth) return { methods: [], filter: () => undefined };
   const filter: Filter = (context) => {
@@ -86,9 +89,9 @@ export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownPar
         return method === 'POST' ? forwardToProvider(context, auth, TOKEN, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
-    const refusal = refuseForwardedHost(hostRule, context.localAddress, context.headers);
+    const refusal = publicUrl ? undefined : refuseForwardedHost(hostRule, context.localAddress, context.headers);
     if (refusal) return rpcError(INVALID_REQUEST, refusal.reason, refusal.status);
-    const origin = originOf(context);
+    const origin = publicUrl?.href ?? originOf(context);
     const described = protectedResource(path);
     if (!described) return document(serverMetadata(origin, auth.issuer));
     if (!registry.current.namespace(described.namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
@@ -106,7 +109,7 @@ function originOf({ headers, scheme }: RequestContext): string {
   return `${forwardedScheme(headers) ?? scheme}://${forwardedHost(headers) ?? headers.host ?? 'localhost'}`;
 }
 
-/** The authorization server metadata (RFC 8414, OpenID Connect Discovery). */
+/** The authorization server metadata (RFC 8414, OpenID Connect Discovery). `origin` may have a path. */
 function serverMetadata(origin: string, issuer: string): object {
   return {
     issuer: origin,

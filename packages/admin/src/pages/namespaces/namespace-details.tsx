@@ -9,11 +9,12 @@ import { AgentView } from './agent-view.tsx';
 /** Default ports of the management listener and of its authenticating proxy, with those of the MCP listener. */
 const PORTS: Readonly<Record<string, string>> = { 8080: '8081', 4181: '4180' };
 
-/** Returns the likely URL of a namespace's MCP endpoint: the management API does not know how clients reach the other port. */
-export function mcpUrl(base: string, namespace: string): string {
+/** Returns the URL of a namespace's MCP endpoint: the likely one, unless SERVICE_PUBLIC_URL says how clients reach the other port. */
+export function mcpUrl(base: string, { name, mcpUrl: published }: Namespace): string {
+  if (published !== undefined) return published;
   const url = new URL(base);
   url.port = PORTS[url.port] ?? url.port;
-  return `${url.origin}/${namespace}/mcp`;
+  return `${url.origin}/${name}/mcp`;
 }
 
 /** Address, contents and configurations of MCP clients for a namespace. */
@@ -27,7 +28,7 @@ export function NamespaceDetails({
   const { name } = namespace;
   const { base } = useApi();
   const { data: forwards } = useForwards();
-  const url = mcpUrl(base, name);
+  const url = mcpUrl(base, namespace);
   const within = forwards?.filter((forward) => forward.namespace === name) ?? [];
   return (
     <DetailsModal heading={name} label="Namespace" onClose={onClose}>

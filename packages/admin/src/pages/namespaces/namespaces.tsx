@@ -99,11 +99,11 @@ function addressOf({ name }: Namespace): string {
 
 function Address({ namespace }: { readonly namespace: Namespace }) {
   const { base } = useApi();
-  const address = addressOf(namespace);
+  const address = namespace.mcpUrl ?? addressOf(namespace);
   return (
     <span className="with-copy">
       <code>{address}</code>
-      <CopyButton iconDescription="Copy the URL" onClick={() => void copyText(mcpUrl(base, namespace.name))} />
+      <CopyButton iconDescription="Copy the URL" onClick={() => void copyText(mcpUrl(base, namespace))} />
     </span>
   );
 }

@@ -208,6 +208,33 @@ const ROWS: readonly Row[] = [
     rejected: URL_REJECTED,
   },
   {
+    variable: 'SERVICE_PUBLIC_URL',
+    read: (env) => env.publicUrl,
+    unset: undefined,
+    accepted: [
+      ['https://h', { href: 'https://h', origin: 'https://h', host: 'h', prefix: '' }],
+      [
+        'https://H.example/gw/',
+        { href: 'https://h.example/gw', origin: 'https://h.example', host: 'h.example', prefix: '/gw' },
+      ],
+      [
+        'http://[::1]:8081/a/b',
+        { href: 'http://[::1]:8081/a/b', origin: 'http://[::1]:8081', host: '[::1]', prefix: '/a/b' },
+      ],
+    ],
+    rejected: URL_REJECTED,
+  },
+  {
+    variable: 'SERVICE_CONSOLE_URL',
+    read: (env) => env.consoleUrl,
+    unset: undefined,
+    accepted: [
+      ['https://h:8443/gw', { href: 'https://h:8443/gw', origin: 'https://h:8443', host: 'h', prefix: '/gw' }],
+      ['https://h/gw/admin-x', { href: 'https://h/gw/admin-x', origin: 'https://h', host: 'h', prefix: '/gw/admin-x' }],
+    ],
+    rejected: URL_REJECTED,
+  },
+  {
     variable: 'SERVICE_UI_PATH',
     read: (env) => env.uiPath,
     unset: undefined,
@@ -691,6 +718,12 @@ describe('parseEnvironment', () => {
     const inWorkingDirectory = { backend: 'file', path: '.service/server', recover: false };
     expect(parseEnvironment({}).persist).toEqual(inWorkingDirectory);
     expect(parseEnvironment({ HOME: '' }).persist).toEqual(inWorkingDirectory);
+  });
+
+  it.each(['/admin', '/admin/', '/api/v1', '/healthz'])('rejects a console URL with the own path %s', (path) => {
+    expect(errorOf({ SERVICE_CONSOLE_URL: `https://h${path}` })).toMatch(
+      /^SERVICE_CONSOLE_URL: its path begins with \//,
+    );
   });
 
   it('rejects an upstream issuer without an issuer', () => {

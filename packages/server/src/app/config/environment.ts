@@ -12,6 +12,7 @@ import {
   listenAddress,
 } from '../../http/address.ts';
 import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
+import { publicUrl } from '../../http/public-url.ts';
 import { secretOrigins } from '../../http/secrets/secrets.ts';
 import {
   ConfigError,
@@ -62,6 +63,9 @@ const postgresUrl = textSchema(
   },
   true,
 );
+
+/** Paths of the management listener, which could not be told from a prefix. */
+const OWN_PATH = /^(\/(?:admin|api|plugins|health|healthz|readyz|metrics|openapi\.json))(?:\/|$)/;
 
 /** Default of SERVICE_PERSIST_PATH. */
 export function defaultDataFolder(home: string | undefined): string {
@@ -122,6 +126,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
     SERVICE_ALLOWED_HOSTS: hostList.optional(),
+    SERVICE_PUBLIC_URL: publicUrl.optional(),
+    SERVICE_CONSOLE_URL: publicUrl.optional(),
     SERVICE_ACTIONS_PATH: path.optional(),
     SERVICE_SECRETS_PATH: path.optional(),
     SERVICE_SECRET_ORIGINS: secretOrigins.default(new Map()),
@@ -133,6 +139,12 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const { SERVICE_AUTH_ISSUER: issuer, SERVICE_AUTH_UPSTREAM_ISSUER: upstreamIssuer } = variables;
   if (issuer === undefined && upstreamIssuer !== undefined) {
     throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: requires SERVICE_AUTH_ISSUER; set both or neither');
+  }
+  const [, own] = OWN_PATH.exec(variables.SERVICE_CONSOLE_URL?.prefix ?? '') ?? [];
+  if (own !== undefined) {
+    throw new ConfigError(
+      `SERVICE_CONSOLE_URL: its path begins with ${own}, which is a path of the service itself; the console is at /admin/ below this URL`,
+    );
   }
   const {
     SERVICE_PERSIST_BACKEND: backend,
@@ -239,6 +251,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     sessionKey: variables.SERVICE_SESSION_KEY,
     /** Accepted Host values in lower case; a value without a port matches any port. */
     allowedHosts: variables.SERVICE_ALLOWED_HOSTS,
+    /** Where clients reach the MCP listeners, and browsers the management listener. */
+    publicUrl: variables.SERVICE_PUBLIC_URL,
+    consoleUrl: variables.SERVICE_CONSOLE_URL,
     actionsPath: variables.SERVICE_ACTIONS_PATH,
     secretsPath: variables.SERVICE_SECRETS_PATH,
     secretOrigins: variables.SERVICE_SECRET_ORIGINS,

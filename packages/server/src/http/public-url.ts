@@ -1,0 +1,44 @@
+import { parseHttpUrl } from './address.ts';
+import { textSchema } from './settings.ts';
+
+/** Address at which clients reach a listener through a proxy. */
+export interface PublicUrl {
+  /** What every address that is sent to clients begins with: origin and prefix, without trailing slash. */
+  readonly href: string;
+  /** As browsers send it. */
+  readonly origin: string;
+  /** Host without port, in lower case; IPv6 in brackets. */
+  readonly host: string;
+  /** Path below which the proxy serves the listener; empty if there is none. */
+  readonly prefix: string;
+}
+
+/** Schema of a {@link PublicUrl}: `https://host/path`. */
+export const publicUrl = textSchema(
+  'an http or https URL without credentials, query or fragment',
+  (text): PublicUrl => {
+    const { origin, hostname, pathname } = parseHttpUrl(text);
+    const prefix = pathname.replace(/\/+$/, '');
+    return { href: `${origin}${prefix}`, origin, host: hostname, prefix };
+  },
+);
+
+/** Path of a metadata document, whose name is followed by the path of what it describes (RFC 8414 3.1, RFC 9728 3.1). */
+const WELL_KNOWN = /^\/\.well-known\/[^/?]+/;
+
+/** Path of an endpoint without its namespace: there is none, so that its first segment is no prefix but a namespace. */
+const NO_ENDPOINT = /^\/mcp\/?(?:\?|$)/;
+
+/**
+ * Removes the prefix of a public URL from a request target, also behind the name of a metadata document: some proxies remove it,
+ * and others do not. Targets without it are unchanged.
+ */
+export function withoutPrefix(target: string, { prefix }: Pick<PublicUrl, 'prefix'>): string {
+  if (prefix === '') return target;
+  const [name = ''] = WELL_KNOWN.exec(target) ?? [];
+  const rest = target.slice(name.length);
+  if (!rest.startsWith(prefix)) return target;
+  const path = rest.slice(prefix.length);
+  if (path === '' || path.startsWith('?')) return name === '' ? `/${path}` : `${name}${path}`;
+  return path.startsWith('/') && !NO_ENDPOINT.test(path) ? `${name}${path}` : target;
+}
