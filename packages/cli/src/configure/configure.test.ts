@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   chmod,
   lstat,
@@ -11,6 +12,7 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -70,6 +72,32 @@ const NEW_NAMESPACE_NOTE: readonly (readonly [ProgramName, unknown])[] = [
   ['cursor', { mcpServers: { sluice: { url: URL_OF_DEFAULT } } }],
   ['vscode', { servers: { sluice: { type: 'http', url: URL_OF_DEFAULT } } }],
 ];
+
+it('takes the URL that the service publishes, unless another one is given', async () => {
+  const server = createServer((request, response) => {
+    const name = request.url?.split('/').at(-1);
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ data: { name, labels: {}, mcpUrl: `https://h.example/gw/${name}/mcp` } }));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  // The path of the management API says nothing about MCP.
+  const host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/ops`;
+  const configured = async (...args: readonly string[]) => {
+    const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project });
+    await run(['--host', host, 'configure', 'cursor', '--yes', ...args], terminal);
+    return JSON.parse(await read(FILES.cursor)).mcpServers;
+  };
+  try {
+    expect(await configured()).toEqual({ sluice: { url: 'https://h.example/gw/default/mcp' } });
+    expect(await configured('-N', 'a', '--mcp-url', 'https://other.example')).toMatchObject({
+      'sluice-a': { url: 'https://other.example/a/mcp' },
+    });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+});
 
 describe('a program that has no configuration yet', () => {
   it.each(NEW_NAMESPACE_NOTE)('%s gets one, which only its owner can read', async (program, expected) => {
