@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { matchTemplate } from './uri-template.ts';
+import { decodeUnreserved, matchTemplate } from './uri-template.ts';
 
 it.each([
   ['test://static', 'test://static'],
@@ -43,6 +43,25 @@ it.each([
   ['(a+)+{x}', 'aaaa!'],
 ])('%s does not match %s', (template, uri) => {
   expect(matchTemplate(template, uri)).toBe(false);
+});
+
+it.each([
+  ['file:///docs/café/{name}', 'file:///docs/caf%C3%A9/a', true],
+  ['file:///docs/café/{name}', 'file:///docs/caf%c3%a9/%E2%82%AC', true],
+  ['file:///docs/caf%C3%A9/{name}', 'file:///docs/café/a', true],
+  ['file:///my docs/{name}', 'file:///my%20docs/a%20b', true],
+  ['file:///{a}/x', 'file:///%7Euser/%78', true],
+  ['file:///{a}', 'file:///a%2Fb', true],
+  ['file:///{a}', 'file:///a%252Fb', true],
+  ['file:///a%2fb/{c}', 'file:///a%2Fb/c', true],
+  ['file:///a/{c}', 'file:///a%2Fc', false],
+  ['file:///a%2Fb/{c}', 'file:///a/b/c', false],
+  ['file:///caf%E9/{a}', 'file:///caf%e9/b', true],
+  ['file:///caf%E9/{a}', 'file:///caf%E8/b', false],
+  ['file:///%7Ba%7D/{b}', 'file:///%7Ba%7D/b', true],
+  ['file:///%7Ba%7D/{b}', 'file:///x/b', false],
+])('%s matches the encoded %s: %s', (template, uri, expected) => {
+  expect(matchTemplate(template, decodeUnreserved(uri))).toBe(expected);
 });
 
 describe('a hostile template', () => {

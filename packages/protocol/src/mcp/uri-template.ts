@@ -1,12 +1,15 @@
+import { isUtf8 } from 'node:buffer';
+
 /**
- * True when a uri matches a template: `{var}` matches one path segment, `{+var}` any rest (decisions 4.7). Other operators of
- * RFC 6570 match everything that they can expand to.
+ * True when a uri, as {@link decodeUnreserved} returns it, matches a template: `{var}` matches one path segment, `{+var}` any
+ * rest (decisions 4.7). Other operators of RFC 6570 match everything that they can expand to.
  *
  * Templates come from upstreams and uris from clients, so this is not a regular expression: it simulates a nondeterministic
  * automaton in one pass over the uri. A match that needs more than {@link MAX_STATES} states on average is rejected, so that
  * the time is linear in the length of both. `undecided` is returned for what is too long or too complex to match.
  */
-export function matchTemplate(template: string, uri: string, undecided = false): boolean {
+export function matchTemplate(written: string, uri: string, undecided = false): boolean {
+  const template = decodeUnreserved(written);
   const fixed = template.indexOf('{');
   if (fixed === -1) return template === uri;
   // Most templates differ in their prefix.
@@ -46,6 +49,26 @@ export function matchTemplate(template: string, uri: string, undecided = false):
     }
   }
   return reached[steps.length] === at;
+}
+
+/**
+ * Decodes percent-encoded characters except reserved ones, in which an encoded character differs from a plain one (RFC 3986, 2.2
+ * and 6.2.2). A template's literal `café` expands to `caf%C3%A9` (RFC 6570, 3.1).
+ */
+export function decodeUnreserved(text: string): string {
+  if (!text.includes('%')) return text;
+  return text.replaceAll(/(?:%[\da-f]{2})+/gi, (run) => {
+    const bytes = Buffer.from(run.replaceAll('%', ''), 'hex');
+    return isUtf8(bytes) ? bytes.toString().replaceAll(RESERVED, percentEncode) : run.toUpperCase();
+  });
+}
+
+/** Reserved characters, control characters, and those that would change a template. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
+const RESERVED = /[\u0000-\u001f\u007f:/?#[\]@!$&'()*+,;=%{}]/g;
+
+function percentEncode(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
 }
 
 /** Longer uris and templates do not match: checking them against thousands of templates would take too long. */

@@ -1,8 +1,9 @@
 import type { Expose } from '@sluice/contract';
+import { type ComparableUri, comparableGlobs, comparableUri } from './comparable-uri.ts';
 import { type Forward, KINDS, type Kind, SECTION } from './entries.ts';
 import { compileGlob, type Glob } from './glob.ts';
 
-/** Longer names and uris are denied by any rule: matching them with many globs would take too long. */
+/** Longer names are denied by any rule: matching them with many globs would take too long. */
 const MAX_CHARACTERS = 8_192;
 
 interface Rules {
@@ -21,7 +22,9 @@ export class Exposure {
     for (const kind of KINDS) {
       const { allow, deny = [] } = rulesOf(expose, kind);
       if (allow || deny.length > 0) {
-        this.#rules.set(kind, { allow: allow?.map(compileGlob), deny: deny.map(compileGlob) });
+        const compile = (globs: readonly string[], allows: boolean) =>
+          globs.flatMap((glob) => (kind === 'resource' ? comparableGlobs(glob, allows) : [glob])).map(compileGlob);
+        this.#rules.set(kind, { allow: allow && compile(allow, true), deny: compile(deny, false) });
       }
     }
   }
@@ -35,9 +38,24 @@ export class Exposure {
   exposes(kind: Kind, upstreamKey: string): boolean {
     const rules = this.#rules.get(kind);
     if (!rules) return true;
+    if (kind === 'resource') {
+      const uri = comparableUri(upstreamKey);
+      return uri !== undefined && this.exposesUri(uri);
+    }
     if (upstreamKey.length > MAX_CHARACTERS) return false;
     const isMatch = (glob: Glob) => glob.matches(upstreamKey);
     return (rules.allow?.some(isMatch) ?? true) && !rules.deny.some(isMatch);
+  }
+
+  /** As {@link exposes}, of a resource: each form has to be allowed, and none may be denied. */
+  exposesUri({ forms, texts }: ComparableUri): boolean {
+    const { allow, deny = [] } = this.#rules.get('resource') ?? {};
+    const isAllowed = (text: string) => allow?.some((glob) => glob.matches(text)) ?? true;
+    return (
+      forms.every(
+        ({ normalized, decoded }) => isAllowed(normalized) || (decoded !== normalized && isAllowed(decoded)),
+      ) && !deny.some((glob) => [...texts].some((text) => glob.matches(text)))
+    );
   }
 
   /** Whether entries that appear after the first discovery are disabled. */

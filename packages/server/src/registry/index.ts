@@ -1,4 +1,5 @@
 import type { Turns } from '@sluice/protocol/turns';
+import { DisabledUris } from './disabled-uris.ts';
 import { byOrder, type Entry, isEnabled, isTemplate, sameRecord, TASK_LABEL } from './entries.ts';
 import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
@@ -132,6 +133,8 @@ export class EntryIndex {
   #earlier: EarlierOrder | undefined;
   #ordered: readonly Entry[] | undefined;
   #disabled: readonly Entry[] | undefined;
+  #disabledUris: ReadonlyMap<string | undefined, DisabledUris> | undefined;
+  #heldUris: DisabledUris | undefined;
   #templates: readonly Entry[] | undefined;
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
@@ -206,6 +209,22 @@ export class EntryIndex {
   get disabled(): readonly Entry[] {
     this.#disabled ??= [...this.all()].filter((entry) => !isEnabled(entry));
     return this.#disabled;
+  }
+
+  /** The uris of disabled resources, shadowed ones included, by forward; undefined for manual entries. */
+  get disabledUris(): ReadonlyMap<string | undefined, DisabledUris> {
+    this.#disabledUris ??= new Map(
+      [...Map.groupBy(this.disabled, ({ discovered }) => discovered?.forward)].map(([forward, entries]) => {
+        return [forward, new DisabledUris(entries)];
+      }),
+    );
+    return this.#disabledUris;
+  }
+
+  /** The uris that disabled resources hold: nothing else is served under them. */
+  get heldUris(): DisabledUris {
+    this.#heldUris ??= new DisabledUris(this.disabled.filter((entry) => this.registered(entry.key) === entry));
+    return this.#heldUris;
   }
 
   /** The served resource templates, in list order. */

@@ -1,4 +1,5 @@
-import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
+import { decodeUnreserved, matchTemplate } from '@sluice/protocol/mcp/uri-template';
+import { comparableUri } from './comparable-uri.ts';
 import {
   byOrder,
   type Entry,
@@ -16,7 +17,7 @@ import {
 } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
-import { decodeFully, ResourceAccess } from './resource-access.ts';
+import { ResourceAccess } from './resource-access.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -254,17 +255,26 @@ export function routeResource(
   findUnlisted: () => string | undefined,
   find: (index: EntryIndex, uri: string) => Entry | undefined = findResource,
 ): ResourceRoute | undefined {
-  if (isDisabled(index, uri) || isDisabled(index, decodeFully(uri))) return undefined;
+  if (isHeld(index, uri)) return undefined;
   const entry = find(index, uri);
   const forward = entry ? entry.discovered?.forward : findUnlisted();
-  if (forward === undefined) return entry && { entry, forward };
+  if (forward === undefined) return entry && allowsManual(index, uri) ? { entry, forward } : undefined;
   return snapshot.allowsResource(forward, uri) ? { entry, forward } : undefined;
 }
 
-/** Whether a disabled entry holds the uri: nothing else is served under it. */
-function isDisabled(index: EntryIndex, uri: string): boolean {
-  const holder = index.registered(uri);
-  return holder !== undefined && !isEnabled(holder);
+/** Whether a disabled entry holds a form of the uri: nothing else is served under it. */
+function isHeld({ heldUris }: EntryIndex, uri: string): boolean {
+  if (heldUris.isEmpty) return false;
+  const comparable = comparableUri(uri);
+  return !comparable || heldUris.has(comparable);
+}
+
+/** Whether no disabled template of a manual entry hides the uri; it does not hide resources that are registered by themselves. */
+function allowsManual(index: EntryIndex, uri: string): boolean {
+  const disabled = index.disabledUris.get(undefined);
+  if (!disabled || exactResource(index, uri)) return true;
+  const comparable = comparableUri(uri);
+  return comparable !== undefined && disabled.isComplete && !disabled.matchesTemplate(comparable);
 }
 
 /** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */
@@ -300,7 +310,9 @@ function exactResource(index: EntryIndex, uri: string): Entry | undefined {
 }
 
 function templateFor(templates: readonly Entry[], uri: string): Entry | undefined {
-  return templates.find((template) => matchTemplate(template.key, uri));
+  if (templates.length === 0) return undefined;
+  const decoded = decodeUnreserved(uri);
+  return templates.find((template) => matchTemplate(template.key, decoded));
 }
 
 function areSameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {
