@@ -18,6 +18,7 @@ import { replicasCampaign } from './replicas.ts';
 import { sessionsCampaign } from './sessions.ts';
 import { sizingCampaign } from './sizing.ts';
 import { suspendedCampaign } from './suspended.ts';
+import { urisCampaign } from './uris.ts';
 
 /**
  * `npm run campaign [-- name …] [-- --rounds N]`: runs the named campaigns, or all of them, and writes the results to their
@@ -37,6 +38,7 @@ const campaigns: readonly Campaign[] = [
   hostileMessagesCampaign,
   descriptorsCampaign,
   hiddenCampaign,
+  urisCampaign,
   loginCampaign,
   consoleCampaign,
   sizingCampaign,

@@ -37,7 +37,8 @@ export class DisabledUris {
 
   /** Whether a disabled template matches a form of the uri, or may match one that is too complex. */
   matchesTemplate({ segmented }: ComparableUri): boolean {
-    return this.#templates.some((template) => [...segmented].some((text) => matchTemplate(template, text, true)));
+    const texts = [...segmented];
+    return this.#templates.some((template) => texts.some((text) => matchTemplate(template, text, true)));
   }
 
   #add(key: string): void {
