@@ -53,10 +53,10 @@ export function matchTemplate(written: string, uri: string, undecided = false): 
 
 /**
  * Decodes percent-encoded characters except reserved ones, in which an encoded character differs from a plain one (RFC 3986, 2.2
- * and 6.2.2). A template's literal `café` expands to `caf%C3%A9` (RFC 6570, 3.1).
+ * and 6.2.2). A template's literal `café` expands to `caf%C3%A9` (RFC 6570, 3.1). What is too long to match is returned as it is.
  */
 export function decodeUnreserved(text: string): string {
-  if (!text.includes('%')) return text;
+  if (text.length > MAX_URI_CHARACTERS || !text.includes('%')) return text;
   return text.replaceAll(/(?:%[\da-f]{2})+/gi, (run) => {
     const bytes = Buffer.from(run.replaceAll('%', ''), 'hex');
     return isUtf8(bytes) ? bytes.toString().replaceAll(RESERVED, percentEncode) : run.toUpperCase();

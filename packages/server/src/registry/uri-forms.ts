@@ -7,8 +7,8 @@ const MAX_FORM_CHARACTERS = 5_120;
  * Every form of a uri in which an upstream may read it: as sent, and whatever these steps make of a form, in any order and
  * number: percent-decoding once, removing dot segments, serializing as in the WHATWG URL Standard, and removing white space
  * at the ends or tabs and line breaks. Servers decode once or twice, before or after they resolve a path, so a rule that
- * looks at one form only is evaded by another. Undefined if there are too many, or
- * if the scheme is encoded, which no server means.
+ * looks at one form only is evaded by another. Undefined if there are too many, or if the scheme is encoded, which no server
+ * means.
  */
 export function uriForms(uri: string): ReadonlySet<string> | undefined {
   if (hasEncodedScheme(uri)) return undefined;
