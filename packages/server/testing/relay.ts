@@ -28,11 +28,11 @@ export interface RelayTests {
   onEnd(close: () => Promise<unknown>): void;
 }
 
-/** Call once, at the top of a test file. */
-export function relayTests(): RelayTests {
+/** Call once, at the top of a test file; `start` starts its service. */
+export function relayTests(start: () => Promise<TestService> = startTestService): RelayTests {
   let service: TestService | undefined;
   beforeAll(async () => {
-    service = await startTestService();
+    service = await start();
   });
   afterAll(() => service?.stop());
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { deserialize, serialize } from 'node:v8';
 import { startService } from '../src/app/app.ts';
 import { loadConfig } from '../src/app/config/config.ts';
+import type { OpenResponseTimes } from '../src/mcp/open-responses.ts';
 import { type Action, type ComponentCompiler, componentChecksum } from '../src/policy/sandbox/action.ts';
 import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
 import { cachedBuild } from '../src/policy/sandbox/fixtures/cached-build.ts';
@@ -73,12 +74,14 @@ const sharedCompiler = new SharedCompiler();
 
 /**
  * Starts the service on the loopback interface, on free ports and, unless set in `env`, without persistence and
- * periodic checks. `argv` is its command line, `files` the file system of its registry folder.
+ * periodic checks. `argv` is its command line, `files` the file system of its registry folder; `openResponseTimes` are the times
+ * of event streams without messages.
  */
 export async function startTestService(
   env: Readonly<Record<string, string>> = {},
   argv: readonly string[] = [],
   files?: Files,
+  openResponseTimes?: OpenResponseTimes,
 ): Promise<TestService> {
   const variables = {
     SERVICE_PERSIST_BACKEND: 'none',
@@ -95,7 +98,7 @@ export async function startTestService(
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler, ...(files && { files }) },
+    { compiler: sharedCompiler, ...(files && { files }), ...(openResponseTimes && { openResponseTimes }) },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;

@@ -1,6 +1,6 @@
 import { type IncomingMessage, request } from 'node:http';
 import { EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import { LEGACY, post, type RawResponse, send } from '../../../test/fixtures/raw-client.ts';
+import { LEGACY, post, type RawResponse, reply, send } from '../../../test/fixtures/raw-client.ts';
 
 /** A client of the legacy era with a session, which reads its streams event by event. */
 export interface SessionClient {
@@ -58,7 +58,7 @@ export function clientOf(url: string, sessionHeaders: Readonly<Record<string, st
         `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`,
         sessionHeaders,
       );
-      return JSON.parse(response.text);
+      return JSON.parse(reply(response));
     },
     call: (id, meta = '', headers) =>
       new ResponseReader(url, 'POST', { ...STREAMS, ...sessionHeaders, ...headers }, callText(id, meta)),

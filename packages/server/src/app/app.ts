@@ -23,6 +23,7 @@ import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
+import { OpenResponses, type OpenResponseTimes } from '../mcp/open-responses.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
@@ -101,6 +102,7 @@ interface ServiceParts {
   readonly droppedLines?: () => number;
   readonly compiler?: ComponentCompiler;
   readonly files?: Files;
+  readonly openResponseTimes?: OpenResponseTimes;
 }
 
 /** Grace period of management requests after the shutdown grace is used up. */
@@ -121,7 +123,7 @@ const RESTART_MS = 250;
 /**
  * Starts the service, and again if its database fails meanwhile. Throws the error that prevented the start; nothing is left
  * running then. `droppedLines` returns the number of lost log lines; `compiler` compiles actions, and tests share one between
- * services; `files` is the file system of the registry folder.
+ * services; `files` is the file system of the registry folder; `openResponseTimes` are shorter times for tests.
  */
 export async function startService(config: Config, logger: Logger, parts: ServiceParts = {}): Promise<Service> {
   for (;;) {
@@ -139,7 +141,7 @@ export async function startService(config: Config, logger: Logger, parts: Servic
 async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts,
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), openResponseTimes }: ServiceParts,
 ): Promise<Service> {
   const startedAt = Date.now();
   const log = logger.target('service');
@@ -215,6 +217,7 @@ async function start(
   const replicaId = shared?.members.id ?? randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replicaId, config.maxResumableBytes);
   open.defer(() => events.close());
+  const openResponses = new OpenResponses(openResponseTimes);
   const activeSessions = new ActiveSessions(events, replicaId);
   const sessions = new ClientSessions(sealer, profiles, sessionStore, activeSessions);
   const openStreams = new OpenStreams();
@@ -402,7 +405,7 @@ async function start(
     chain: replica?.chain(listener, parts, located) ?? makeChain(listener.filters, parts),
   }));
   const connections = new ListenerConnections(socketCounts, warnFull(log));
-  const listening = { guard, events, logger, requests, registry, bodies, publicUrl, connections };
+  const listening = { guard, events, openResponses, logger, requests, registry, bodies, publicUrl, connections };
   const servers = chains.map(({ listener, chain }) => ({
     listener,
     server: pipelineListener(listener, {

@@ -25,6 +25,7 @@ import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
 import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
+import type { OpenResponses } from '../mcp/open-responses.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
@@ -160,6 +161,7 @@ export interface PipelineListenerOptions {
   readonly chain: McpFilter;
   readonly guard: HostOriginGuard;
   readonly events: EventStore;
+  readonly openResponses: OpenResponses;
   readonly logger: Logger;
   readonly requests: RequestTelemetryParts;
   readonly registry: Registry;
@@ -245,7 +247,7 @@ function publicView(url: PublicUrl): RequestView {
 /** How the requests of a listener are served. */
 export function servingOptions(
   { filters, keyPair }: LoadedListener,
-  { chain, events, logger, registry, bodies, publicUrl }: Omit<PipelineListenerOptions, 'allow'>,
+  { chain, events, openResponses, logger, registry, bodies, publicUrl }: Omit<PipelineListenerOptions, 'allow'>,
 ): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
@@ -257,6 +259,7 @@ export function servingOptions(
       ? undefined
       : {
           events,
+          openResponses,
           maxRequestBytes: Math.max(...bodyLimits),
           bodies,
           namespaceAt: (path: string) => namespaceAt(registry, path),

@@ -18,6 +18,7 @@ import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { requestHandler } from './listener.ts';
 import { mcp } from './methods/parse.ts';
+import { OpenResponses } from './open-responses.ts';
 import type { McpFilter } from './request.ts';
 import { EventStore } from './sessions/event-store.ts';
 
@@ -415,6 +416,7 @@ describe('every message of a batch', () => {
       secure: false,
       mcp: {
         events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
+        openResponses: new OpenResponses(),
         maxRequestBytes: 1024,
         bodies: new BodyBudget(),
         namespaceAt: () => 'default',

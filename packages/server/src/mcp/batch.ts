@@ -6,6 +6,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/context.ts';
+import type { OpenResponses } from './open-responses.ts';
 import { McpRequest } from './request.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
@@ -164,6 +165,11 @@ export class BatchResponse {
     return this.#target.destroyed;
   }
 
+  /** Begins the stream if there is no message for a while, and sends comments. The batch arrived at `startedAt`. */
+  keepOpen(responses: OpenResponses, accept: string | undefined, startedAt: number): void {
+    if (this.streams) this.#client.keepOpen(responses, accept, startedAt, false);
+  }
+
   /** Returns the part of the next message. */
   addMember(request: MemberRequest): BatchMember {
     const member = new BatchMember(this, request);
@@ -186,8 +192,8 @@ export class BatchResponse {
 
   onMemberEnded(): void {
     if (--this.#open > 0) return;
-    if (!this.#hasBegun) this.#client.sendPlain(202);
-    else if (this.streams) this.#client.end();
+    if (this.#client.isStreaming) this.#client.end();
+    else if (!this.#hasBegun) this.#client.sendPlain(202);
     else this.#client.end(']');
   }
 
@@ -203,15 +209,24 @@ export class BatchResponse {
   }
 }
 
-/** Runs the filter chain for one message and writes the outcome to its target. */
-type Serve = (context: McpRequest, target: ResponseLike) => void;
+/** Dependencies of {@link serveBatch}. */
+export interface BatchParts {
+  readonly openResponses: OpenResponses | undefined;
+  /** Runs the filter chain for one message and writes the outcome to its target. */
+  serve(context: McpRequest, target: ResponseLike): void;
+}
 
 /**
  * Serves a batch (2025-03-26, "Batching"; mcp 6): each message runs through the whole filter chain, as if it had been sent
  * on its own with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for
  * another. `context` is that of the batch.
  */
-export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, serve: Serve): void {
+export function serveBatch(
+  context: McpRequest,
+  batch: Batch,
+  response: ResponseLike,
+  { openResponses, serve }: BatchParts,
+): void {
   const { method, path, headers, responseHeaders } = context;
   const { messages, hasRequests } = batch;
   const result = new BatchResponse(response, responseHeaders, {
@@ -219,6 +234,8 @@ export function serveBatch(context: McpRequest, batch: Batch, response: Response
     hasRequests,
     streams: acceptsEventStream(headers.accept),
   });
+  if (openResponses)
+    result.keepOpen(openResponses, headers.accept, context.observation?.startedAt ?? performance.now());
   for (const text of messages) {
     const observation = context.observation?.member();
     const part = new McpRequest(method, path, headers, ChunkBuffer.of(Buffer.from(text)), observation, true);

@@ -11,6 +11,7 @@ import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { requestHandler } from './listener.ts';
+import { OpenResponses } from './open-responses.ts';
 import type { McpOutcome, McpRequest } from './request.ts';
 import { EventStore } from './sessions/event-store.ts';
 
@@ -42,6 +43,7 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
     secure: false,
     mcp: {
       events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
+      openResponses: new OpenResponses(),
       maxRequestBytes: 1024,
       bodies: new BodyBudget(),
       namespaceAt: () => 'default',

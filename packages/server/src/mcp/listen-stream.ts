@@ -174,10 +174,6 @@ export class ListenStream
     this.end();
   }
 
-  keepAlive(): void {
-    if (this.#acknowledged && !this.#blocked) this.#client.keepAlive();
-  }
-
   displace(): void {
     this.end();
   }

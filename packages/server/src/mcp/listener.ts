@@ -1,5 +1,5 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import type { RequestLike, ResponseLike } from '../http/context.ts';
@@ -13,6 +13,7 @@ import type { ObservedRequest } from '../telemetry/request-record.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { bodyTooLarge } from './methods/parse.ts';
+import type { OpenResponses } from './open-responses.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/event-store.ts';
@@ -41,14 +42,10 @@ export class NullResponse implements ResponseLike {
 
   destroy(): void {}
 
-  /** Reports the disconnect once the caller is ready, like a later disconnect. */
-  on(event: 'close' | 'drain', listener: () => void): void {
-    if (event === 'close') process.nextTick(listener);
-  }
+  /** The disconnect has been. */
+  on(): void {}
 
-  once(event: 'close' | 'drain', listener: () => void): void {
-    this.on(event, listener);
-  }
+  once(): void {}
 }
 
 /** Options of {@link requestHandler}, one object per listener. */
@@ -76,6 +73,8 @@ export type RequestView = (request: ObservedRequest) => ObservedRequest;
 export interface McpServing {
   /** Resumable streams of clients with a session. */
   readonly events: EventStore;
+  /** Responses to requests that are executed upstream. */
+  readonly openResponses: OpenResponses;
   /** Largest request body, in bytes. */
   readonly maxRequestBytes: number;
   /** Memory for request bodies. */
@@ -256,9 +255,13 @@ function respond(
     case 'plain':
       return client.sendPlain(outcome.status, outcome.headers, outcome.body);
     case 'deferred':
+      keepOpen(options, context, client);
       return outcome.start(client);
     case 'batch':
-      return serveBatch(context, outcome, response, (part, target) => serve(options, part, target));
+      return serveBatch(context, outcome, response, {
+        openResponses: options.mcp?.openResponses,
+        serve: (part, target) => serve(options, part, target),
+      });
   }
 }
 
@@ -276,6 +279,15 @@ function unhandledOutcome({ mcp }: ServingOptions, { era, metadata }: McpRequest
   if (!mcp) return httpProblem(404, 'no filter handles this request');
   const message = `method not found: ${metadata.get('mcp.method')}`;
   return { kind: 'error', error: { code: METHOD_NOT_FOUND, message }, status: era === 'modern' ? 404 : 200 };
+}
+
+/** All checks of our own have passed: from here on, the client waits for an upstream. */
+function keepOpen({ mcp }: ServingOptions, context: McpRequest, client: ResponseWriter): void {
+  const { session, headers, inBatch, observation } = context;
+  // The messages of a batch share its response.
+  if (!mcp || inBatch) return;
+  const isResumable = session !== undefined && session.protocolVersion >= POLLING_VERSION;
+  client.keepOpen(mcp.openResponses, headers.accept, observation?.startedAt ?? performance.now(), isResumable);
 }
 
 /** Returns the function that opens a resumable stream for the response; undefined if it cannot be resumed. */

@@ -3,8 +3,8 @@
  * tool-call events.
  */
 export interface OpenStream {
-  /** Sends a comment, so that proxies do not close an idle connection. */
-  keepAlive(): void;
+  /** Sends a comment, so that proxies do not close an idle connection. `OpenResponses` does so for most streams. */
+  keepAlive?(): void;
   /** Ends the stream as the protocol requires. */
   end(): void;
 }
@@ -57,6 +57,6 @@ export class OpenStreams {
   }
 
   #keepAlive(): void {
-    for (const stream of this.#streams) stream.keepAlive();
+    for (const stream of this.#streams) stream.keepAlive?.();
   }
 }

@@ -1,9 +1,11 @@
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';
 import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
+import type { OpenResponse, OpenResponses } from './open-responses.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
 
 const LF = 10;
@@ -17,17 +19,25 @@ export type OpenStream = (idText: string) => ClientStream | undefined;
  * Writes the response to one request: HTTP, JSON or an event stream. All responses to JSON-RPC requests are written here,
  * so that the envelope is created in one place.
  */
-export class ResponseWriter implements ClientResponse {
+export class ResponseWriter implements ClientResponse, OpenResponse {
   readonly idText: string;
+  slot = -1;
+  dueAt = 0;
+  isResumable = false;
   readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
   #streaming = false;
-  /** A JSON response was begun. */
+  /** A result was begun that is sent while it arrives. */
   #hasBody = false;
   /** Set if the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
   #disconnectListener: (() => void) | undefined = undefined;
+  /** Set while the client waits for an upstream. */
+  #openResponses: OpenResponses | undefined = undefined;
+  #accept: string | undefined = undefined;
+  /** A comment could not be sent: the client reads too slowly. */
+  #isBlocked = false;
   /** Code of the JSON-RPC error that was sent. */
   errorCode: number | undefined = undefined;
   /** Message of an error of our own; undefined for errors of upstreams, which may contain anything. */
@@ -45,12 +55,31 @@ export class ResponseWriter implements ClientResponse {
     return this.#streaming;
   }
 
+  get hasEnded(): boolean {
+    return this.#response.writableEnded || this.#response.destroyed;
+  }
+
+  /**
+   * Sends something from time to time until the response has ended, for a client that accepts event streams: by its header
+   * `Accept`. Its request arrived at `startedAt`; `isResumable`: it knows event ids without a message.
+   */
+  keepOpen(responses: OpenResponses, accept: string | undefined, startedAt: number, isResumable: boolean): void {
+    this.#openResponses = responses;
+    this.#accept = accept;
+    this.isResumable = isResumable;
+    responses.add(this, startedAt);
+  }
+
   onDisconnect(listener: () => void): void {
     this.#disconnectListener = listener;
-    // Not `once`, which would wrap the listener: a response closes only once.
-    this.#response.on('close', () => {
+    const onClose = () => {
+      this.#openResponses?.remove(this);
       if (!this.#response.writableEnded && !this.#stream) listener();
-    });
+    };
+    // The client may have disconnected before its outcome was known. Later, once the caller is ready.
+    if (this.#response.destroyed) process.nextTick(onClose);
+    // Not `once`, which would wrap the listener: a response closes only once.
+    else this.#response.on('close', onClose);
   }
 
   cork(): void {
@@ -97,7 +126,7 @@ export class ResponseWriter implements ClientResponse {
   sendError(error: RpcError, status = 200): void {
     this.errorCode = error.code;
     this.errorMessage = error.message;
-    if (this.#hasBody) return this.destroy();
+    if (this.#hasBody && !this.#stream) return this.destroy();
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
     const bytes = Buffer.byteLength(text);
@@ -141,13 +170,16 @@ export class ResponseWriter implements ClientResponse {
     this.#response.end();
   }
 
+  /** On a stream, the result is its last event, of one line. */
   beginBody(length: number | undefined): ResponseBody {
     this.#hasBody = true;
-    this.#writeHead(200, length);
-    return {
-      write: (parts, onWritten) => writeParts(this.#response, parts, onWritten),
-      end: () => this.#response.end(),
-    };
+    const response = this.#response;
+    if (!this.#streaming) {
+      this.#writeHead(200, length);
+      return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end() };
+    }
+    const last = this.#stream?.beginLast() ?? beginEvent(response);
+    return { write: (parts, onWritten) => last.write(parts.map(toSingleLine), onWritten), end: () => last.end() };
   }
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
@@ -166,8 +198,9 @@ export class ResponseWriter implements ClientResponse {
     else this.#response.end(chunk);
   }
 
-  /** `prime`: sends an event id to resume from before the first message. */
+  /** Begins the event stream unless it was begun. `prime`: sends an event id to resume from before the first message. */
   beginStream(prime = false): void {
+    if (this.#streaming) return;
     this.#streaming = true;
     this.#writeStreamHead();
     const stream = this.#openStream?.(this.idText);
@@ -205,16 +238,31 @@ export class ResponseWriter implements ClientResponse {
   }
 
   endWithoutResponse(acceptsEventStream: boolean): void {
-    if (this.#hasBody) return this.destroy();
     if (this.#stream) return this.#endStream(this.#stream);
+    if (this.#hasBody) return this.destroy();
     if (!this.#streaming && !acceptsEventStream) return this.sendPlain(202);
     if (!this.#streaming) this.#writeStreamHead();
     this.#response.end();
   }
 
-  /** Sends a comment on the stream, so that the connection is not idle. */
-  keepAlive(): void {
-    this.#response.write(':\n\n');
+  keepAlive(): boolean {
+    if (this.#hasBody && !this.#stream) return false;
+    if (!this.#streaming) {
+      if (!acceptsEventStream(this.#accept)) return false;
+      this.beginStream(this.isResumable);
+      if (this.isResumable && this.#stream) return true;
+    }
+    if (this.#stream) this.#stream.keepAlive();
+    else if (!this.#isBlocked) this.#sendComment();
+    return true;
+  }
+
+  #sendComment(): void {
+    if (this.#response.write(':\n\n')) return;
+    this.#isBlocked = true;
+    this.#response.once('drain', () => {
+      this.#isBlocked = false;
+    });
   }
 
   /** Closes the connection without a response. */
@@ -262,6 +310,12 @@ function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?
   const last = parts.length - 1;
   for (const part of parts.slice(0, last)) response.write(part);
   return response.write(parts[last] ?? '', (error) => error || onWritten?.());
+}
+
+/** Begins the last event of a stream. */
+function beginEvent(response: ResponseLike): ResponseBody {
+  response.write('event: message\ndata: ');
+  return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end('\n\n') };
 }
 
 /** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */

@@ -269,7 +269,7 @@ describe('a slow call', () => {
     }
   });
 
-  it('does not for clients that do not expect it', async () => {
+  it('does not get event ids for clients that do not expect them', async () => {
     const { upstream, url } = await live();
     const newest = await sessionClient(url);
     const older = await sessionClient(url, { version: '2025-06-18' });
@@ -283,7 +283,9 @@ describe('a slow call', () => {
     const calls: LiveCall[] = [];
     for (const _ of readings) calls.push(await upstream.calls.next());
     await newest.call('2').event(0);
-    expect(readings.map(({ text }) => text)).toEqual(['', '', '', '']);
+    // On a slow machine, streams without ids have begun by then.
+    for (const { text } of readings) expect(text).toMatch(/^(:\n\n)*$/);
+    expect(readings[0]?.text).toBe('');
     for (const call of calls) call.json('done');
     for (const reading of readings) {
       await reading.ended;

@@ -1,9 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { type Era, POLLING_VERSION } from '@sluice/protocol/mcp/constants';
+import { type Era, INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { Outcome, RpcError } from '../http/outcome.ts';
 import type { Correlation } from '../telemetry/caller.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 
 /** Client of a request that is executed upstream. */
@@ -88,7 +89,10 @@ export interface ResponseBytes {
 
 /** Body of a response that was begun. */
 export interface ResponseBody {
-  /** Writes at least one part; `onWritten` is called unless the client disconnects. False if it reads too slowly. */
+  /**
+   * Writes at least one part. False if the client reads too slowly. `onWritten` is called when the parts are no longer needed:
+   * never if the client disconnects, or may get them again on another connection.
+   */
   write(parts: readonly Buffer[], onWritten: () => void): boolean;
   end(): void;
 }
@@ -106,8 +110,8 @@ export interface CallResponse {
   onDisconnect(listener: () => void): void;
   /** Calls back once when buffered data was sent, or will not be any more. */
   onDrain(listener: () => void): void;
-  /** Begins an event stream. `prime`: no message follows at once. */
-  beginStream(prime?: boolean): void;
+  /** Begins an event stream, unless it was begun. */
+  beginStream(): void;
   /** Sends one message on the stream. False if the client reads too slowly. */
   sendEvent(data: string): boolean;
   /** Collects events until `uncork`, so that those that arrive together are one write. An adapter may omit it. */
@@ -123,8 +127,8 @@ export interface CallResponse {
   /** Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. */
   sendBytes(bytes: ResponseBytes, failed: boolean, errorCode: unknown, status: number, json: boolean): void;
   /**
-   * Begins a JSON response with HTTP status 200 that is sent while it arrives; `length`: its bytes, if known. An adapter
-   * between eras needs the whole response. An error that follows closes the connection.
+   * Begins a result that is sent while it arrives: the JSON response, or the last event of a stream that has begun. `length`:
+   * its bytes, if known. An adapter between eras needs the whole response. An error that follows closes the connection.
    */
   beginBody?(length: number | undefined): ResponseBody;
   /** Sends a JSON-RPC error of our own. */
@@ -153,10 +157,30 @@ export interface DeferredOutcome<Response = ClientResponse> {
 export type CallOutcome = Outcome | DeferredOutcome;
 
 /**
- * Begins the stream of a slow call, so that the client knows where to resume if it loses the connection (mcp 1).
- * Only for clients with a session that accept event streams.
+ * Returns an outcome that waits for an upstream: meanwhile its client waits as for a call. `outcome` resolves with a result, an
+ * error or a deferred outcome.
  */
-export function makeResumable(response: CallResponse, session: DownstreamSession | undefined, streams: boolean): void {
-  if (response.isStreaming || !streams || !session) return;
-  if (session.protocolVersion >= POLLING_VERSION) response.beginStream(true);
+export function deferOutcome(outcome: () => Promise<CallOutcome>, log: TargetLogger): DeferredOutcome {
+  const respond = async (response: ClientResponse): Promise<void> => {
+    try {
+      sendOutcome(response, await outcome());
+    } catch (error) {
+      log.error('request failed', { error });
+      response.sendError({ code: INTERNAL_ERROR, message: 'internal error' });
+    }
+  };
+  return { kind: 'deferred', start: (response) => void respond(response) };
+}
+
+function sendOutcome(response: ClientResponse, outcome: CallOutcome): void {
+  switch (outcome.kind) {
+    case 'result':
+      return response.sendResult(String(outcome.json));
+    case 'error':
+      return response.sendError(outcome.error, outcome.status);
+    case 'deferred':
+      return outcome.start(response);
+    default:
+      throw new Error(`a request has the outcome ${outcome.kind}`);
+  }
 }

@@ -10,6 +10,7 @@ import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
+import { type CallOutcome, deferOutcome } from '../../upstreams/downstream.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
@@ -45,12 +46,13 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
  * subscription is stored and survives restarts of the service and of the upstream (mcp 3). Updates are sent on the
  * notification stream.
  */
-async function resourceSubscription(
+function resourceSubscription(
   method: SubscriptionMethod,
   { headers, session, namespace }: McpRequest,
   { params: { uri } }: RequestMessage,
   parts: ResourceSubscriptionParts,
-): Promise<McpOutcome> {
+  log: TargetLogger,
+): McpOutcome {
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(method, uri, session, namespace, parts);
@@ -59,6 +61,25 @@ async function resourceSubscription(
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.relay.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
+  const subscription = { method, uri, forward, upstream, session, sent };
+  return deferOutcome(() => requestSubscription(subscription, parts), log);
+}
+
+/** A subscription to begin or to end. */
+interface RequestedSubscription {
+  readonly method: SubscriptionMethod;
+  readonly uri: string;
+  readonly forward: string;
+  readonly upstream: Upstream;
+  readonly session: ClientSession;
+  /** Headers for the upstream: names and values, alternating. */
+  readonly sent: readonly string[];
+}
+
+async function requestSubscription(
+  { method, uri, forward, upstream, session, sent }: RequestedSubscription,
+  parts: ResourceSubscriptionParts,
+): Promise<CallOutcome> {
   try {
     // Ended before the upstream request, so that it ends even if the upstream is unreachable.
     if (method === 'resources/unsubscribe') await session.change((before) => withoutSubscription(before, uri));
@@ -91,7 +112,7 @@ async function resourceSubscription(
   }
 }
 
-const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
+const EMPTY_RESULT: CallOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 /** Probes whether a modern upstream, which has no `resources/subscribe`, sends updates of the resource. */
 async function subscribeModern(
@@ -101,7 +122,7 @@ async function subscribeModern(
   session: ClientSession,
   headers: readonly string[],
   { sessionSubscriptions }: ResourceSubscriptionParts,
-): Promise<McpOutcome> {
+): Promise<CallOutcome> {
   const store = () => session.change((before) => withSubscription(before, uri, forward));
   if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, store)) return EMPTY_RESULT;
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
@@ -164,7 +185,7 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
       return listen(context, message, namespace.name, parts, listening);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
-      return resourceSubscription(message.method, context, message, parts);
+      return resourceSubscription(message.method, context, message, parts, log);
     }
     return undefined;
   };

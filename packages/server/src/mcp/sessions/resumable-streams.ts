@@ -1,6 +1,7 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/context.ts';
 import type { Holder } from '../../http/shares.ts';
+import type { ResponseBody } from '../../upstreams/downstream.ts';
 
 /** Session of a stream. */
 export interface StreamOwner {
@@ -30,6 +31,15 @@ const BLOCK_BYTES = 1024;
 
 /** Maximum time to flush a connection that was ended, in milliseconds. */
 const LINGER_MS = 2_000;
+
+/** A message of which parts are sent while they arrive. */
+interface UnfinishedMessage {
+  /** The connection on which they are sent; undefined if there was none. */
+  readonly target: ResponseLike | undefined;
+  /** The parts so far, and their size; empty once the stream cannot be resumed. */
+  parts: Buffer[];
+  bytes: number;
+}
 
 /**
  * One event stream of a legacy session, independent of its connection: a client that loses the connection can resume the
@@ -61,6 +71,8 @@ export class ClientStream {
   #bytes = 0;
   #blocks = 0;
   #sent = 0;
+  /** The last message, while parts of it are sent on a connection. */
+  #last: UnfinishedMessage | undefined = undefined;
   #drainListeners: (() => void)[] = [];
   #dropped = false;
   /** `onDropped` was called. */
@@ -143,9 +155,22 @@ export class ClientStream {
     return this.#target === undefined || this.#write(this.#target, this.#sent, data);
   }
 
-  /** Ends the stream, with its last message if there is one. */
+  /**
+   * Begins the last message, whose parts are sent while they arrive, without line breaks. They stay in memory: a client that
+   * loses its connection meanwhile gets the whole message on the next one, as its event id comes last.
+   */
+  beginLast(): ResponseBody {
+    const target = this.#target;
+    const last: UnfinishedMessage = { target, parts: [], bytes: 0 };
+    this.#last = last;
+    target?.write('event: message\ndata: ');
+    return { write: (parts) => this.#writePart(last, parts), end: () => this.#endLast(last) };
+  }
+
+  /** Ends the stream, with its last message if there is one. One that was begun by `beginLast` is dropped with its connection. */
   end(data?: string | Buffer): void {
     if (this.hasEnded) return;
+    if (this.#last) this.#dropLast(this.#last);
     if (data !== undefined) this.send(data);
     this.hasEnded = true;
     this.#finish();
@@ -173,9 +198,10 @@ export class ClientStream {
     this.#onConnectionClosed(target);
   }
 
-  /** Sends a comment, so that the connection is not idle. */
+  /** Sends a comment, so that the connection is not idle: not in a message, nor to a client that reads too slowly. */
   keepAlive(): void {
-    this.#target?.write(':\n\n');
+    if (this.#full || !this.#target || this.#last?.target === this.#target) return;
+    this.#full = !this.#target.write(':\n\n');
   }
 
   /** Calls back once when buffered data was sent, or the connection closed. */
@@ -206,6 +232,7 @@ export class ClientStream {
 
   #removeEvents(): void {
     this.#events = [];
+    if (this.#last) [this.#last.parts, this.#last.bytes] = [[], 0];
     this.#bytes = 0;
     this.#blocks = 0;
   }
@@ -226,6 +253,43 @@ export class ClientStream {
     return keepsUp;
   }
 
+  #writePart(last: UnfinishedMessage, parts: readonly Buffer[]): boolean {
+    if (this.#last !== last) return true;
+    const grown = parts.reduce((bytes, part) => bytes + part.length, 0);
+    if (!this.#dropped) {
+      last.parts.push(...parts);
+      last.bytes += grown;
+      this.#grow(grown);
+    }
+    const { target } = last;
+    if (!target || this.#target !== target) return true;
+    let keepsUp = true;
+    for (const part of parts) keepsUp = target.write(part);
+    if (!keepsUp) this.#full = true;
+    return keepsUp;
+  }
+
+  #endLast(last: UnfinishedMessage): void {
+    if (this.#last !== last) return;
+    this.#last = undefined;
+    const { target } = last;
+    this.#bytes -= last.bytes;
+    const data = Buffer.concat(last.parts);
+    if (!target || this.#target !== target) return this.end(data);
+    this.#storeEvent(data);
+    target.write(`\nid: ${this.token}.${this.#sent}\n\n`);
+    this.end();
+  }
+
+  #dropLast(last: UnfinishedMessage): void {
+    this.#last = undefined;
+    this.#grow(-last.bytes);
+    const { target } = last;
+    if (!target || this.#target !== target) return;
+    target.destroy();
+    this.#onConnectionClosed(target);
+  }
+
   #storeEvent(data: string | Buffer): void {
     this.#sent++;
     if (this.#dropped) return;
@@ -234,7 +298,12 @@ export class ClientStream {
     while (this.#events.length > MAX_EVENTS || (this.#bytes + grown > MAX_STREAM_BYTES && this.#events.length > 1)) {
       grown -= Buffer.byteLength(this.#events.shift() ?? '');
     }
-    this.#bytes += grown;
+    this.#grow(grown);
+  }
+
+  /** The stored messages grew by so many bytes, or shrank. */
+  #grow(bytes: number): void {
+    this.#bytes += bytes;
     const blocks = Math.ceil(this.#bytes / BLOCK_BYTES);
     const more = blocks - this.#blocks;
     if (more === 0) return;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { toolCallEvent } from '@sluice/contract';
 import { describe, expect, it, test } from 'vitest';
-import { post } from '../../../../../test/fixtures/raw-client.ts';
+import { post, reply } from '../../../../../test/fixtures/raw-client.ts';
 import type { ReportedExecution } from '../../../testing/code-service.ts';
 import { connectingTo, openFaultyProxy } from '../../../testing/faulty-proxy.ts';
 import { callOfRun, result, setUp } from './fixtures/code-tests.ts';
@@ -65,7 +65,7 @@ test(`${MANY} concurrent streams of one engine share one connection, each with i
     }
   }
   for (const execution of executions) execution.end();
-  const responses = (await Promise.all(calls)).map(({ text }) => JSON.parse(text).result);
+  const responses = (await Promise.all(calls)).map((response) => JSON.parse(reply(response)).result);
   expect(responses.filter((response, n) => !isDeepStrictEqual(response, result(`a${n}`, `b${n}`))).slice(0, 3)).toEqual(
     [],
   );

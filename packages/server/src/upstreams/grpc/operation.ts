@@ -7,7 +7,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type Caller, type CallResponse, type ClientResponse, makeResumable } from '../downstream.ts';
+import type { Caller, CallResponse, ClientResponse } from '../downstream.ts';
 import {
   CLIENT_CANCELED,
   CLIENT_DISCONNECTED,
@@ -134,7 +134,6 @@ export class OperationRun implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
   readonly #caller: Caller;
   readonly #response: OperationResponse;
   readonly #operation: GrpcOperation;
@@ -178,12 +177,6 @@ export class OperationRun implements InFlightCall {
     if (this.#settled) return;
     this.#abort(CLIENT_CANCELED);
     this.#response.endWithoutResponse(acceptsEventStream(this.#caller.headers.accept));
-  }
-
-  onSlow(): void {
-    const { session, headers } = this.#caller;
-    if (!this.#clientDisconnected.signal.aborted)
-      makeResumable(this.#response, session, acceptsEventStream(headers.accept));
   }
 
   onDeadline(limit: 'idle' | 'total'): void {

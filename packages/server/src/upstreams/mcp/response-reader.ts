@@ -73,7 +73,7 @@ export interface ResponseSink {
   /** Whether this large response, of which some members are known, must be text. */
   requiresText(value: JsonObject): boolean;
   /** A part of a large message has arrived. */
-  onLargePart?(large: LargeMessage): void;
+  onLargePart?(large: LargeMessage, isFirst: boolean): void;
   /** A large message is complete; true if its parts were all that is needed. */
   onLargeEnd?(large: LargeMessage): boolean;
   /** The scan has found the response. */
@@ -314,11 +314,13 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const body = this.#body;
     const size = (this.#large ?? body).length + chunk.length;
     if (size > maxBytes && !this.#large?.isTaken) return this.#rejectTooLarge(`more than ${maxBytes} bytes`);
-    if (!this.#large) {
+    const isFirst = !this.#large;
+    if (!isFirst) this.#writeLarge(chunk);
+    else {
       body.push(chunk);
       if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
-    } else this.#writeLarge(chunk);
-    if (this.#large) this.#sink.onLargePart?.(this.#large);
+    }
+    if (this.#large) this.#sink.onLargePart?.(this.#large, isFirst);
   }
 
   /** Scans a large message as it arrives. */
@@ -512,7 +514,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   onLargeData(bytes: Buffer): void {
     this.#sink.onActivity();
     this.#writeLarge(bytes);
-    if (this.#large) this.#sink.onLargePart?.(this.#large);
+    if (this.#large) this.#sink.onLargePart?.(this.#large, false);
   }
 
   onLargeEvent(event: Omit<ServerSentEvent, 'data'>): void {

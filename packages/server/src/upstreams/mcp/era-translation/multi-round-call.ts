@@ -32,7 +32,6 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
   readonly #context: CallContext;
   /** Plan without modern metadata. */
   readonly #plan: CallPlan;
@@ -86,8 +85,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#client.onDrain(listener);
   }
 
-  beginStream(prime?: boolean): void {
-    this.#client.beginStream(prime);
+  beginStream(): void {
+    this.#client.beginStream();
   }
 
   /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */
@@ -147,8 +146,6 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#end();
     this.#client.endWithoutResponse(this.#plan.streams);
   }
-
-  onSlow(): void {}
 
   /** Between two rounds the client is idle: only the total timeout applies. */
   onDeadline(limit: 'idle' | 'total'): void {

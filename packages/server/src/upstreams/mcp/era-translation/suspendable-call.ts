@@ -266,8 +266,8 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     this.#client?.onDrain(() => this.#onDrained());
   }
 
-  beginStream(prime?: boolean): void {
-    this.#client?.beginStream(prime);
+  beginStream(): void {
+    this.#client?.beginStream();
   }
 
   sendEvent(data: string): boolean {

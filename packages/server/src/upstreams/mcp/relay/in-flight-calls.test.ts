@@ -12,17 +12,11 @@ class Call implements TrackedCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
-  lasted = 0;
   readonly received: string[] = [];
 
   constructor(now: number) {
     this.startedAt = now;
     this.activeAt = now;
-  }
-
-  onSlow(): void {
-    this.lasted++;
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -93,18 +87,6 @@ it('a callback may remove other calls', () => {
   vi.advanceTimersByTime(2_000);
   expect(second.received).toEqual([]);
   deadlines.close();
-});
-
-it('a slow call is notified once', () => {
-  const calls = new InFlightCalls<Call>({ idleMs: 60_000, totalMs: 60_000 });
-  const call = watched(calls);
-  vi.advanceTimersByTime(400);
-  expect(call.lasted).toBe(0);
-  vi.advanceTimersByTime(2_000);
-  expect(call.lasted).toBe(1);
-  vi.advanceTimersByTime(10_000);
-  expect(call.lasted).toBe(1);
-  calls.close();
 });
 
 it('the call that a message refers to is found among all in flight', () => {

@@ -13,10 +13,6 @@ export interface TrackedCall {
   readonly activeAt: number;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
   slot: number;
-  /** Set before {@link onSlow} is called. */
-  isSlow: boolean;
-  /** Called once when the call has lasted so long that its client may lose the connection. */
-  onSlow(): void;
   /** Called once when a limit is exceeded. */
   onDeadline(limit: 'idle' | 'total'): void;
   /** Called once when the service ends the call because it stops. */
@@ -29,9 +25,6 @@ export interface DeadlineLimits {
   /** SERVICE_UPSTREAM_MAX_TIMEOUT_MS. */
   readonly totalMs: number;
 }
-
-/** Calls that last longer are slow. */
-const SLOW_CALL_MS = 500;
 
 /**
  * All calls in flight. Ends those that exceed a deadline (decisions 4.7): one timer checks all of them, since a timer
@@ -93,10 +86,6 @@ export class InFlightCalls<Call extends TrackedCall> {
     for (const call of [...this.#calls]) {
       // The callback of an earlier call may have ended this one.
       if (call.slot === -1) continue;
-      if (!call.isSlow && now - call.startedAt > SLOW_CALL_MS) {
-        call.isSlow = true;
-        call.onSlow();
-      }
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.activeAt <= this.limits.idleMs) continue;
       this.remove(call);
@@ -175,7 +164,6 @@ export class CancelableRequest implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
   readonly #request: CancelableInput;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #abort = new AbortController();
@@ -222,9 +210,6 @@ export class CancelableRequest implements InFlightCall {
     this.#canceled.resolve({ kind: 'error', error: SHUTTING_DOWN });
     this.#abort.abort('the service was stopped');
   }
-
-  /** No stream can be started yet: the type of the response is unknown. */
-  onSlow(): void {}
 
   /** The awaited operation has its own deadlines. */
   onDeadline(): void {

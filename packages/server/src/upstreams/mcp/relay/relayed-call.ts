@@ -11,7 +11,7 @@ import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
+import type { CallResponse, ResponseBody } from '../../downstream.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
 import { isInconclusive, postMessage } from '../rpc-request.ts';
@@ -46,7 +46,6 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
   readonly #context: CallContext;
   #plan: CallPlan;
   readonly #response: CallResponse;
@@ -147,16 +146,17 @@ export class RelayedCall implements ResponseSink, InFlightCall {
     if (this.#isCorked) this.#response.uncork?.();
   }
 
-  onLargePart(large: LargeMessage): void {
-    if (this.#reader?.isStream === false) this.#relayPart(large);
+  onLargePart(large: LargeMessage, isFirst: boolean): void {
+    // A JSON response that arrives at once is sent at once.
+    if (this.#reader?.isStream === false && (!isFirst || this.#response.isStreaming)) this.#relayPart(large);
   }
 
-  /** Sends what has arrived of a large result. Between eras and in event streams, it is sent when it is complete. */
+  /** Sends what has arrived of a large result. Between eras, and if it begins an event stream, it is sent when it is complete. */
   #relayPart(large: LargeMessage): void {
     const response = this.#response;
     if (!this.#responseBody) {
       const { json, rewriter } = this.#plan;
-      if (!json || rewriter || this.#httpStatus >= 300 || response.isStreaming || this.#isClientDisconnected) return;
+      if (!(json || response.isStreaming) || rewriter || this.#httpStatus >= 300 || this.#isClientDisconnected) return;
       if (!large.isRelayable(this.#id)) return;
       const announced = this.#reader?.contentLength;
       const length = announced && large.lengthWithId(response.idText, announced);
@@ -462,11 +462,6 @@ export class RelayedCall implements ResponseSink, InFlightCall {
     this.#settle();
     this.#reader?.abort();
     if (!this.#isClientDisconnected) this.#response.endWithoutResponse(this.#plan.streams);
-  }
-
-  onSlow(): void {
-    if (!this.#isClientDisconnected && !this.#responseBody && !this.#cancelTimer)
-      makeResumable(this.#response, this.#plan.session, this.#plan.streams);
   }
 
   onDeadline(limit: 'idle' | 'total'): void {

@@ -138,8 +138,8 @@ export class AutoTask implements ClientResponse {
     else queueMicrotask(listener);
   }
 
-  beginStream(prime?: boolean): void {
-    this.#client?.beginStream(prime);
+  beginStream(): void {
+    this.#client?.beginStream();
   }
 
   sendEvent(data: string): boolean {

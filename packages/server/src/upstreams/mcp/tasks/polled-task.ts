@@ -4,7 +4,7 @@ import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import type { RpcError } from '../../../http/outcome.ts';
-import { type CallResponse, type DownstreamSession, makeResumable, type ResponseBytes } from '../../downstream.ts';
+import type { CallResponse, DownstreamSession, ResponseBytes } from '../../downstream.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
@@ -63,7 +63,6 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  isSlow = false;
   readonly #context: CallContext;
   readonly #created: CreatedTask;
   readonly #polling: TaskPolling;
@@ -169,11 +168,6 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     plan.observer.canceled(CLIENT_CANCELED);
     this.#end(true);
     if (!this.#isClientDisconnected) response.endWithoutResponse(plan.streams);
-  }
-
-  onSlow(): void {
-    const { plan, response } = this.#created;
-    if (!this.#isClientDisconnected) makeResumable(response, plan.session, plan.streams);
   }
 
   onDeadline(limit: 'idle' | 'total'): void {

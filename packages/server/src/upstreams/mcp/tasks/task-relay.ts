@@ -8,7 +8,13 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { Caller, CallOutcome, CallResponse, DownstreamSession } from '../../downstream.ts';
+import {
+  type Caller,
+  type CallOutcome,
+  type CallResponse,
+  type DownstreamSession,
+  deferOutcome,
+} from '../../downstream.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
@@ -60,20 +66,18 @@ export class TaskRelay {
    * Returns the outcome of a request about a task: relays it, or translates it if client and upstream are of different eras.
    * `tool` is the tool that the task was created by, if that is served.
    */
-  request(
-    caller: Caller,
-    message: RequestMessage,
-    record: TaskRecord,
-    tool: Entry | undefined,
-  ): CallOutcome | Promise<CallOutcome> {
+  request(caller: Caller, message: RequestMessage, record: TaskRecord, tool: Entry | undefined): CallOutcome {
     const upstream = this.upstreamOf(record);
     if (!upstream) return taskNotFound();
     const headers = this.#options.router.upstreamHeaders(caller.headers, tool?.labels[FORWARD_HEADERS_LABEL]);
     if (!headers) return FORWARDING_LOOP;
     const target = { record, upstream, headers, sessions: () => this.#sessions(caller, record, upstream, headers) };
-    if (clientEraOf(record) !== record.era) return this.#translate(caller, message, target);
-    if (record.era === 'legacy' && message.method === 'tasks/cancel') return this.#cancel(caller, message, target);
-    if (message.method === 'tasks/update') return this.#update(caller, message, target);
+    const later = (outcome: () => Promise<CallOutcome>) => deferOutcome(outcome, this.#options.log);
+    if (clientEraOf(record) !== record.era) return later(() => this.#translate(caller, message, target));
+    if (record.era === 'legacy' && message.method === 'tasks/cancel') {
+      return later(() => this.#cancel(caller, message, target));
+    }
+    if (message.method === 'tasks/update') return later(() => this.#update(caller, message, target));
     return this.#relay(caller, message, target);
   }
 
