@@ -81,7 +81,10 @@ describe.runIf(existsSync(NGINX))('a call that is silent for longer than nginx w
     received.begin();
     received.end('done');
     expect(await reader.ended).toBe(true);
-    expect(JSON.parse(reader.messages.at(-1) ?? '')).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
+    expect(JSON.parse(reader.messages.at(-1) ?? '')).toMatchObject({
+      id: 'c',
+      result: { content: [{ text: 'done' }] },
+    });
   });
 
   it('of a client that accepts JSON alone ends, and that of a modern one is canceled upstream', async () => {
