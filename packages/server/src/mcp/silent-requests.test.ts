@@ -326,3 +326,26 @@ describe('a request without an answer', () => {
     expect(endOf(reader).last).toMatchObject({ result: { content: [{ text: 'a' }] } });
   });
 });
+
+describe('a stream of notifications', () => {
+  it.each(['2025-11-25', '2025-06-18'])('of a session of %s has comments, also when it is resumed', async (version) => {
+    const client = await sessionClient(tests.service.url(), { version });
+    const reader = client.listen();
+    await reader.matching(COMMENTS);
+    expect((await reader.head).headers['x-accel-buffering']).toBe('no');
+    reader.disconnect();
+    if (reader.lastId === '') return;
+    const again = client.listen(reader.lastId);
+    await again.matching(COMMENTS);
+    again.disconnect();
+  });
+
+  it('of a modern client has comments', async () => {
+    const params = '{"notifications":{"toolsListChanged":true}}';
+    const reader = open({ era: 'modern', url: tests.service.url(), method: 'subscriptions/listen', params });
+    await reader.message(0);
+    await reader.matching(COMMENTS);
+    expect((await reader.head).headers['x-accel-buffering']).toBe('no');
+    reader.disconnect();
+  });
+});
