@@ -173,7 +173,7 @@ describe('the notification stream', () => {
     onEnd(() => service.stop(0));
     const { url } = await live({}, service);
     const client = await sessionClient(url);
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     const stream = client.listen();
     await stream.event(0);
     const before = stream.text;

@@ -172,7 +172,7 @@ function open(
     const first = !channel.isListening;
     let remove = (): void => undefined;
     const stream = channel.openStream(() => remove());
-    remove = openStreams.add({ keepAlive: () => stream.keepAlive(), end: () => channel.closeStream(stream) });
+    remove = openStreams.add({ end: () => channel.closeStream(stream) });
     if (first) new SessionListChanges(channel, listChanges, session.namespace);
     client.attachStream(stream);
     // Flushes the response head in either case.
