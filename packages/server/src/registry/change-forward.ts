@@ -26,7 +26,16 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMem
 export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<Forward> {
   const headers = changedHeaders(forward.headers, changes.headers);
   const expose = mergeExpose(forward.expose, changes.expose);
-  const changed: Forward = { ...forward, ...changes, headers, expose };
+  const { modernProbeAfter, ...others } = forward;
+  const moves = changes.address !== undefined && changes.address !== forward.address;
+  const changed: Forward = {
+    ...others,
+    ...changes,
+    headers,
+    expose,
+    // Another server may be at another address.
+    ...(modernProbeAfter !== undefined && !moves && { modernProbeAfter }),
+  };
   if (changes.headers === undefined) requireSameOrigin(forward, changed);
   if (configurationOf(changed) === configurationOf(forward)) return forward;
   const exposure = new Exposure(changed);

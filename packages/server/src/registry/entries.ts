@@ -159,6 +159,11 @@ export interface Forward {
    * as it lists them, until the forward is deleted (decisions 2.5, 10.1).
    */
   readonly orphanedOverrides?: readonly Entry[] | undefined;
+  /**
+   * Time before which it is not probed for the modern era, in milliseconds since the epoch, because the last probe has broken
+   * its connection or ended its process; undefined for most.
+   */
+  readonly modernProbeAfter?: number | undefined;
   readonly unknown?: UnknownMembers | undefined;
 }
 

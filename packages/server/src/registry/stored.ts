@@ -314,7 +314,7 @@ const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 const NAMESPACE_MEMBERS = ['name', 'labels'];
 const FORWARD_MEMBERS = [
   ...['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'expose'],
-  ...['source', 'upstream', 'absent'],
+  ...['source', 'upstream', 'absent', 'modern_probe_after'],
 ];
 /** Members of a service that the API accepts, with their aliases. */
 const SERVICE_INPUT_MEMBERS = [
@@ -351,6 +351,7 @@ export function storedForward(forward: Forward, lines = false): string {
   stored.set('upstream', `[${catalogs.join(',')}]`);
   if (forward.orphanedOverrides && forward.orphanedOverrides.length > 0)
     stored.set('absent', storedOrphans(forward.orphanedOverrides));
+  if (forward.modernProbeAfter !== undefined) stored.set('modern_probe_after', String(forward.modernProbeAfter));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
   return objectText(stored, lines);
 }
@@ -396,6 +397,7 @@ export function readForward(json: string, next: () => number): Forward | string 
     prefix: textIn(found, 'prefix') ?? '',
     registrationId: readRegistrationId(found) ?? next(),
   };
+  const modernProbeAfter = Number(found.get('modern_probe_after') ?? 'none');
   return {
     ...home,
     address,
@@ -404,6 +406,7 @@ export function readForward(json: string, next: () => number): Forward | string 
     ...(rules && { expose: rules }),
     catalogs: readKnownCatalogs(found.get('upstream')),
     orphanedOverrides: readOrphans(found.get('absent'), home),
+    ...(Number.isSafeInteger(modernProbeAfter) && { modernProbeAfter }),
     unknown: unknownIn(found, FORWARD_MEMBERS),
   };
 }

@@ -163,3 +163,28 @@ describe('without legacy clients', () => {
     expect([legacy?.era, askedLegacy]).toEqual(['legacy', true]);
   });
 });
+
+describe('a server that answers server/discover with versions of which none is modern', () => {
+  it.each([[['2025-06-18', '2025-03-26', '2024-11-05']], [['2099-01-01']], [[]]])(
+    'is a legacy one: %j',
+    async (versions) => {
+      const discovered = JSON.stringify({ supportedVersions: versions, capabilities: {}, resultType: 'complete' });
+      const upstream = await raw({ scripts: { 'server/discover': discovered } });
+      for (const hasLegacyClients of [true, false]) {
+        const { legacy, modern, inconclusive } = await probeEras(optionsFor(upstream.url), hasLegacyClients);
+        expect([legacy?.era, modern, inconclusive]).toEqual(['legacy', undefined, []]);
+      }
+      upstream.scripts.initialize = error(400, -32601);
+      await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+        kind: 'invalid',
+        message: expect.stringContaining('unsupported protocol versions only'),
+      });
+    },
+  );
+
+  it('is a modern one if a known modern version is among them', async () => {
+    const discovered = '{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{},"resultType":"complete"}';
+    const upstream = await raw({ scripts: { 'server/discover': discovered } });
+    expect((await probeEras(optionsFor(upstream.url))).modern?.protocolVersion).toBe('2026-07-28');
+  });
+});

@@ -48,6 +48,16 @@ export async function probeEras(
   legacy = true,
   graceMs: number = GRACE_MS,
 ): Promise<EraProbe> {
+  return await evaluate(options, await attemptBoth(options, legacy, graceMs));
+}
+
+/** Outcome of the attempts to open a client in each era; the legacy one is undefined if it was not made. */
+interface Attempts {
+  readonly legacy: Attempt<LegacyClient> | undefined;
+  readonly modern: Attempt<ModernClient>;
+}
+
+async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs = GRACE_MS): Promise<Attempts> {
   const { address } = options.transport;
   const expired = { legacy: new AbortController(), modern: new AbortController() };
   const limited = (era: Era): RpcClientOptions => {
@@ -62,12 +72,16 @@ export async function probeEras(
     }, graceMs);
   };
   const openingModern = attempt(openModern(limited('modern')), () => startGrace('legacy'));
-  const legacyProbed = legacy || !(await isProvedEarly(openingModern));
-  const openingLegacy = legacyProbed && attempt(openLegacy(limited('legacy')), () => startGrace('modern'));
-  const [old, modern] = await Promise.all([openingLegacy || NOT_PROBED, openingModern]).finally(() =>
-    clearTimeout(grace),
-  );
+  const isProbed = legacy || !(await isProvedEarly(openingModern));
+  const openingLegacy = isProbed ? attempt(openLegacy(limited('legacy')), () => startGrace('modern')) : undefined;
+  const [old, modern] = await Promise.all([openingLegacy, openingModern]).finally(() => clearTimeout(grace));
+  return { legacy: old, modern };
+}
 
+/** The result of the attempts. Rejects like {@link probeEras}. */
+async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<EraProbe> {
+  const { legacy: old = {}, modern } = attempts;
+  const { address } = options.transport;
   const inconclusive: InconclusiveProbe[] = [];
   if (old.error !== undefined && !isConclusive(old.error)) inconclusive.push({ era: 'legacy', error: old.error });
   if (modern.error !== undefined && !isConclusive(modern.error)) {
@@ -79,7 +93,7 @@ export async function probeEras(
     const isOld = !isProved(old.error, modern.error) && (await usesSseTransport(options.transport, options.signal));
     throw isOld ? sseTransportError(address) : error;
   }
-  return { legacy: old.client, modern: modern.client, legacyProbed, inconclusive };
+  return { legacy: old.client, modern: modern.client, legacyProbed: attempts.legacy !== undefined, inconclusive };
 }
 
 /** True if the attempt opens a client within its head start. */
@@ -88,14 +102,12 @@ async function isProvedEarly(opening: Promise<Attempt<ModernClient>>): Promise<b
   return (await Promise.race([opening, late]))?.client !== undefined;
 }
 
-const NOT_PROBED: Attempt<LegacyClient> = {};
-
 interface Attempt<Client> {
   readonly client?: Client;
   readonly error?: UpstreamError;
 }
 
-async function attempt<Client>(opening: Promise<Client>, onProved: () => void): Promise<Attempt<Client>> {
+async function attempt<Client>(opening: Promise<Client>, onProved = () => {}): Promise<Attempt<Client>> {
   try {
     const client = await opening;
     onProved();
@@ -157,11 +169,41 @@ function supportedVersions(data: unknown): string[] {
 const PROBE_INTERVAL_MS = 60 * 60_000;
 /** Time until the first retry of an inconclusive probe, doubled each time. */
 const INCONCLUSIVE_RETRY_MS = 60_000;
+/** Time without a probe for the modern era after one that has broken the connection. */
+const BROKEN_PROBE_MS = 24 * 60 * 60_000;
 
-/** Eras of one upstream, as last probed. */
+/** Stores what the next process has to know about probes, so that it does not break the upstream again. */
+export interface ProbeStore {
+  /** See `Forward.modernProbeAfter`. */
+  readonly modernProbeAfter: number | undefined;
+  /** Must not reject. */
+  setModernProbeAfter(time: number | undefined): Promise<void>;
+  /** Whether the upstream has proved the modern era before. */
+  readonly isKnownModern: boolean;
+}
+
+/** Options of an {@link EraCache}. */
+export interface EraCacheOptions {
+  /** Whether a modern upstream is to be probed for legacy too. Read at each probe. */
+  readonly hasLegacyClients: () => boolean;
+  /** Default: in memory only. */
+  readonly store?: ProbeStore;
+  /** For tests. */
+  readonly retryMs?: number | undefined;
+}
+
+/**
+ * Eras of one upstream, as last probed.
+ *
+ * Some servers end their process, or stop listening, on any first message but `initialize`. After a probe for the modern era
+ * that has broken the connection, `initialize` is therefore sent first, alone: if it succeeds, the modern era is not probed for
+ * a day; if it is rejected, the modern era is all that is left to try. If the upstream was modern before, the broken connection
+ * may have been an accident: the modern era is probed once more after `initialize`.
+ */
 export class EraCache {
   readonly #options: RpcClientOptions;
   readonly #hasLegacyClients: () => boolean;
+  readonly #store: ProbeStore;
   readonly #firstRetryMs: number;
   #known:
     | {
@@ -173,11 +215,18 @@ export class EraCache {
   /** When the next probe is due, in milliseconds of `performance.now()`. */
   #probeAt = 0;
   #retryMs: number;
+  /** Consecutive modern probes that have broken the connection. */
+  #broken = 0;
+  /** When the modern era may be probed although it has broken the connection: milliseconds of `performance.now()`. */
+  #modernRetryAt = 0;
 
-  /** `hasLegacyClients`: whether a modern upstream is to be probed for legacy too. `retryMs` is for tests. */
-  constructor(options: RpcClientOptions, hasLegacyClients: () => boolean, retryMs: number = INCONCLUSIVE_RETRY_MS) {
+  constructor(
+    options: RpcClientOptions,
+    { hasLegacyClients, store, retryMs = INCONCLUSIVE_RETRY_MS }: EraCacheOptions,
+  ) {
     this.#options = options;
     this.#hasLegacyClients = hasLegacyClients;
+    this.#store = store ?? inMemoryStore(() => this.#known?.eras.includes('modern') ?? false);
     this.#firstRetryMs = retryMs;
     this.#retryMs = retryMs;
   }
@@ -194,7 +243,9 @@ export class EraCache {
 
   /** Probes the upstream and opens a client in each era that it supports. Rejects like {@link probeEras}. */
   async probe(): Promise<EraProbe> {
-    const probe = await probeEras(this.#options, this.#hasLegacyClients());
+    const attempts = await this.#attempt();
+    await this.#onModernProbed(attempts.modern);
+    const probe = await evaluate(this.#options, attempts);
     const { legacy, modern, inconclusive, legacyProbed } = probe;
     const eras: Era[] = [];
     if (legacy) eras.push('legacy');
@@ -224,6 +275,36 @@ export class EraCache {
     }
   }
 
+  async #attempt(): Promise<Attempts> {
+    // The clock may have been wrong when it was stored.
+    const untilModernMs = Math.min((this.#store.modernProbeAfter ?? 0) - Date.now(), BROKEN_PROBE_MS);
+    const isDeferred = untilModernMs > 0;
+    if (!isDeferred && this.#broken === 0) return attemptBoth(this.#options, this.#hasLegacyClients());
+    const legacy = await attempt(openLegacy(this.#options));
+    const isRejected = legacy.error !== undefined && isConclusive(legacy.error);
+    if (legacy.client ? isDeferred : !isRejected) return { legacy, modern: {} };
+    if (performance.now() >= this.#modernRetryAt) return { legacy, modern: await attempt(openModern(this.#options)) };
+    const what = 'rejects initialize, and has ended the connection when it received server/discover';
+    return { legacy, modern: { error: new UpstreamError('dropped', this.#options.transport.address, what) } };
+  }
+
+  /** Records whether a probe for the modern era has broken the connection. */
+  async #onModernProbed({ client, error }: Attempt<ModernClient>): Promise<void> {
+    if (client) {
+      this.#broken = 0;
+      if (this.#store.modernProbeAfter !== undefined) await this.#store.setModernProbeAfter(undefined);
+    } else if (error?.kind === 'dropped' && error.status === undefined) {
+      const now = performance.now();
+      if (now < this.#modernRetryAt) return;
+      const isAccident = this.#store.isKnownModern && this.#broken === 0;
+      // At once the first time: of a modern server, the connection may have broken for another reason.
+      const retryMs = this.#broken === 0 ? 0 : this.#firstRetryMs * 2 ** (this.#broken - 1);
+      this.#modernRetryAt = now + Math.min(retryMs, PROBE_INTERVAL_MS);
+      this.#broken++;
+      if (!isAccident) await this.#store.setModernProbeAfter(Date.now() + BROKEN_PROBE_MS);
+    }
+  }
+
   #scheduleProbe(isConclusive: boolean): void {
     const now = performance.now();
     if (isConclusive) {
@@ -234,4 +315,19 @@ export class EraCache {
       this.#retryMs = Math.min(this.#retryMs * 2, PROBE_INTERVAL_MS);
     }
   }
+}
+
+function inMemoryStore(isKnownModern: () => boolean): ProbeStore {
+  let after: number | undefined;
+  return {
+    get modernProbeAfter() {
+      return after;
+    },
+    async setModernProbeAfter(time) {
+      after = time;
+    },
+    get isKnownModern() {
+      return isKnownModern();
+    },
+  };
 }

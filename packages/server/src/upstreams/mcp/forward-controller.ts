@@ -14,6 +14,7 @@ import {
   knownCatalogs,
   storeKnownCatalogs,
 } from '../../registry/catalogs.ts';
+import type { Draft } from '../../registry/draft.ts';
 import { type Forward, KINDS } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Counts } from '../../registry/snapshot.ts';
@@ -23,7 +24,7 @@ import type { TargetLogger } from '../../telemetry/log.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
 import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
 import { type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
-import { EraCache, type InconclusiveProbe } from './era-detection.ts';
+import { EraCache, type InconclusiveProbe, type ProbeStore } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
@@ -120,8 +121,7 @@ export class ForwardController implements UpstreamObserver {
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();
     this.#eras = new EraCache(
       { ...this.#client, capabilities: NO_CAPABILITIES },
-      hasLegacyClients,
-      inconclusiveRetryMs,
+      { hasLegacyClients, store: this.#probeStore(), retryMs: inconclusiveRetryMs },
     );
     this.#healthCheck = new HealthCheck({ ...this.#client, capabilities: NO_CAPABILITIES });
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
@@ -243,6 +243,31 @@ export class ForwardController implements UpstreamObserver {
     this.#debouncer.close();
     this.#watcher.close();
     await Promise.all([this.#healthCheck.close(), this.upstream.close()]);
+  }
+
+  /** Stores with the forward when it may be probed. Without the store, this process knows it nevertheless. */
+  #probeStore(): ProbeStore {
+    const { registry } = this.#options;
+    const { name, address, registrationId } = this.forward;
+    let after = this.forward.modernProbeAfter;
+    const stored = () => registry.current.forwards.get(name);
+    return {
+      get modernProbeAfter() {
+        return stored()?.modernProbeAfter ?? after;
+      },
+      async setModernProbeAfter(time) {
+        after = time;
+        const store = (draft: Draft) => {
+          const forward = draft.forwards.get(name);
+          if (forward?.registrationId !== registrationId || forward.address !== address) return;
+          draft.putForward({ ...forward, modernProbeAfter: time }, false);
+        };
+        await registry.commit(store).catch(() => undefined);
+      },
+      get isKnownModern() {
+        return stored()?.catalogs.some(({ era }) => era === 'modern') ?? false;
+      },
+    };
   }
 
   #discoverInBackground(): void {

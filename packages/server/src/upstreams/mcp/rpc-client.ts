@@ -299,7 +299,7 @@ export function resumeLegacy(
 /**
  * Sends `server/discover`; an upstream that supports another known modern version is used with that one. Rejects with an
  * {@link UpstreamError}: `rpc` for an error, whose code may prove the modern era (mcp 4), `invalid` if the result is not a
- * DiscoverResult.
+ * DiscoverResult with a known modern version.
  */
 export async function openModern(options: RpcClientOptions): Promise<ModernClient> {
   const method = 'server/discover';
@@ -319,9 +319,17 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   }
   const { text, result } = requireResult(reply, method, address);
   const { capabilities } = result;
-  if (stringArray(result.supportedVersions) === undefined || !isJsonObject(capabilities)) {
+  const versions = stringArray(result.supportedVersions);
+  if (versions === undefined || !isJsonObject(capabilities)) {
     throw new UpstreamError('invalid', address, `answered ${method} without supportedVersions or capabilities`);
   }
+  // Servers of the legacy era may answer too, with the versions that they support.
+  const common = [envelope.protocolVersion, ...MODERN_VERSIONS].find((version) => versions.includes(version));
+  if (common === undefined) {
+    const what = `answered ${method} with unsupported protocol versions only: ${quoted(versions.join(', '))}`;
+    throw new UpstreamError('invalid', address, what);
+  }
+  if (common !== envelope.protocolVersion) envelope = modernEnvelope(options, common);
   return new RpcClient(options, envelope, text, capabilities);
 }
 

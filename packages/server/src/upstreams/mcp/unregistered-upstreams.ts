@@ -74,7 +74,7 @@ export class UnregisteredUpstreams {
     if (!known) {
       const upstream = new Upstream(address, NO_OBSERVER, undefined, undefined, undefined, this.#sockets);
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
-      const eras = new EraCache(options, this.#hasLegacyClients);
+      const eras = new EraCache(options, { hasLegacyClients: this.#hasLegacyClients });
       known = { upstream, eras, lastUsedAt: 0, probe: undefined, retryAt: 0 };
       this.#upstreams.set(address, known);
     }
