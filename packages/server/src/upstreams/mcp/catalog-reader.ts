@@ -5,6 +5,7 @@ import type { Steps } from '../../registry/steps.ts';
 import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
 import { CatalogTexts, type FindStoredText } from './catalog/catalog-texts.ts';
 import { type Catalog, type DiscoveryOptions, discover } from './discovery.ts';
+import type { ListReads } from './list-reads.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 
 /** Options of a {@link CatalogReader}. */
@@ -15,6 +16,7 @@ export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabiliti
   readonly turns: Turns;
   /** Finds texts that the registry has of the upstream at the time of the call. */
   readonly storedTexts: () => FindStoredText;
+  readonly reads?: ListReads;
 }
 
 /** Catalogs of an upstream, one per era and set of client capabilities. Equal lists are one array. */
@@ -23,6 +25,8 @@ export interface CatalogReading {
   readonly texts: CatalogTexts;
   /** Whether clients get the same lists as after the reading before. */
   readonly isEquivalent: boolean;
+  /** Whether nothing differs from the reading before. */
+  readonly isUnchanged: boolean;
 }
 
 /** A catalog to read. */
@@ -64,7 +68,8 @@ export class CatalogReader {
       }),
     );
     const catalogs = await turns.run(shareLists(await this.#read(parts, texts)));
-    return { catalogs, texts: texts.complete(), isEquivalent: false };
+    const isUnchanged = await turns.run(areSameCatalogs(this.#last?.catalogs ?? [], catalogs));
+    return { catalogs, texts: texts.complete(), isEquivalent: false, isUnchanged };
   }
 
   /**
@@ -86,7 +91,7 @@ export class CatalogReader {
     const all = await this.#options.turns.run(shareLists([...last.catalogs, ...added]));
     const used = new Set(wanted.map(({ key }) => key));
     const catalogs = all.filter(({ key }) => used.has(key));
-    return { catalogs, texts: last.texts, isEquivalent: haveSameLists(all) };
+    return { catalogs, texts: last.texts, isEquivalent: haveSameLists(all), isUnchanged: false };
   }
 
   /** Makes a reading, which is in the registry now, the one that `readMissing` adds to. */
@@ -138,6 +143,22 @@ function* isSameList(a: readonly ListedItem[], b: readonly ListedItem[]): Steps<
     if (at % PER_STEP === PER_STEP - 1) yield;
   }
   return true;
+}
+
+/** Whether two readings have the same catalogs, whose equal items are one object. */
+function* areSameCatalogs(before: readonly Catalog[], after: readonly Catalog[]): Steps<boolean> {
+  if (before.length !== after.length) return false;
+  for (const [at, catalog] of after.entries()) {
+    const other = before[at];
+    if (!other || describe(other) !== describe(catalog)) return false;
+    for (const list of LISTS) if (!(yield* isSameList(other[list], catalog[list]))) return false;
+  }
+  return true;
+}
+
+/** Text of a catalog without its lists, for comparison. */
+function describe({ key, identity, cache, notes }: Catalog): string {
+  return JSON.stringify([key, identity, cache, notes]);
 }
 
 /** Whether the catalogs, whose equal lists are one array, differ in nothing that clients are sent in lists. */

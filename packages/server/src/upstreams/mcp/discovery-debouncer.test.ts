@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { DiscoveryDebouncer } from './discovery.ts';
+import { DiscoveryDebouncer } from './discovery-debouncer.ts';
 
 let runs: PromiseWithResolvers<void>[];
 let rediscovery: DiscoveryDebouncer;

@@ -9,6 +9,7 @@ import { CATALOG_LIMITS, type CatalogLimits, CatalogSize } from './catalog/catal
 import { CatalogTexts } from './catalog/catalog-texts.ts';
 import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { ListPage, type ListPageParts } from './catalog/list-page.ts';
+import type { ListReads } from './list-reads.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, toUpstreamError } from './rpc-client.ts';
 
 /** Catalog of an upstream for clients of one era and one set of capabilities. */
@@ -36,6 +37,8 @@ const LISTS: readonly ListSpec[] = [
 
 /** The identity goes to every client. */
 const MAX_IDENTITY_LENGTH = 256 * 1024;
+/** Consecutive pages without entries: an upstream that filters its list may send some. */
+const MAX_EMPTY_PAGES = 1_000;
 
 /** Options of {@link discover}. */
 export interface DiscoveryOptions extends RpcClientOptions {
@@ -45,6 +48,8 @@ export interface DiscoveryOptions extends RpcClientOptions {
   readonly texts?: CatalogTexts;
   /** Shared by all discoveries (default: new). */
   readonly turns?: Turns;
+  /** Records when each list is read. */
+  readonly reads?: ListReads | undefined;
 }
 
 /**
@@ -89,7 +94,8 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
       const reader = new ListReader(options, client, list, { address, size, texts, turns });
-      found[list.into] = await reader.read();
+      options.reads?.begin(list.capability);
+      found[list.into] = await reader.read().finally(() => options.reads?.end(list.capability));
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
       notes.push(...reader.notes());
     }
@@ -117,6 +123,10 @@ class ListReader {
   readonly #signal: AbortSignal | undefined;
   readonly #page: ListPageParts;
   #pages = 0;
+  /** Entries so far, of whatever kind. */
+  #seen = 0;
+  /** Consecutive pages without entries. */
+  #emptyPages = 0;
   #stopped: string | undefined = undefined;
 
   constructor({ signal }: DiscoveryOptions, client: RpcClient, list: ListSpec, { texts, ...parts }: CatalogParts) {
@@ -130,6 +140,7 @@ class ListReader {
     const cursors = new Set<string>();
     let cursor: unknown;
     do {
+      const { found } = items;
       const result = await this.#readPage(cursor === undefined ? undefined : { cursor });
       if (!result) break;
       if (this.#signal?.aborted)
@@ -143,9 +154,18 @@ class ListReader {
         this.#stopped = 'a repeated cursor';
       } else if (cursor !== undefined) {
         cursors.add(cursor);
+        this.#checkProgress(items.found > found, items.count > this.#seen);
       }
+      this.#seen = items.count;
     } while (cursor !== undefined && this.#stopped === undefined);
     return items.accepted;
+  }
+
+  /** Stops at a page that the upstream repeats with a new cursor, and after many without entries, of which some have a few. */
+  #checkProgress(hasNewEntries: boolean, hasEntries: boolean): void {
+    if (hasNewEntries) this.#emptyPages = 0;
+    else if (hasEntries) this.#stopped = `a page without a new ${this.#page.list.key}`;
+    else if (++this.#emptyPages >= MAX_EMPTY_PAGES) this.#stopped = `${MAX_EMPTY_PAGES} pages without entries`;
   }
 
   notes(): string[] {
@@ -186,69 +206,4 @@ function strictestHint(before: CacheHint | undefined, result: Readonly<Record<st
     ttlMs: before === undefined ? ttl : Math.min(before.ttlMs, ttl),
     cacheScope: cacheScope === 'public' && before?.cacheScope !== 'private' ? 'public' : 'private',
   };
-}
-
-/** Times of a {@link DiscoveryDebouncer} in milliseconds; for tests. */
-export interface DebounceOptions {
-  /** From the first trigger to the run: upstreams often change several things at once (default 20). */
-  readonly delayMs?: number;
-  /** Average time between the starts of runs under continuous triggers (default 500). */
-  readonly intervalMs?: number;
-}
-
-const DELAY_MS = 20;
-const INTERVAL_MS = 500;
-/** Runs that may ignore the interval after a quiet time, so that occasional changes are discovered at once. */
-const BURST = 3;
-
-/**
- * Converts any number of change notifications of an upstream into runs of discovery: one shortly after the first
- * notification, never two at once, one more for all notifications during a run, and at most two per second on average.
- */
-export class DiscoveryDebouncer {
-  readonly #run: () => Promise<unknown>;
-  readonly #delayMs: number;
-  readonly #intervalMs: number;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #running = false;
-  #rerun = false;
-  #closed = false;
-  /** Start of the next run if all runs had observed the interval, in milliseconds of `performance.now()`. */
-  #nextRunAt = 0;
-
-  /** `run` discovers; its failure has no effect here. */
-  constructor(run: () => Promise<unknown>, { delayMs = DELAY_MS, intervalMs = INTERVAL_MS }: DebounceOptions = {}) {
-    this.#run = run;
-    this.#delayMs = delayMs;
-    this.#intervalMs = intervalMs;
-  }
-
-  /** Called for every notification; costs almost nothing. */
-  trigger(): void {
-    if (this.#running) this.#rerun = true;
-    else if (!this.#closed) this.#timer ??= setTimeout(() => this.#start(), this.#delay()).unref();
-  }
-
-  /** Prevents further runs. */
-  close(): void {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-  }
-
-  #delay(): number {
-    const ahead = (BURST - 1) * this.#intervalMs;
-    return Math.max(this.#delayMs, this.#nextRunAt - ahead - performance.now());
-  }
-
-  #start(): void {
-    this.#timer = undefined;
-    this.#running = true;
-    this.#rerun = false;
-    this.#nextRunAt = Math.max(this.#nextRunAt, performance.now()) + this.#intervalMs;
-    const done = () => {
-      this.#running = false;
-      if (this.#rerun) this.trigger();
-    };
-    this.#run().then(done, done);
-  }
 }

@@ -23,9 +23,10 @@ import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
 import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
-import { type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
+import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.ts';
 import { EraCache, type InconclusiveProbe, type ProbeStore } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
+import { ListReads } from './list-reads.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
@@ -81,6 +82,11 @@ export class ForwardController implements UpstreamObserver {
   readonly #healthCheck: HealthCheck;
   readonly #watcher: ListChangeWatcher;
   readonly #debouncer: DiscoveryDebouncer;
+  readonly #reads = new ListReads();
+  /** What is wrong with the lists, for the status. */
+  #notes: readonly string[] = [];
+  /** Time between the reads of an upstream that announces changes whenever it is read; 0 for all others. */
+  #distanceMs = 0;
   #run: Promise<void> | undefined = undefined;
   #rerun = false;
   /** Whether the next run reads the lists of all sets of capabilities, not only those of new ones. */
@@ -112,6 +118,7 @@ export class ForwardController implements UpstreamObserver {
       signal: this.#closing.signal,
       limits: options.catalogLimits,
       turns: options.registry.turns,
+      reads: this.#reads,
       storedTexts: () => {
         const { current } = options.registry;
         return (list, key, json) => current.textOf(forward.name, KIND_OF_LIST[list], key, json);
@@ -125,7 +132,10 @@ export class ForwardController implements UpstreamObserver {
     );
     this.#healthCheck = new HealthCheck({ ...this.#client, capabilities: NO_CAPABILITIES });
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
-    this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), options.debounce);
+    this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), {
+      ...options.debounce,
+      onPaced: (distanceMs) => this.#onPaced(distanceMs),
+    });
     if (forward.catalogs.length > 0) this.upstream.setEras(new Set(forward.catalogs.map(({ era }) => era)));
     this.upstream.taskEras = taskErasOf(forward.catalogs);
   }
@@ -216,8 +226,15 @@ export class ForwardController implements UpstreamObserver {
   }
 
   /** Schedules a discovery, one for several notifications. */
-  onListsChanged(): void {
-    this.#debouncer.trigger();
+  onListsChanged(method?: unknown): void {
+    const notice = this.#reads.noticeOf(method);
+    if (notice === 'change') this.#debouncer.trigger();
+    else if (notice === 'echo') this.#debouncer.echo();
+  }
+
+  #onPaced(distanceMs: number): void {
+    this.#distanceMs = distanceMs;
+    if (this.upstream.health.kind === 'up') this.#setUp();
   }
 
   allowsResource(uri: string): boolean {
@@ -306,16 +323,28 @@ export class ForwardController implements UpstreamObserver {
     const readsAll = this.#isProbing || this.#isStale || !this.#reader.hasReading;
     this.#isStale = false;
     if (!readsAll && (await this.#discoverMissing(startedAt))) return;
-    const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
-    this.#healthCheckEra = modern ? 'modern' : 'legacy';
-    // Before the lists are read, so that no later change is missed.
-    await this.#watcher.watch({ legacy, modern }, this.#isProbing);
-    const opened: RpcClient[] = [];
-    if (legacy) opened.push(legacy);
-    if (modern) opened.push(modern);
-    const reading = await this.#reader.readAll(opened, capabilityProfiles());
-    this.#inconclusive = inconclusive;
-    await this.#apply(reading, startedAt);
+    let isUnchanged = true;
+    this.#reads.beginRun();
+    this.#debouncer.onReading();
+    try {
+      const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
+      this.#healthCheckEra = modern ? 'modern' : 'legacy';
+      // Before the lists are read, so that no later change is missed.
+      await this.#watcher.watch({ legacy, modern }, this.#isProbing);
+      const opened: RpcClient[] = [];
+      if (legacy) opened.push(legacy);
+      if (modern) opened.push(modern);
+      const reading = await this.#reader.readAll(opened, capabilityProfiles());
+      // The registry has it, unless an operator has deleted entries: those return with a refresh.
+      const isKnown = reading.isUnchanged && !this.#isProbing && inconclusive === this.#inconclusive;
+      isUnchanged = reading.isUnchanged;
+      this.#inconclusive = inconclusive;
+      if (isKnown) this.#markUp();
+      else await this.#apply(reading, startedAt);
+    } finally {
+      this.#reads.endRun();
+      this.#debouncer.onRead(!isUnchanged);
+    }
   }
 
   /** Reads the lists for new sets of capabilities. Returns false if they cannot be read: then all are read again. */
@@ -368,7 +397,8 @@ export class ForwardController implements UpstreamObserver {
     const { tool: tools, resource: resources, prompt: prompts } = registry.current.counts(name);
     const found = { eras, tools, resources, prompts, ...(notes.length > 0 && { notes: bounded(notes.join('; ')) }) };
     this.#report({ kind: 'discovered', duration: elapsedMs(startedAt), ...found });
-    this.#markUp(notes);
+    this.#notes = notes;
+    this.#markUp();
   }
 
   #report(change: Unstamped<ForwardChange>): void {
@@ -376,18 +406,23 @@ export class ForwardController implements UpstreamObserver {
     this.#options.onChange?.({ ...change, timestamp: new Date().toISOString() });
   }
 
-  #markUp(notes: readonly string[]): void {
+  #markUp(): void {
     if (this.upstream.health.kind !== 'up') {
       this.#options.log.info('forward available', { forward: this.forward.name });
       this.#report({ kind: 'available' });
     }
-    const message = notes.length > 0 ? notes.join('; ') : undefined;
-    this.upstream.health = { kind: 'up', message };
-    this.#options.sharing?.publish(this.forward.name, { kind: 'up', message });
+    this.#setUp();
     this.#backoff.reset();
     this.#scheduleNextCheck();
     // The watcher was paused by a call that failed during the run.
     if (this.#watcher.isPaused) this.onListsChanged();
+  }
+
+  #setUp(): void {
+    const notes = this.#distanceMs === 0 ? this.#notes : [...this.#notes, describeDistance(this.#distanceMs)];
+    const message = notes.length > 0 ? notes.join('; ') : undefined;
+    this.upstream.health = { kind: 'up', message };
+    this.#options.sharing?.publish(this.forward.name, { kind: 'up', message });
   }
 
   #markDown(error: unknown): void {
@@ -464,6 +499,11 @@ function describeHidden(hidden: Counts | undefined): string[] {
     return count === 0 ? [] : [`${count} ${kind}${count === 1 ? '' : 's'}`];
   });
   return counts.length === 0 ? [] : [`not exposed: ${counts.join(', ')}`];
+}
+
+function describeDistance(distanceMs: number): string {
+  const seconds = Math.round(distanceMs / 1000);
+  return `announces changes of its lists whenever they are read, so they are read every ${seconds} s at most`;
 }
 
 function describeRetainedEra({ era, error }: InconclusiveProbe): string {

@@ -374,8 +374,8 @@ export interface UpstreamObserver {
   onCallFailed(error: UpstreamError): void;
   /** A call succeeded although the upstream was not known to be up. */
   onCallSucceeded(): void;
-  /** The upstream announced changed lists. */
-  onListsChanged(): void;
+  /** The upstream announced changed lists with a notification of this method, or may have changed some; undefined: any. */
+  onListsChanged(method?: unknown): void;
   /** The upstream has lost a session, as after a restart. */
   onSessionLost?(): void;
   /** See {@link Upstream.allowsResource}; all uris if undefined. */

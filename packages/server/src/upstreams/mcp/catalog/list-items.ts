@@ -36,6 +36,9 @@ export class ListItems {
   readonly #era: Era;
   readonly #texts: CatalogTexts;
   readonly #keys = new Set<string>();
+  readonly #unusableKeys = new Set<string>();
+  /** Number of items, of whatever kind. */
+  count = 0;
   #unnamed = 0;
   #repeated = 0;
   #unusable = 0;
@@ -68,10 +71,17 @@ export class ListItems {
     }
   }
 
+  /** Number of different keys, also of unusable items. */
+  get found(): number {
+    return this.#keys.size + this.#unusableKeys.size;
+  }
+
   #add(item: CheckedItem): void {
+    this.count++;
     if (!hasKey(item)) this.#unnamed++;
     else if (this.#keys.has(item.key)) this.#repeated++;
     else if (item.problem !== undefined) {
+      this.#unusableKeys.add(item.key);
       const name = singleLine(item.key, MAX_NAME_LENGTH);
       if (++this.#unusable <= MAX_NAMED) this.#named.push(`${name} (${quoted(item.problem)})`);
     } else {

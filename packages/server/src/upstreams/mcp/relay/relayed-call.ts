@@ -345,7 +345,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
         return;
       default:
         // Clients are notified once the change has arrived here.
-        if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.observer.onListsChanged();
+        if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.observer.onListsChanged(method);
         // A modern client gets only what relates to its request (2026-07-28, "Receiving Messages").
         if (!this.#plan.needsTranslation || this.#plan.era === 'legacy') this.#notify(data);
     }

@@ -55,7 +55,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     const { method } = value;
     if (typeof method !== 'string') return true;
     if (LIST_CHANGED_METHODS.has(method)) {
-      this.#upstream.observer.onListsChanged();
+      this.#upstream.observer.onListsChanged(method);
       return true;
     }
     if (method === 'notifications/progress') {
