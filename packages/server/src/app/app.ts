@@ -21,6 +21,7 @@ import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
+import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenResponses, type OpenResponseTimes } from '../mcp/open-responses.ts';
@@ -178,6 +179,7 @@ async function start(
     catalogLimits: config.catalogLimits,
     discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
+    discoveryWaitMs: config.discoveryWaitMs,
     onChange: (name, change) => stateEvents.publish('forwards', { name, change }),
   });
   open.defer(() => forwards.close(0));
@@ -377,6 +379,7 @@ async function start(
     bridge,
     toolCalls,
     forwards,
+    discoveryWaits: new DiscoveryWaits({ forwards, registry, calls, waitMs: config.discoveryWaitMs }),
     relay,
     tasks,
     ...taskParts,

@@ -13,6 +13,7 @@ import { createInferenceRestriction, type InferenceAllow } from '../inference/al
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
+import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { type RequestView, requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
@@ -71,6 +72,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly sessionSubscriptions: SessionSubscriptions;
   readonly registry: Registry;
   readonly forwards: Forwards;
+  readonly discoveryWaits: DiscoveryWaits;
   readonly relay: CallRouter;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
@@ -99,7 +101,7 @@ export interface ReplicaFilters {
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   const named = filters.map(({ settings }) => {
     const { filter, methods } = makeFilter(settings, parts);
-    const checked = parts.replica?.recheckMisses(filter) ?? filter;
+    const checked = parts.discoveryWaits.retryMisses(parts.replica?.recheckMisses(filter) ?? filter);
     return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
   });
   return compile(named, parts.metrics);

@@ -45,6 +45,8 @@ export class McpRequest extends RequestContext {
   evaluated = false;
   /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
   onlyTools: ReadonlySet<string> | undefined = undefined;
+  /** When it stops to wait for discoveries, in milliseconds of `performance.now()`. Set by `DiscoveryWaits`. */
+  waitUntil: number | undefined = undefined;
   /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 

@@ -508,6 +508,16 @@ const ROWS: readonly Row[] = [
     rejected: [['0', 'is below 1']],
   },
   {
+    variable: 'SERVICE_DISCOVERY_WAIT_MS',
+    read: (env) => env.discoveryWaitMs,
+    unset: 5_000,
+    accepted: [
+      ['0', 0],
+      ['60000', 60_000],
+    ],
+    rejected: [['60001', 'is above 60000']],
+  },
+  {
     variable: 'SERVICE_MAX_SUBSCRIPTIONS',
     read: (env) => env.subscriptionLimits.count,
     unset: 10_000,

@@ -36,6 +36,7 @@ import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
 import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
+import { DISCOVERY_WAIT_MS } from '../../upstreams/mcp/first-discoveries.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
@@ -114,6 +115,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_CATALOG_BYTES: integer(1024, 1024 ** 3).default(CATALOG_LIMITS.bytes),
     SERVICE_CLIENT_DISCOVERIES: integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent),
     SERVICE_CLIENT_DISCOVERIES_PER_MINUTE: integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
+    SERVICE_DISCOVERY_WAIT_MS: integer(0, 60_000).default(DISCOVERY_WAIT_MS),
     SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
     SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
     SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
@@ -243,6 +245,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
       concurrent: variables.SERVICE_CLIENT_DISCOVERIES,
       perMinute: variables.SERVICE_CLIENT_DISCOVERIES_PER_MINUTE,
     },
+    /** Time for which requests wait for the first discovery of a forward. */
+    discoveryWaitMs: variables.SERVICE_DISCOVERY_WAIT_MS,
     maxLogBytes: variables.SERVICE_MAX_LOG_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,

@@ -1,9 +1,10 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
 import { notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { type NamespaceState, routeResource, type Snapshot } from '../../registry/snapshot.ts';
+import type { DiscoveryWaits } from '../discovery-waits.ts';
 import type { McpFilter, McpMethodFilter } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
@@ -15,13 +16,21 @@ const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
  * `completion/complete`: relayed to the forward of the prompt or resource (mcp 6). Passed on when no forward of the
  * namespace declares `completions`, so that it ends as an unknown method.
  */
-export function serviceCompletion({ registry, profiles, relay }: RelayParts): McpMethodFilter {
+export function serviceCompletion({
+  registry,
+  profiles,
+  relay,
+  discoveryWaits,
+}: RelayParts & { readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'> }): McpMethodFilter {
   const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const declarations = declarationsTo(profile, registry.current, namespace);
-    if (!declarations.some((one) => one.capabilities.has('completions'))) return undefined;
+    if (!declarations.some((one) => one.capabilities.has('completions'))) {
+      // A forward that is not known yet may declare it.
+      return discoveryWaits.isPending(namespace) ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`) : undefined;
+    }
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const entry = find(registry.current, namespace, reference);

@@ -27,6 +27,7 @@ import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
 import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
+import type { DiscoveryWaits } from '../discovery-waits.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
@@ -230,7 +231,8 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession'>;
+  readonly forwards: Pick<Forwards, 'closeSession'>;
+  readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
   readonly sessionBindings: SessionBindings;
 }
 
@@ -239,7 +241,7 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
  * responses to server requests, GET and DELETE of a legacy session.
  */
 export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
-  const { registry, profiles } = parts;
+  const { registry, profiles, discoveryWaits } = parts;
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
@@ -250,8 +252,13 @@ export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
     if (context.era === 'modern') {
       if (message.method !== 'server/discover') return undefined;
       const profile = profiles.of('modern', context.capabilities);
-      const serverInfo = profiles.identities.of(namespace.name);
-      return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
+      const respond = (current: NamespaceState): McpOutcome => {
+        const serverInfo = profiles.identities.of(current.name);
+        return { kind: 'result', json: discoverResult(registry.current, current, serverInfo, profile) };
+      };
+      const waiting = discoveryWaits.beforeAnswer(context, namespace);
+      if (!waiting) return respond(namespace);
+      return waiting.then((waited) => ('ended' in waited ? waited.ended : respond(waited.namespace ?? namespace)));
     }
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
     if (message.method === 'ping') return EMPTY_RESULT;
@@ -291,7 +298,7 @@ async function initialize(
   context: McpRequest,
   message: RequestMessage,
   namespace: NamespaceState,
-  { registry, sessions, profiles, forwards }: McpInitParts,
+  { registry, sessions, profiles, discoveryWaits }: McpInitParts,
 ): Promise<McpOutcome> {
   const { protocolVersion, capabilities = {}, clientInfo = {} } = message.params;
   if (typeof protocolVersion !== 'string')
@@ -314,7 +321,8 @@ async function initialize(
     return rpcError(INVALID_PARAMS, 'parameter "capabilities" is too large for a session');
   }
   const profile = profiles.of('legacy', capabilities);
-  await forwards.ensureDiscoveredFor(profile, context);
+  const waited = await discoveryWaits.beforeAnswer(context, namespace, profile);
+  if (waited && 'ended' in waited) return waited.ended;
   return {
     kind: 'result',
     json: initializeResult(registry.current, namespace, version, profiles.identities.of(namespace.name), profile),

@@ -1,12 +1,15 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { parseMessage } from '@sluice/protocol/mcp/message';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { createEntry } from '../../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import { memoryStore } from '../../registry/store/store.ts';
+import { FirstDiscoveries } from '../../upstreams/mcp/first-discoveries.ts';
+import { type InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
+import { DiscoveryWaits } from '../discovery-waits.ts';
 import { McpRequest } from '../request.ts';
 import { serviceToolList } from './lists.ts';
 
@@ -19,10 +22,17 @@ it.each(['is removed', 'is deleted and recreated'])(
     const registry = new Registry(memoryStore());
     await registry.load();
     await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
+    const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
+    onTestFinished(() => calls.close());
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
     const { filter } = serviceToolList({
-      forwards: { ensureDiscoveredFor: () => admitted.promise },
+      discoveryWaits: new DiscoveryWaits({
+        forwards: { ensureDiscoveredFor: () => admitted.promise, firstDiscoveries: new FirstDiscoveries(0, () => '') },
+        registry,
+        calls,
+        waitMs: 10_000,
+      }),
       profiles,
       registry,
     });

@@ -4,13 +4,13 @@ import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogView, PrebuiltList } from '../../registry/list.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { ClientProfiles } from '../client-profile.ts';
+import type { DiscoveryWaits } from '../discovery-waits.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 
 /** Dependencies of list filters. */
 export interface ListParts {
-  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor'>;
+  readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer' | 'isIncomplete'>;
   readonly profiles: ClientProfiles;
   readonly registry: Pick<Registry, 'turns'>;
 }
@@ -18,29 +18,31 @@ export interface ListParts {
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Serves list methods from memory, without an upstream request (specification, "MCP request handling"). A client with
- * capabilities that have not been declared before waits, within limits, for the discovery with them.
+ * Serves list methods from memory, without an upstream request (specification, "MCP request handling"). Requests wait, within
+ * limits, for the first discovery of a forward, and for the discovery with capabilities that have not been declared before. A
+ * list that lacks entries must not be cached.
  */
-function lists(kind: Kind, methods: readonly string[], { forwards, profiles, registry }: ListParts): McpMethodFilter {
+function lists(kind: Kind, methods: readonly string[], { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
   const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities, onlyTools, evaluated } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
-    const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
-    const view = evaluated ? uncacheable(ofServer) : ofServer;
-    const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome | Promise<McpOutcome> => {
+    const respond = (current: NamespaceState): McpOutcome | Promise<McpOutcome> => {
+      const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
+      const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
+      const view = isUncacheable ? uncacheable(ofServer) : ofServer;
+      const { [kind]: index } = current.indexes;
       // An evaluator's choice: `tools/list` alone has one.
       const { turns } = registry;
       const list = onlyTools ? index.listOf(onlyTools, view, method, turns) : index.listInSlices(view, method, turns);
       return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
-    const discovery = forwards.ensureDiscoveredFor(profile, context);
-    if (!discovery) return respond(namespace.indexes);
-    return discovery.then((current) => {
-      const currentNamespace = current.namespace(namespace.name);
-      // The namespace may have been deleted, or deleted and recreated.
-      if (currentNamespace?.identity === namespace.identity) return respond(currentNamespace.indexes);
+    const waiting = discoveryWaits.beforeAnswer(context, namespace, profile);
+    if (!waiting) return respond(namespace);
+    return waiting.then((waited) => {
+      if ('ended' in waited) return waited.ended;
+      if (waited.namespace) return respond(waited.namespace);
       return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
     });
   };
@@ -53,11 +55,11 @@ function toOutcome({ json, bytes }: PrebuiltList): McpOutcome {
 
 /**
  * The view with the caching hints of an evaluated response: a client that cached it would bypass the evaluation of its next
- * request, and those of other clients with a shared cache (mcp 2).
+ * request, and those of other clients with a shared cache (mcp 2). Also of an incomplete one, which will soon be another.
  */
 function uncacheable(view: CatalogView): CatalogView {
   return {
-    key: `${view.key} evaluated`,
+    key: `${view.key} uncacheable`,
     choose: (forward) => view.choose(forward),
     item: (method, json) => view.item(method, json),
     wrap: (method, items) => view.wrap(method, items, NOT_CACHEABLE),

@@ -16,6 +16,7 @@ import type { TargetLogger } from '../../telemetry/log.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
 import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
+import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
@@ -53,6 +54,8 @@ export interface ForwardsOptions {
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
   readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
+  /** Default: `DISCOVERY_WAIT_MS`. */
+  readonly discoveryWaitMs?: number;
   readonly onChange?: OnForwardChange;
 }
 
@@ -76,6 +79,8 @@ const LEGACY_WAIT_MS = 2_000;
 
 /** The registered upstream MCP servers. Each has a controller of its own, independent of the others. */
 export class Forwards {
+  /** Forwards that requests wait for. */
+  readonly firstDiscoveries: FirstDiscoveries;
   readonly #options: ForwardsOptions;
   readonly #controllers = new Map<string, ForwardController>();
   /** Of several forwards with one address, the first. */
@@ -94,6 +99,11 @@ export class Forwards {
   constructor(options: ForwardsOptions) {
     this.#options = options;
     this.#history = new ForwardHistory(options.onChange);
+    const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS } = options;
+    this.firstDiscoveries = new FirstDiscoveries(
+      discoveryWaitMs,
+      (name) => registry.current.forwards.get(name)?.namespace,
+    );
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.sockets);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
     const { sharing } = options;
@@ -132,6 +142,7 @@ export class Forwards {
     const { discoveryMarks, log } = this.#options;
     const interrupted = new Set(discoveryMarks?.interrupted);
     const others = [...this.#controllers.values()].filter(({ forward }) => !interrupted.has(forward.name));
+    for (const { forward } of others) this.firstDiscoveries.begin(forward.name);
     let previous: Promise<unknown> = Promise.allSettled(others.map((controller) => controller.discover(true)));
     for (const name of interrupted) {
       const controller = this.#controllers.get(name);
@@ -142,6 +153,8 @@ export class Forwards {
       log.warn('discovery was interrupted by the end of the previous process; it is repeated after all others', {
         forward: name,
       });
+      // It may never end.
+      this.firstDiscoveries.end(name, controller.forward.catalogs.length > 0);
       controller.holdUntil(previous);
       previous = controller.discover(true).catch(() => undefined);
     }
@@ -305,6 +318,7 @@ export class Forwards {
   async #close(graceMs: number): Promise<void> {
     clearInterval(this.#idleTimer);
     this.#unsubscribe();
+    this.firstDiscoveries.close();
     const controllers = [...this.#controllers.values()];
     const upstreams = [...this.upstreams()];
     const closing = [...this.#unregistered].map((upstream) => upstream.close());
@@ -318,7 +332,11 @@ export class Forwards {
     onLeasesChanged: () => {
       for (const controller of this.#controllers.values()) controller.follow();
     },
-    onStateChanged: (forward) => this.#controllers.get(forward)?.follow(),
+    onStateChanged: (forward) => {
+      const controller = this.#controllers.get(forward);
+      controller?.follow();
+      if (controller?.upstream.health.kind === 'down') this.#onDiscovered(forward, false);
+    },
     onCapabilities: (capabilities) => {
       this.#profiles.restore(capabilities);
       for (const controller of this.#controllers.values()) {
@@ -352,6 +370,9 @@ export class Forwards {
     for (const forward of forwards.values()) {
       if (this.#hasController(forward)) {
         this.#controllers.get(forward.name)?.follow();
+        if (this.firstDiscoveries.unknown.has(forward.name) && forward.catalogs.length > 0) {
+          this.#onDiscovered(forward.name, true);
+        }
         continue;
       }
       // Failures are in its status and in the log.
@@ -383,16 +404,29 @@ export class Forwards {
     this.#stopController(forward.name);
     const controller = new ForwardController(forward, {
       ...this.#options,
-      onChange: (change) => this.#history.record(forward.name, change),
+      onChange: (change) => {
+        this.#history.record(forward.name, change);
+        const { kind } = change;
+        if (kind === 'discovered' || kind === 'discovery_failed') this.#onDiscovered(forward.name, kind === 'discovered');
+      },
       capabilityProfiles: () => this.#profiles.capabilities(),
       hasLegacyClients: () => this.#hasLegacyClients,
     });
     this.#controllers.set(forward.name, controller);
+    if (forward.catalogs.length === 0) {
+      const isDown = controller.isFollower && this.#options.sharing?.state(forward.name).kind === 'down';
+      this.firstDiscoveries.add(forward.name, !isDown);
+    }
     if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, controller);
     return controller;
   }
 
+  #onDiscovered(name: string, isSuccess: boolean): void {
+    if (this.firstDiscoveries.unknown.has(name)) this.firstDiscoveries.end(name, isSuccess);
+  }
+
   #stopController(name: string): void {
+    this.firstDiscoveries.remove(name);
     const controller = this.#controllers.get(name);
     if (!controller) return;
     this.#controllers.delete(name);

@@ -1,0 +1,171 @@
+import type { ErrorOutcome } from '../http/outcome.ts';
+import { holderOf, Shares } from '../http/shares.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+import type { CallOutcome } from '../upstreams/downstream.ts';
+import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { ClientProfile } from './client-profile.ts';
+import type { McpFilter, McpOutcome, McpRequest } from './request.ts';
+
+/** Dependencies of {@link DiscoveryWaits}. */
+export interface DiscoveryWaitParts {
+  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries'>;
+  readonly registry: Pick<Registry, 'current'>;
+  readonly calls: InFlightCalls<InFlightCall>;
+  /** Time for which one request waits at most, for whatever it waits for. */
+  readonly waitMs: number;
+  /** Default: {@link MAX_WAITING}. */
+  readonly maxWaiting?: number;
+}
+
+/** Requests that wait at once; further ones are answered with what is known, or displace those of larger holders. */
+const MAX_WAITING = 1_000;
+
+/** A request that waits; called when it must not wait any longer. */
+type Waiter = () => void;
+
+/** State of the namespace after the wait, undefined if it is gone, or the outcome of a request that was canceled meanwhile. */
+type Waited = { readonly ended: McpOutcome } | { readonly namespace: NamespaceState | undefined };
+
+/** Outcome of a filter; undefined: it passes the request on. */
+interface Found {
+  readonly outcome: McpOutcome | undefined;
+}
+
+/**
+ * Makes requests wait for discoveries: answers that depend on all entries of the namespace before they are given, all others
+ * only if they would be "not found". Everything that one request waits for has one deadline. Requests that wait can be canceled.
+ */
+export class DiscoveryWaits {
+  readonly #parts: DiscoveryWaitParts;
+  readonly #waiting: Shares<Waiter>;
+
+  constructor(parts: DiscoveryWaitParts) {
+    this.#parts = parts;
+    this.#waiting = new Shares(parts.maxWaiting ?? MAX_WAITING);
+  }
+
+  /** Number of requests that wait. */
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Waits for the first discoveries of the namespace and, with a profile, for those with its capabilities. Undefined if there is
+   * nothing to wait for, as nearly always.
+   */
+  beforeAnswer(context: McpRequest, namespace: NamespaceState, profile?: ClientProfile): Promise<Waited> | undefined {
+    const { forwards } = this.#parts;
+    const first = forwards.firstDiscoveries.pending === 0 ? undefined : forwards.firstDiscoveries.all(namespace.name);
+    const own = profile && forwards.ensureDiscoveredFor(profile, context);
+    if (!first && !own) return undefined;
+    const discovered = Promise.all([first, own]).then(() => undefined);
+    return this.#wait(context, namespace, () => discovered, true).then((ended) =>
+      ended ? { ended } : { namespace: this.#current(namespace) },
+    );
+  }
+
+  /** Whether the lists of a namespace lack entries that are not known yet. */
+  isIncomplete({ name }: NamespaceState): boolean {
+    const { firstDiscoveries } = this.#parts.forwards;
+    return firstDiscoveries.unknown.size > 0 && firstDiscoveries.isIncomplete(name);
+  }
+
+  /** Whether requests wait for a first discovery in a namespace. */
+  isPending({ name }: NamespaceState): boolean {
+    return this.#parts.forwards.firstDiscoveries.next(name) !== undefined;
+  }
+
+  /** Makes a filter look again for what it did not find, after each discovery that may have found it. */
+  retryMisses(filter: McpFilter): McpFilter {
+    const check = (context: McpRequest, outcome: McpOutcome | undefined) =>
+      outcome?.kind === 'error' && outcome.isMiss ? this.#retry(filter, context, outcome) : outcome;
+    return (context) => {
+      const outcome = filter(context);
+      return outcome instanceof Promise ? outcome.then((settled) => check(context, settled)) : check(context, outcome);
+    };
+  }
+
+  #retry(
+    filter: McpFilter,
+    context: McpRequest,
+    missed: ErrorOutcome,
+  ): McpOutcome | undefined | Promise<McpOutcome | undefined> {
+    const { namespace } = context;
+    const discovery = namespace && this.#discoveryFor(namespace);
+    return discovery ? this.#retryAfter(filter, context, namespace, discovery, missed) : missed;
+  }
+
+  async #retryAfter(
+    filter: McpFilter,
+    context: McpRequest,
+    namespace: NamespaceState,
+    first: Promise<unknown>,
+    missed: ErrorOutcome,
+  ): Promise<McpOutcome | undefined> {
+    // A filter executes nothing before its outcome is used, so that it can be called again.
+    const search = async (isOver: () => boolean): Promise<Found> => {
+      let outcome: McpOutcome | undefined = missed;
+      for (let next: Promise<unknown> | undefined = first; next; next = this.#discoveryFor(namespace)) {
+        await next;
+        const current = this.#current(namespace);
+        if (isOver() || !current) return { outcome };
+        context.namespace = current;
+        outcome = await filter(context);
+        const isMiss = outcome?.kind === 'error' && outcome.isMiss;
+        if (!isMiss) return { outcome };
+      }
+      return { outcome };
+    };
+    const waited = await this.#wait(context, namespace, search, false);
+    if (!waited) return missed;
+    return 'kind' in waited ? waited : waited.outcome;
+  }
+
+  /** Resolves when something may have been found that the namespace lacks. */
+  #discoveryFor({ name }: NamespaceState): Promise<unknown> | undefined {
+    const { firstDiscoveries } = this.#parts.forwards;
+    return firstDiscoveries.pending === 0 ? undefined : firstDiscoveries.next(name);
+  }
+
+  /** The state of a namespace now; undefined if it was deleted, or deleted and recreated. */
+  #current({ name, identity }: NamespaceState): NamespaceState | undefined {
+    const current = this.#parts.registry.current.namespace(name);
+    return current?.identity === identity ? current : undefined;
+  }
+
+  /**
+   * Resolves with the outcome of the work or, if the request is canceled, of that; undefined if it has waited long enough or must
+   * not wait. `endsWithClient`: whether there is nothing to be done for a client that has disconnected, in either era.
+   */
+  async #wait<Result>(
+    context: McpRequest,
+    { name }: NamespaceState,
+    work: (isOver: () => boolean) => Promise<Result>,
+    endsWithClient: boolean,
+  ): Promise<Result | CallOutcome | undefined> {
+    const { calls, waitMs } = this.#parts;
+    const now = performance.now();
+    const waitUntil = (context.waitUntil ??= now + waitMs);
+    const holder = holderOf(name, context.user, context.observation?.request.client);
+    if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
+    const stopped = Promise.withResolvers<undefined>();
+    let isOver = false;
+    const stop: Waiter = () => {
+      isOver = true;
+      stopped.resolve(undefined);
+    };
+    this.#waiting.set(stop, holder, 1);
+    if (endsWithClient) context.client?.on('close', stop);
+    const timer = setTimeout(stop, waitUntil - now);
+    const request = new CancelableRequest(context, calls);
+    try {
+      return await request.outcome(Promise.race([stopped.promise, work(() => isOver)]));
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(stop);
+      stop();
+    }
+  }
+}
