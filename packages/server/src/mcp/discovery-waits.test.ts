@@ -196,9 +196,7 @@ describe('during the first discovery of a forward', () => {
       },
     });
     const closed = new Promise((resolve) => disconnected.on('error', resolve));
-    disconnected.end(
-      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow-tool","_meta":{${meta}}}}`,
-    );
+    disconnected.end(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow-tool","_meta":{${meta}}}}`);
     await handled(service);
     disconnected.destroy();
     await closed;
@@ -262,12 +260,17 @@ describe('requests that wait', () => {
     const firstDiscoveries = new FirstDiscoveries(60_000, (forward) => forward);
     onTestFinished(() => firstDiscoveries.close());
     for (const forward of ['one', 'two']) firstDiscoveries.add(forward, true);
-    const forwards = { ensureDiscoveredFor: () => undefined, firstDiscoveries };
+    const forwards = { ensureDiscoveredFor: () => undefined, firstDiscoveries, reread: () => undefined };
     const waits = new DiscoveryWaits({ forwards, registry, calls, waitMs, maxWaiting });
     const begin = async (namespace: string, user: string) => {
       const state = registry.current.namespace(namespace);
       if (!state) throw new Error(`no namespace ${namespace}`);
-      const context = new McpRequest('POST', `/${namespace}/mcp`, { 'x-forwarded-user': user }, ChunkBuffer.of(Buffer.of()));
+      const context = new McpRequest(
+        'POST',
+        `/${namespace}/mcp`,
+        { 'x-forwarded-user': user },
+        ChunkBuffer.of(Buffer.of()),
+      );
       const waited = await waits.beforeAnswer(context, state);
       return waited && 'namespace' in waited ? waited.namespace?.name : waited;
     };
@@ -303,4 +306,3 @@ describe('requests that wait', () => {
     expect(waits.size).toBe(0);
   });
 });
-

@@ -5,12 +5,13 @@ import type { NamespaceState } from '../registry/snapshot.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { ANNOUNCED_LISTS } from '../upstreams/mcp/streams/list-change-watcher.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { McpFilter, McpOutcome, McpRequest } from './request.ts';
 
 /** Dependencies of {@link DiscoveryWaits}. */
 export interface DiscoveryWaitParts {
-  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries'>;
+  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries' | 'reread'>;
   readonly registry: Pick<Registry, 'current'>;
   readonly calls: InFlightCalls<InFlightCall>;
   /** Time for which one request waits at most, for whatever it waits for. */
@@ -93,7 +94,7 @@ export class DiscoveryWaits {
     missed: ErrorOutcome,
   ): McpOutcome | undefined | Promise<McpOutcome | undefined> {
     const { namespace } = context;
-    const discovery = namespace && this.#discoveryFor(namespace);
+    const discovery = namespace && (this.#nextFirst(namespace) ?? this.#reread(context, namespace));
     return discovery ? this.#retryAfter(filter, context, namespace, discovery, missed) : missed;
   }
 
@@ -101,20 +102,25 @@ export class DiscoveryWaits {
     filter: McpFilter,
     context: McpRequest,
     namespace: NamespaceState,
-    first: Promise<unknown>,
+    discovery: Promise<unknown>,
     missed: ErrorOutcome,
   ): Promise<McpOutcome | undefined> {
     // A filter executes nothing before its outcome is used, so that it can be called again.
     const search = async (isOver: () => boolean): Promise<Found> => {
       let outcome: McpOutcome | undefined = missed;
-      for (let next: Promise<unknown> | undefined = first; next; next = this.#discoveryFor(namespace)) {
+      let next: Promise<unknown> | undefined = discovery;
+      let isReread = this.#nextFirst(namespace) === undefined;
+      while (next) {
         await next;
         const current = this.#current(namespace);
-        if (isOver() || !current) return { outcome };
+        if (isOver() || !current) break;
         context.namespace = current;
         outcome = await filter(context);
-        const isMiss = outcome?.kind === 'error' && outcome.isMiss;
-        if (!isMiss) return { outcome };
+        if (outcome?.kind !== 'error' || !outcome.isMiss) break;
+        next = this.#nextFirst(namespace);
+        if (next || isReread) continue;
+        isReread = true;
+        next = this.#reread(context, namespace);
       }
       return { outcome };
     };
@@ -123,10 +129,18 @@ export class DiscoveryWaits {
     return 'kind' in waited ? waited : waited.outcome;
   }
 
-  /** Resolves when something may have been found that the namespace lacks. */
-  #discoveryFor({ name }: NamespaceState): Promise<unknown> | undefined {
+  /** Resolves when the next first discovery of the namespace is over. */
+  #nextFirst({ name }: NamespaceState): Promise<unknown> | undefined {
     const { firstDiscoveries } = this.#parts.forwards;
     return firstDiscoveries.pending === 0 ? undefined : firstDiscoveries.next(name);
+  }
+
+  /** Reads lists again that may have what the request has missed, whether it is unknown or hidden. */
+  #reread({ message }: McpRequest, { name }: NamespaceState): Promise<unknown> | undefined {
+    if (this.#parts.waitMs === 0) return undefined;
+    const method = message?.kind === 'request' ? message.method : '';
+    const list = ANNOUNCED_LISTS.find((one) => method.startsWith(`${one}/`));
+    return this.#parts.forwards.reread(name, list);
   }
 
   /** The state of a namespace now; undefined if it was deleted, or deleted and recreated. */
@@ -147,7 +161,8 @@ export class DiscoveryWaits {
   ): Promise<Result | CallOutcome | undefined> {
     const { calls, waitMs } = this.#parts;
     const now = performance.now();
-    const waitUntil = (context.waitUntil ??= now + waitMs);
+    const { waitUntil = now + waitMs } = context;
+    context.waitUntil = waitUntil;
     const holder = holderOf(name, context.user, context.observation?.request.client);
     if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
     const stopped = Promise.withResolvers<undefined>();

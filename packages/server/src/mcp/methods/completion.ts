@@ -29,7 +29,9 @@ export function serviceCompletion({
     const declarations = declarationsTo(profile, registry.current, namespace);
     if (!declarations.some((one) => one.capabilities.has('completions'))) {
       // A forward that is not known yet may declare it.
-      return discoveryWaits.isPending(namespace) ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`) : undefined;
+      return discoveryWaits.isPending(namespace)
+        ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`)
+        : undefined;
     }
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);

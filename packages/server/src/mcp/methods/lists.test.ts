@@ -28,7 +28,11 @@ it.each(['is removed', 'is deleted and recreated'])(
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
     const { filter } = serviceToolList({
       discoveryWaits: new DiscoveryWaits({
-        forwards: { ensureDiscoveredFor: () => admitted.promise, firstDiscoveries: new FirstDiscoveries(0, () => '') },
+        forwards: {
+          ensureDiscoveredFor: () => admitted.promise,
+          firstDiscoveries: new FirstDiscoveries(0, () => ''),
+          reread: () => undefined,
+        },
         registry,
         calls,
         waitMs: 10_000,

@@ -22,7 +22,11 @@ const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
  * limits, for the first discovery of a forward, and for the discovery with capabilities that have not been declared before. A
  * list that lacks entries must not be cached.
  */
-function lists(kind: Kind, methods: readonly string[], { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
+function lists(
+  kind: Kind,
+  methods: readonly string[],
+  { discoveryWaits, profiles, registry }: ListParts,
+): McpMethodFilter {
   const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities, onlyTools, evaluated } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;

@@ -41,7 +41,8 @@ const HEAD_START_MS = 1_000;
  * server without a known version.
  *
  * `legacy` false means that all clients so far are modern: a modern server is then spared a legacy session, which some
- * servers handle badly; one that does not prove to be modern is probed for legacy nevertheless. `graceMs` is for tests.
+ * servers handle badly; one that does not prove to be modern is probed for legacy nevertheless, and so is one that announces no
+ * changes of its lists in the modern era, which it may do in the other. `graceMs` is for tests.
  */
 export async function probeEras(
   options: RpcClientOptions,
@@ -96,10 +97,17 @@ async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<
   return { legacy: old.client, modern: modern.client, legacyProbed: attempts.legacy !== undefined, inconclusive };
 }
 
-/** True if the attempt opens a client within its head start. */
+/** True if the attempt opens a client within its head start, of an upstream that can be watched in the modern era. */
 async function isProvedEarly(opening: Promise<Attempt<ModernClient>>): Promise<boolean> {
   const late = delay(HEAD_START_MS, undefined, { ref: false });
-  return (await Promise.race([opening, late]))?.client !== undefined;
+  const client = (await Promise.race([opening, late]))?.client;
+  return client !== undefined && announcesChanges(client);
+}
+
+/** Whether an upstream with lists announces changes of any. */
+function announcesChanges({ serverCapabilities }: ModernClient): boolean {
+  const lists = ['tools', 'prompts', 'resources'].map((list) => serverCapabilities[list]).filter(isJsonObject);
+  return lists.length === 0 || lists.some(({ listChanged }) => listChanged === true);
 }
 
 interface Attempt<Client> {

@@ -30,7 +30,12 @@ import { ListReads } from './list-reads.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
-import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
+import {
+  type AnnouncedList,
+  ListChangeWatcher,
+  type ListChangeWatcherOptions,
+  listsOf,
+} from './streams/list-change-watcher.ts';
 import { taskErasOf } from './tasks/task-support.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
 
@@ -101,6 +106,11 @@ export class ForwardController implements UpstreamObserver {
   #inconclusive: readonly InconclusiveProbe[] = [];
   /** What the forward does not expose. */
   #hidden: Counts | undefined = undefined;
+  /** Lists that the upstream declares in any era. */
+  #lists: ReadonlySet<AnnouncedList> = new Set();
+  /** Start of the last run that read all lists, in milliseconds of `performance.now()`. */
+  #readAt = Number.NEGATIVE_INFINITY;
+  #rereadTimer: NodeJS.Timeout | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   /** Era of health checks: one in which the upstream responded last. */
   #healthCheckEra: Era = 'legacy';
@@ -130,7 +140,7 @@ export class ForwardController implements UpstreamObserver {
       { ...this.#client, capabilities: NO_CAPABILITIES },
       { hasLegacyClients, store: this.#probeStore(), retryMs: inconclusiveRetryMs },
     );
-    this.#healthCheck = new HealthCheck({ ...this.#client, capabilities: NO_CAPABILITIES });
+    this.#healthCheck = new HealthCheck({ ...this.#client, capabilities: NO_CAPABILITIES }, () => this.onSessionLost());
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
     this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), {
       ...options.debounce,
@@ -232,6 +242,33 @@ export class ForwardController implements UpstreamObserver {
     else if (notice === 'echo') this.#debouncer.echo();
   }
 
+  /** Reads the lists again soon, since the upstream may have been restarted. */
+  onSessionLost(): void {
+    if (this.#closing.signal.aborted || this.isFollower || this.upstream.health.kind === 'down') return;
+    const inMs = Math.max(this.#readAt + REREAD_MS - performance.now(), 0);
+    this.#rereadTimer ??= setTimeout(() => {
+      this.#rereadTimer = undefined;
+      this.#rediscover().catch(() => undefined);
+    }, inMs).unref();
+  }
+
+  /**
+   * Reads the lists again if the upstream does not announce changes of this one (default any) and they were not read in the last
+   * 5 s, before something is reported as not found. Callers share one run. Undefined if there is nothing to wait for; never
+   * rejects.
+   */
+  reread(list?: AnnouncedList): Promise<void> | undefined {
+    if (this.upstream.health.kind !== 'up' || this.isFollower || !this.#isUnannounced(list)) return undefined;
+    if (performance.now() - this.#readAt >= REREAD_MS) return this.#rediscover().catch(() => undefined);
+    return this.#run?.catch(() => undefined);
+  }
+
+  /** Whether the upstream declares the list, or any, without announcing changes of it. */
+  #isUnannounced(list?: AnnouncedList): boolean {
+    if (list !== undefined) return this.#lists.has(list) && !this.#watcher.announces(list);
+    return [...this.#lists].some((one) => !this.#watcher.announces(one));
+  }
+
   #onPaced(distanceMs: number): void {
     this.#distanceMs = distanceMs;
     if (this.upstream.health.kind === 'up') this.#setUp();
@@ -257,6 +294,7 @@ export class ForwardController implements UpstreamObserver {
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
+    clearTimeout(this.#rereadTimer);
     this.#debouncer.close();
     this.#watcher.close();
     await Promise.all([this.#healthCheck.close(), this.upstream.close()]);
@@ -326,11 +364,13 @@ export class ForwardController implements UpstreamObserver {
     let isUnchanged = true;
     this.#reads.beginRun();
     this.#debouncer.onReading();
+    this.#readAt = performance.now();
     try {
       const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
       this.#healthCheckEra = modern ? 'modern' : 'legacy';
       // Before the lists are read, so that no later change is missed.
       await this.#watcher.watch({ legacy, modern }, this.#isProbing);
+      this.#lists = new Set([legacy, modern].flatMap((client) => (client ? listsOf(client) : [])));
       const opened: RpcClient[] = [];
       if (legacy) opened.push(legacy);
       if (modern) opened.push(modern);
@@ -459,12 +499,18 @@ export class ForwardController implements UpstreamObserver {
     try {
       await this.#healthCheck.run(this.#healthCheckEra);
       // A call may have marked it down meanwhile, which has scheduled a retry.
-      if (this.upstream.health.kind === 'up') this.#scheduleNextCheck();
+      if (this.upstream.health.kind !== 'up') return;
+      if (!this.#isUnannounced()) return this.#scheduleNextCheck();
     } catch (error) {
-      this.#markDown(error);
+      return this.#markDown(error);
     }
+    // Reported by `health` and the log.
+    await this.#rediscover().catch(() => undefined);
   }
 }
+
+/** Time between reads of the lists that lost sessions and unknown names cause. */
+const REREAD_MS = 5_000;
 
 /** A change before its time is set. */
 type Unstamped<Change> = Change extends unknown ? Omit<Change, 'timestamp'> : never;

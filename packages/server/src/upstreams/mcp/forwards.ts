@@ -22,6 +22,7 @@ import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
+import type { AnnouncedList } from './streams/list-change-watcher.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream, UpstreamHealth } from './upstream.ts';
 
@@ -281,6 +282,21 @@ export class Forwards {
   }
 
   /**
+   * Reads the lists of forwards of a namespace again that do not announce changes of this one, or of any: something that the
+   * namespace lacks may be new. Undefined if there are none; else a promise that never rejects.
+   */
+  reread(namespace: string, list: AnnouncedList | undefined): Promise<unknown> | undefined {
+    const { forwards } = this.#options.registry.current;
+    const rereads: Promise<void>[] = [];
+    for (const [name, controller] of this.#controllers) {
+      if (forwards.get(name)?.namespace !== namespace) continue;
+      const reread = controller.reread(list);
+      if (reread) rereads.push(reread);
+    }
+    return rereads.length === 0 ? undefined : Promise.all(rereads);
+  }
+
+  /**
    * Called for every legacy client; the first one causes modern upstreams to be probed for the legacy era too, which
    * they are spared until then.
    */
@@ -407,7 +423,8 @@ export class Forwards {
       onChange: (change) => {
         this.#history.record(forward.name, change);
         const { kind } = change;
-        if (kind === 'discovered' || kind === 'discovery_failed') this.#onDiscovered(forward.name, kind === 'discovered');
+        if (kind === 'discovered' || kind === 'discovery_failed')
+          this.#onDiscovered(forward.name, kind === 'discovered');
       },
       capabilityProfiles: () => this.#profiles.capabilities(),
       hasLegacyClients: () => this.#hasLegacyClients,

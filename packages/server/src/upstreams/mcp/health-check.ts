@@ -8,10 +8,13 @@ import { type LegacyClient, openLegacy, openModern, type RpcClientOptions } from
  */
 export class HealthCheck {
   readonly #options: RpcClientOptions;
+  readonly #onSessionLost: () => void;
   #session: LegacyClient | undefined = undefined;
 
-  constructor(options: RpcClientOptions) {
+  /** `onSessionLost` is called when the upstream has discarded the session, as after a restart. */
+  constructor(options: RpcClientOptions, onSessionLost = () => {}) {
     this.#options = options;
+    this.#onSessionLost = onSessionLost;
   }
 
   /** Rejects with an {@link UpstreamError} if there is no response or the upstream no longer speaks the era. */
@@ -21,10 +24,12 @@ export class HealthCheck {
       await openModern(this.#options);
       return;
     }
-    if (this.#session && (await works(this.#session))) return;
+    const previous = this.#session;
+    if (previous && (await works(previous))) return;
     void this.close();
     const session = await openLegacy(this.#options);
     this.#session = session;
+    if (previous) this.#onSessionLost();
     await session.request('ping');
   }
 

@@ -376,7 +376,7 @@ export interface UpstreamObserver {
   onCallSucceeded(): void;
   /** The upstream announced changed lists with a notification of this method, or may have changed some; undefined: any. */
   onListsChanged(method?: unknown): void;
-  /** The upstream has lost a session, as after a restart. */
+  /** The upstream has lost a session, as after a restart: its lists may be others. */
   onSessionLost?(): void;
   /** See {@link Upstream.allowsResource}; all uris if undefined. */
   allowsResource?(uri: string): boolean;

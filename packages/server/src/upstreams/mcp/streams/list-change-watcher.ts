@@ -29,9 +29,19 @@ export interface ListChangeWatcherOptions {
 
 const READY_MS = 500;
 
+/** Lists of an upstream; changes of resources and templates are announced together. */
+export const ANNOUNCED_LISTS = ['tools', 'prompts', 'resources'] as const;
+/** One of {@link ANNOUNCED_LISTS}. */
+export type AnnouncedList = (typeof ANNOUNCED_LISTS)[number];
+
+/** Lists that an upstream declares. */
+export function listsOf({ serverCapabilities }: Pick<RpcClient, 'serverCapabilities'>): AnnouncedList[] {
+  return ANNOUNCED_LISTS.filter((list) => isJsonObject(serverCapabilities[list]));
+}
+
 /**
- * Watches the lists of one upstream for changes while it is up (mcp 4): with `subscriptions/listen` in the modern era,
- * else, or if that is rejected, with the notification stream of a dedicated legacy session. Upstreams that do not declare
+ * Watches the lists of one upstream for changes while it is up (mcp 4): with `subscriptions/listen` in the modern era or, if
+ * that announces less or is rejected, with the notification stream of a dedicated legacy session. Upstreams that do not declare
  * `listChanged` are not watched.
  *
  * The controller calls `watch` at each discovery and `pause` when the upstream is down; in between, the watcher reconnects
@@ -64,6 +74,11 @@ export class ListChangeWatcher {
     await this.#active.waitUntilReady(this.#options.readyMs ?? READY_MS);
   }
 
+  /** Whether the upstream announces changes of this list now. */
+  announces(list: AnnouncedList): boolean {
+    return this.#active?.announced[`${list}ListChanged`] === true;
+  }
+
   /** True until the next `watch`. */
   get isPaused(): boolean {
     return this.#key === undefined;
@@ -88,14 +103,14 @@ type WatchTarget =
   | { readonly era: 'modern'; readonly filter: ListenFilter; readonly protocolVersion: string }
   | { readonly era: 'legacy'; readonly filter: ListenFilter };
 
-/** Eras in which the upstream announces changes, the preferred one first. */
+/** Eras in which the upstream announces changes: first the one with the most lists, of equal ones the modern. */
 function watchTargets({ legacy, modern }: ProbedClients): WatchTarget[] {
   const targets: WatchTarget[] = [];
   const modernLists = modern && declaredLists(modern);
   if (modernLists) targets.push({ era: 'modern', filter: modernLists, protocolVersion: modern.protocolVersion });
   const legacyLists = legacy && declaredLists(legacy);
   if (legacyLists) targets.push({ era: 'legacy', filter: legacyLists });
-  return targets;
+  return targets.sort((a, b) => Object.keys(b.filter).length - Object.keys(a.filter).length);
 }
 
 /** Lists whose changes the upstream announces; undefined for none. */
@@ -121,6 +136,7 @@ class ActiveWatch implements SubscriptionHandler {
   /** True once all targets were rejected. */
   isExhausted = false;
   #subscription: Subscription | undefined = undefined;
+  #granted: ListenFilter = {};
   /** Notifications may be missed until the upstream grants the subscription. */
   #missed = false;
 
@@ -128,6 +144,11 @@ class ActiveWatch implements SubscriptionHandler {
     this.#options = options;
     this.#targets = [...targets];
     this.#startNextTarget();
+  }
+
+  /** Lists whose changes are announced now: none while the connection is broken. */
+  get announced(): ListenFilter {
+    return this.#subscription?.isActive ? this.#granted : {};
   }
 
   /** Resolves when notifications can arrive or never will, or after a timeout; a later grant counts as a change. */
@@ -148,7 +169,8 @@ class ActiveWatch implements SubscriptionHandler {
   }
 
   onGranted({ lists }: Grant, gap: boolean): void {
-    if (!lists && this.#targets.length > 0) return this.#startNextTarget();
+    if (Object.keys(lists).length === 0 && this.#targets.length > 0) return this.#startNextTarget();
+    this.#granted = lists;
     const missed = gap || this.#missed;
     this.#missed = false;
     this.#ready.resolve();

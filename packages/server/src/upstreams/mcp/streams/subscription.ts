@@ -11,8 +11,8 @@ import type { DriverHandler, DriverOptions, SubscriptionDriver } from './subscri
 
 /** Granted part of a subscription. */
 export interface Grant {
-  /** Whether changes of any list are reported. */
-  readonly lists: boolean;
+  /** Lists whose changes are reported. */
+  readonly lists: Pick<ListenFilter, 'toolsListChanged' | 'promptsListChanged' | 'resourcesListChanged'>;
   readonly uris: ReadonlySet<string>;
   /** Ids of tasks, as the upstream knows them. */
   readonly taskIds: readonly string[];
@@ -125,7 +125,7 @@ export class Subscription implements DriverHandler {
       this.#isStable = true;
       this.#connection.delay.reset();
     }, this.#options.stableMs ?? STABLE_MS).unref();
-    this.#options.handler.onGranted({ lists: Object.keys(lists).length > 0, uris, taskIds }, gap);
+    this.#options.handler.onGranted({ lists, uris, taskIds }, gap);
   }
 
   onNotification(text: string, { method, params = null }: JsonObject): boolean {
