@@ -39,6 +39,21 @@ async function manage(method: string, path: string, body?: object) {
   return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
 }
 
+/** A legacy upstream that answers `initialize` only after the gate has opened. */
+async function startGated(gate: Promise<void>): Promise<RawUpstream & AsyncDisposable> {
+  const gated = await startRawUpstream({
+    eras: ['legacy'],
+    scripts: {
+      initialize: async () => {
+        await gate;
+        return '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"g","version":"1"}}';
+      },
+      'tools/list': toolList(toolText('late')),
+    },
+  });
+  return Object.assign(gated, { [Symbol.asyncDispose]: () => gated.close() });
+}
+
 /** A service with a registry of its own, which knows legacy clients as the replicas do. */
 async function startAlone(): Promise<TestService & AsyncDisposable> {
   const service = await startTestService();
@@ -84,6 +99,25 @@ describe('behind a balancer', () => {
       const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
       expect(JSON.parse(called.text)).toHaveProperty('result');
     }
+  });
+
+  test('on every replica, requests wait for the first discovery of a forward', async () => {
+    const gate = Promise.withResolvers<void>();
+    await using slow = await startGated(gate.promise);
+    const [first] = replicas.services;
+    const registered = first?.register('forwards', { name: 'slow', address: slow.url, namespace: 'slow' });
+    await vi.waitFor(() => expect(slow.seen.length).toBeGreaterThan(0), { timeout: 20_000 });
+    const lists: Promise<string>[] = [];
+    for (const service of replicas.services) {
+      // It knows the forward now.
+      expect((await service.manage('GET', '/forwards/slow')).status).toBe(200);
+      lists.push(post(service.url('slow'), rpc('tools/list')).then(({ text }) => text));
+      await post(service.url('none'), rpc('ping'));
+    }
+    gate.resolve();
+    for (const list of await Promise.all(lists)) expect(list).toContain('"name":"late"');
+    await registered;
+    await manage('DELETE', '/namespaces/slow?cascade=true');
   });
 
   test('a list that changes upstream is announced by all replicas', async () => {

@@ -12,12 +12,12 @@ const DELAY_MS = 20;
 const INTERVAL_MS = 500;
 /** Runs that may ignore the interval after a quiet time, so that occasional changes are discovered at once. */
 const BURST = 3;
-/** Delay of a run after an echo: the notifications of one read are answered by one run. */
-const ECHO_DELAY_MS = 200;
-/** Weight of an echo after a run that found nothing new, and after one that did; and of those that limit the rate. */
+/** Delay of a run after an echo: the notifications of one read are followed by one run. */
+const ECHO_DELAY_MS = 50;
+/** Weight of an echo after a run that found nothing new, and after one that did, as the first; and of those that limit the rate. */
 const FRUITLESS = 3;
 const FRUITFUL = 1;
-const TOO_MANY = 3 * FRUITLESS;
+const TOO_MANY = FRUITFUL + 2 * FRUITLESS;
 /** Times between runs while the rate is limited, doubled by each echo, and time without an echo that ends the limit. */
 const FIRST_DISTANCE_MS = 5_000;
 const LAST_DISTANCE_MS = 60_000;
@@ -30,8 +30,8 @@ const LAST_ECHO_MS = 1_000;
  * notification, never two at once, one more for all notifications during a run, and at most two per second on average.
  *
  * An upstream that sends a notification whenever its lists are read would be read forever. Such an echo is followed by one run,
- * since a change may be behind it. If three runs in a row find nothing new, or nine find something, and each has an echo, the
- * runs are 5, 10, 20, 40, then 60 s apart until there was no echo for a minute.
+ * since a change may be behind it. If that happens three times in a row without anything new after the first, or seven times with
+ * something, the runs are 5, 10, 20, 40, then 60 s apart until there was no echo for a minute.
  */
 export class DiscoveryDebouncer {
   readonly #run: () => Promise<unknown>;

@@ -97,7 +97,7 @@ describe('an upstream that announces a change whenever its lists are read', () =
     await pass(20_000);
     const reads = upstream.count(method);
     expect(reads).toBeGreaterThanOrEqual(4);
-    expect(reads).toBeLessThanOrEqual(7);
+    expect(reads).toBeLessThanOrEqual(5);
     expect(message(service)).toMatch(/announces changes of its lists whenever they are read, .* every (5|10|20) s/);
     await pass(300_000, 200);
     expect(upstream.count(method) - reads).toBeLessThanOrEqual(7);

@@ -80,9 +80,13 @@ export class SharedDiscovery implements Follower {
     return this.#records[LEASES].get(forward) === members.id && members.isLive;
   }
 
-  /** Number of forwards whose lease a replica has. */
+  /** Number of registered forwards whose lease a replica has; the leases of others remain. */
   forwardsOf(replica: string): number {
-    return this.#records[LEASES].values().reduce((count, holder) => count + (holder === replica ? 1 : 0), 0);
+    const leases = this.#records[LEASES];
+    return Iterator.from(this.#options.forwards()).reduce(
+      (count, name) => count + (leases.get(name) === replica ? 1 : 0),
+      0,
+    );
   }
 
   /** Takes the lease of a forward from whichever replica has it. */
