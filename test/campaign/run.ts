@@ -17,6 +17,7 @@ import { propertiesCampaign } from './properties.ts';
 import { replicasCampaign } from './replicas.ts';
 import { sessionsCampaign } from './sessions.ts';
 import { sizingCampaign } from './sizing.ts';
+import { stallsCampaign } from './stalls.ts';
 import { suspendedCampaign } from './suspended.ts';
 import { urisCampaign } from './uris.ts';
 
@@ -37,6 +38,7 @@ const campaigns: readonly Campaign[] = [
   evaluatorsCampaign,
   hostileMessagesCampaign,
   descriptorsCampaign,
+  stallsCampaign,
   hiddenCampaign,
   urisCampaign,
   loginCampaign,

@@ -7,6 +7,7 @@ import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/tex
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostilePeers } from './hostile-case.ts';
+import { stallCases } from './stall-cases.ts';
 import { hostileCases } from './variants.ts';
 
 /** Addresses of the hostile peers. */
@@ -41,7 +42,7 @@ async function serve(seed: number): Promise<void> {
   ]);
   const peers: HostilePeers = { upstreams: { legacy, modern }, llm, onGrpcCall: (stream) => stream.close() };
   const grpc = await startRawService((stream) => peers.onGrpcCall(stream));
-  const cases = hostileCases(seed);
+  const cases = [...hostileCases(seed), ...stallCases(seed)];
   const addresses: PeerAddresses = {
     upstreams: { legacy: legacy.url, modern: modern.url },
     llm: llm.url,

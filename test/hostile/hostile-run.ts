@@ -31,6 +31,8 @@ export interface HostileRun extends AsyncDisposable {
   readonly measured: MeasuredGateway;
   /** Sends a case, first to the gateway, then to a process that only reads. */
   readonly measure: (hostile: HostileCase) => Promise<CaseResult>;
+  /** Sends a case to the gateway only, and measures its turns. */
+  readonly measureTurns: (hostile: HostileCase) => Promise<Pick<CaseResult, 'longestMs' | 'outcome' | 'isFailed'>>;
 }
 
 /** Namespaces of the two upstreams; that of the second one's other forward has an evaluator. */
@@ -77,6 +79,12 @@ export async function startHostileRun(
   const owned = stack.move();
   return {
     measured,
+    async measureTurns({ name }) {
+      await measured.turns();
+      const sent = await sendCase(peers, { name, mcp, management, inference });
+      const { longestMs } = await measured.turns();
+      return { longestMs, ...sent };
+    },
     async measure({ name, group, isComparable }) {
       await measured.peakRss();
       await measured.turns();

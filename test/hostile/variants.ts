@@ -45,7 +45,7 @@ function variants(seed: number): HostileCase[] {
 }
 
 /** Random numbers from 0 to 1 (mulberry32). */
-function generator(seed: number): () => number {
+export function generator(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -59,7 +59,12 @@ const REQUEST_BYTES = 4 * MIB - 64 * KIB;
 const MANAGEMENT_BYTES = MIB - 4 * KIB;
 
 function surfaces(): Surface[] {
-  return [...requestSurfaces(), ...upstreamSurfaces(), ...discoverySurfaces(), ...otherSurfaces(), ...fileSurfaces()];
+  return [...peerSurfaces(), ...fileSurfaces()];
+}
+
+/** Parsers that a running service has for its peers. */
+export function peerSurfaces(): Surface[] {
+  return [...requestSurfaces(), ...upstreamSurfaces(), ...discoverySurfaces(), ...otherSurfaces()];
 }
 
 function requestSurfaces(): Surface[] {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
+import { endInChunks } from '../../../test/fixtures/chunks.ts';
 import { Arrivals } from './arrivals.ts';
 
 /** Request to a {@link ChatCompletions} server. */
@@ -27,6 +28,8 @@ export interface CompletionScript {
   /** 200 by default. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Size of the chunks that the body is sent in, all at once. */
+  readonly chunkBytes?: number;
   /** Delays the response until this resolves. */
   readonly after?: Promise<unknown>;
   /** Stops the response before its head, or after half of its body. */
@@ -135,6 +138,9 @@ async function respond(response: ServerResponse, scripted: string | CompletionSc
   const { status = 200, headers, body = completionText(script.content), after, stopsIn, hangsUp } = script;
   await after;
   const bytes = Buffer.from(body);
+  if (script.chunkBytes !== undefined) {
+    return endInChunks(response, status, headers?.['content-type'] ?? 'application/json', bytes, script.chunkBytes);
+  }
   if (stopsIn === 'head') {
     if (hangsUp) response.destroy();
     return;
