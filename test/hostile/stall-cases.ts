@@ -10,6 +10,8 @@ const MIB = 1024 * 1024;
 /** Largest text of a message. */
 const TEXT_BYTES = 4 * MIB - 64 * 1024;
 
+/** Metadata of a modern request. */
+const ENVELOPE = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}}`;
 /** Number of cases. */
 const COUNT = 300;
 
@@ -69,8 +71,7 @@ function requestPlaces(): Surface[] {
     inSession(`${method} of a client`, (text) => `{"jsonrpc":"2.0","method":"${method}","params":${params(text)}}`);
   const modern = (name: string, method: string, params: (text: string) => string): Surface =>
     place(name, async (text, _peers, { mcp }) => {
-      const envelope = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}}`;
-      const body = request(method, `{${envelope},${params(text)}}`);
+      const body = request(method, `{${ENVELOPE},${params(text)}}`);
       const named = /^"(?:name|uri|taskId)":"(.)"/.exec(params('0'))?.[1];
       const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': method, ...(named && { 'mcp-name': named }) };
       return summaryOf(await post(`${mcp}/modern/mcp`, body, headers));
@@ -104,7 +105,22 @@ function requestPlaces(): Surface[] {
     modern('input responses', 'tools/call', (text) => `"name":"a","requestState":"x","inputResponses":{"x":${text}}`),
     modern('a request state', 'tools/call', (text) => `"name":"a","requestState":${text}`),
     modern('an answer to a task', 'tasks/update', (text) => `"taskId":"a","inputResponses":{"x":${text}}`),
-    modern('the filter of a subscription', 'subscriptions/listen', (text) => `"notifications":{"x":${text}}`),
+    place('the filter of a subscription', async (text, _peers, { mcp }) => {
+      const method = 'subscriptions/listen';
+      const body = request(method, `{${ENVELOPE},"notifications":{"x":${text}}}`);
+      const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
+      const routing = { 'mcp-protocol-version': MODERN, 'mcp-method': method };
+      const ending = new AbortController();
+      const { status } = await fetch(`${mcp}/modern/mcp`, {
+        method: 'POST',
+        headers: { ...headers, ...routing },
+        body,
+        signal: ending.signal,
+      });
+      // The stream does not end by itself.
+      ending.abort();
+      return String(status);
+    }),
     modern(
       'the argument of a completion',
       'completion/complete',

@@ -29,6 +29,8 @@ export interface Envelope {
    * scanned.
    */
   readonly oversized: string | undefined;
+  /** Members that are not scanned, or elements of a batch, with more values than allowed; undefined if there are none. */
+  readonly crowded: ReadonlySet<ScannedMember> | undefined;
   /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;
   /** Whether positions in the text are offsets of the bytes. */
@@ -42,6 +44,7 @@ class EnvelopeSink implements JsonSink {
   root: ScannedMember = { key: '', start: 0, end: 0, kind: 'null', members: undefined };
   oversized: string | undefined = undefined;
   hasLongKey = false;
+  crowded: Set<ScannedMember> | undefined = undefined;
   readonly scanner = new JsonScanner(this);
   /** The text, if its positions are the offsets of the body. */
   readonly #ascii: string | undefined;
@@ -51,6 +54,8 @@ class EnvelopeSink implements JsonSink {
   #next = this.root;
   /** The latest value, if it was not entered. */
   #skipped: ScannedMember | undefined = undefined;
+  /** Number of values before it. */
+  #sizeBefore = 0;
 
   constructor(ascii: string | undefined, maxMembers: number) {
     this.#ascii = ascii;
@@ -67,6 +72,7 @@ class EnvelopeSink implements JsonSink {
     const isEntered = depth === 0 ? kind === 'array' || kind === 'object' : kind === 'object' && !inBatch;
     if (!isEntered || !ENTERED[depth]?.includes(value.key)) {
       this.#skipped = value;
+      this.#sizeBefore = this.scanner.size;
       return false;
     }
     value.members = [];
@@ -83,9 +89,14 @@ class EnvelopeSink implements JsonSink {
   onScalar(): void {}
 
   onEnd(end: number): void {
-    const ended = this.#skipped ?? this.#open.pop();
+    const skipped = this.#skipped;
+    const ended = skipped ?? this.#open.pop();
     this.#skipped = undefined;
     if (ended) ended.end = end;
+    if (skipped && this.scanner.size - this.#sizeBefore > this.#maxMembers) {
+      this.crowded ??= new Set();
+      this.crowded.add(skipped);
+    }
     // An oversized batch can only be left between two elements.
     if (this.oversized === '' && this.#open.length === 1) this.scanner.leave();
   }
@@ -111,8 +122,8 @@ export function scanEnvelope(chunks: readonly Buffer[], maxMembers: number, asci
   const { scanner } = sink;
   for (const chunk of chunks) scanner.write(chunk);
   if (!scanner.isComplete) return scanner.offset;
-  const { root, oversized, hasLongKey } = sink;
-  return { root, depth: scanner.maxDepth, oversized, hasLongKey, isAscii: scanner.isAscii };
+  const { root, oversized, crowded, hasLongKey } = sink;
+  return { root, depth: scanner.maxDepth, oversized, crowded, hasLongKey, isAscii: scanner.isAscii };
 }
 
 /**
@@ -124,7 +135,7 @@ export function scanText(text: string, maxMembers: number): Envelope | undefined
   const root = scanner.value('', 0);
   const { depth, maxCount } = scanner;
   if (maxCount > maxMembers) return undefined;
-  return { root, depth, oversized: undefined, hasLongKey: false, isAscii: true };
+  return { root, depth, oversized: undefined, crowded: undefined, hasLongKey: false, isAscii: true };
 }
 
 class TextScanner {

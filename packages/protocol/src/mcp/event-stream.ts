@@ -58,6 +58,12 @@ const LF = 10;
 const CR = 13;
 const COLON = 58;
 const SPACE = 32;
+/** First letters of `event`, `id` and `retry`. */
+const LETTER_E = 0x65;
+const LETTER_I = 0x69;
+const LETTER_R = 0x72;
+/** Length of lines that are searched here: a native search costs as much as this. */
+const SHORT_LINE_BYTES = 16;
 /** Cost of a data line besides its text: without it, empty lines could accumulate below the limit. */
 const LINE_COST = 8;
 const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
@@ -120,7 +126,7 @@ export class EventStreamDecoder {
       if (chunk[0] === LF) position = 1;
     }
     // Two cursors over native searches: a stream without CR pays for looking for one once per chunk, not per line.
-    let lineFeed = chunk.indexOf(LF, position);
+    let lineFeed = indexOfLineFeed(chunk, position);
     let carriageReturn = chunk.indexOf(CR, position);
     while (lineFeed !== -1 || carriageReturn !== -1) {
       let end = lineFeed;
@@ -146,8 +152,10 @@ export class EventStreamDecoder {
       }
       if (this.#stopped) return;
       position = next;
-      if (lineFeed !== -1 && lineFeed < position) lineFeed = chunk.indexOf(LF, position);
-      if (carriageReturn !== -1 && carriageReturn < position) carriageReturn = chunk.indexOf(CR, position);
+      if (lineFeed !== -1 && lineFeed < position) lineFeed = indexOfLineFeed(chunk, position);
+      if (carriageReturn !== -1 && carriageReturn < position) {
+        carriageReturn = chunk[position] === CR ? position : chunk.indexOf(CR, position);
+      }
     }
     if (position === length) return;
     if (this.#isInLargeLine) return this.#addLarge(chunk, position, length);
@@ -245,7 +253,9 @@ export class EventStreamDecoder {
       this.#event = undefined;
       return;
     }
-    // The other names have at most five letters: limiting the search keeps long lines cheap.
+    // All other lines are ignored, without a string for their name.
+    if (first !== LETTER_E && first !== LETTER_I && first !== LETTER_R) return;
+    // These names have at most five letters: limiting the search keeps long lines cheap.
     let colon = start + 1;
     while (colon < end && bytes[colon] !== COLON && colon - start <= 5) colon++;
     const name = bytes.toString('latin1', start, colon);
@@ -289,6 +299,12 @@ export class EventStreamDecoder {
     this.stop();
     this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
   }
+}
+
+function indexOfLineFeed(chunk: Buffer, from: number): number {
+  const near = Math.min(from + SHORT_LINE_BYTES, chunk.length);
+  for (let at = from; at < near; at++) if (chunk[at] === LF) return at;
+  return near === chunk.length ? -1 : chunk.indexOf(LF, near);
 }
 
 /** Nearly every line is `data`, which is compared in bytes, without creating a string for the name. */

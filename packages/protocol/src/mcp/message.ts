@@ -3,6 +3,7 @@ import { ChunkBuffer } from '../chunk-buffer.ts';
 import { isJsonObject, type JsonObject, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import { applyEdits, type Edit, findMember, members, memberText, stringAt, stringValue } from '../json/text.ts';
+import { quoteText } from '../text.ts';
 import { isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -14,12 +15,16 @@ import {
   PARSE_ERROR,
 } from './constants.ts';
 import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
+import { KNOWN_METHODS } from './methods.ts';
 
 /** Bounds of a client's message, checked before a value is parsed (decisions 10.4). */
 export interface MessageLimits {
   /** Deepest nesting of arrays and objects. */
   readonly depth: number;
-  /** Most members of an object that the service reads: the message, its params, their `_meta` and `arguments`. */
+  /**
+   * Most members of an object that the service reads: the message, its params, their `_meta` and `arguments`; and most values in
+   * each member that is parsed, which are all but those of `arguments` of `tools/call` and of methods of vendors.
+   */
   readonly members: number;
   /** Largest declaration of client capabilities, in bytes of JSON. */
   readonly capabilitiesBytes: number;
@@ -52,6 +57,13 @@ function parseBatch(text: SourceText, elements: readonly ScannedMember[]): Batch
 }
 
 function isRequest(text: string): boolean {
+  if (text.length > LARGE_CHARACTERS) {
+    const envelope = scanEnvelope([Buffer.from(text)], MESSAGE_LIMITS.members);
+    const found = typeof envelope === 'number' ? [] : (envelope.root.members ?? []);
+    return (
+      found.some(({ key, kind }) => key === 'method' && kind === 'string') && found.some(({ key }) => key === 'id')
+    );
+  }
   return memberText(text, 'method')?.startsWith('"') === true && memberText(text, 'id') !== undefined;
 }
 
@@ -111,6 +123,9 @@ export interface Malformed {
 
 const NO_PARAMS: JsonObject = {};
 
+/** Maximum length of a key in an error. */
+const MAX_KEY_CHARACTERS = 100;
+
 /** Length in characters above which a value is retained as text: parsed, it may need twenty times as much memory. */
 const LARGE_CHARACTERS = 16 * 1024;
 
@@ -127,7 +142,8 @@ function textOf(text: SourceText): string {
 
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
 export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
-  return body.length > LARGE_CHARACTERS
+  // A value takes at least two bytes.
+  return body.length > Math.min(LARGE_CHARACTERS, 2 * limits.members)
     ? parseLarge(body instanceof ChunkBuffer ? body : ChunkBuffer.of(body), limits)
     : parseSmall(body instanceof ChunkBuffer ? body.concat() : body, limits);
 }
@@ -232,6 +248,12 @@ function parseRoot(
     const limit = `${limits.capabilitiesBytes} bytes (SERVICE_MAX_CAPABILITIES_BYTES)`;
     return malformed(INVALID_PARAMS, `invalid request: the client capabilities exceed the limit of ${limit}`, idText);
   }
+  const crowded = envelope.crowded && crowdedMember(name, paramMembers, envelope.crowded);
+  if (crowded !== undefined) {
+    const limit = `${limits.members} members (SERVICE_MAX_JSON_MEMBERS)`;
+    const message = `invalid request: ${quoteText(crowded, MAX_KEY_CHARACTERS)} exceeds the limit of ${limit}`;
+    return malformed(INVALID_PARAMS, message, idText);
+  }
   const value = params ? paramsOf(text, params, parsed) : NO_PARAMS;
   if (!idRange) return { kind: 'notification', text: textOf(text), method: name, params: value };
   problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
@@ -268,6 +290,19 @@ function exceededLimit(
     return `${where} exceeds the limit of ${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
   }
   return hasLongKey ? `a member name exceeds ${MAX_TOKEN_BYTES} bytes` : undefined;
+}
+
+/** Key of a member that is parsed and has too many values for that. */
+function crowdedMember(
+  method: string,
+  params: readonly ScannedMember[],
+  crowded: ReadonlySet<ScannedMember>,
+): string | undefined {
+  const isParsed = ({ key }: ScannedMember): boolean =>
+    KNOWN_METHODS.has(method) && !(key === 'arguments' && method === 'tools/call');
+  const isCrowded = (member: ScannedMember): boolean => crowded.has(member);
+  return (params.find((member) => isCrowded(member) && isParsed(member)) ?? membersOf(params, '_meta').find(isCrowded))
+    ?.key;
 }
 
 /** The declaration of client capabilities in a request: in `_meta`, or in the params of `initialize`. */

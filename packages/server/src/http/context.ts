@@ -104,8 +104,8 @@ export interface RequestLike {
   readonly complete: boolean;
   readonly destroyed: boolean;
   readonly socket: Pick<Socket, 'remoteAddress' | 'localAddress' | 'end'>;
-  /** Takes the body if all of it has been received in one piece of at most `limit` bytes; no events follow then. */
-  takeBody?(limit: number): Buffer | undefined;
+  /** Takes the body if all of it has been received and has at most `limit` bytes; no events follow then. */
+  takeBody?(limit: number): ChunkBuffer | undefined;
   on(event: 'data', listener: (chunk: Buffer) => void): this;
   on(event: 'error', listener: (error: Error) => void): this;
   on(event: 'end' | 'close', listener: () => void): this;

@@ -101,6 +101,8 @@ export const MAX_HEAD_BYTES = 16 * 1024;
 const MAX_KEPT_HEAD_BYTES = 2 * 1024;
 /** Limit of a chunk-size line including its extensions. */
 const MAX_SIZE_LINE_BYTES = 1024;
+/** Chunks up to this size are joined with what precedes them. */
+const SMALL_CHUNK_BYTES = 4 * 1024;
 /** Digits of a chunk size that need no regular expression. */
 const MAX_SIMPLE_DIGITS = 7;
 const NO_DIGIT = 255;
@@ -126,6 +128,9 @@ export abstract class MessageParser<Head> {
   #remaining = 0;
   /** Incomplete head, trailers or chunk-size line. */
   #partial = '';
+  /** Part of a chunked body in the current input that was not passed on yet; it ends at 0 if there is none. */
+  #partStart = 0;
+  #partEnd = 0;
   /** Number of bytes of the current line, and the last byte. */
   #lineBytes = 0;
   #lastByte = 0;
@@ -175,9 +180,18 @@ export abstract class MessageParser<Head> {
 
   /**
    * Parses input and returns the index of the first byte that was not consumed: `end`, unless the message is complete or
-   * `halted` was set. Throws {@link MalformedMessage}.
+   * `halted` was set. Small chunks are moved together in the buffer. Throws {@link MalformedMessage}, after the body before the
+   * error was passed on.
    */
   execute(buffer: Buffer, start: number, end: number): number {
+    try {
+      return this.#parse(buffer, start, end);
+    } finally {
+      if (this.#partEnd > 0) this.#passPart(buffer);
+    }
+  }
+
+  #parse(buffer: Buffer, start: number, end: number): number {
     let at = start;
     while (at < end && !this.halted && this.#state !== 'done') {
       switch (this.#state) {
@@ -191,8 +205,10 @@ export abstract class MessageParser<Head> {
           at = this.#size(buffer, at, end);
           break;
         case 'fixed':
-        case 'chunk':
           at = this.#body(buffer, at, Math.min(end, at + this.#remaining));
+          break;
+        case 'chunk':
+          at = this.#chunk(buffer, at, Math.min(end, at + this.#remaining));
           break;
         case 'until-close':
           this.onBody(buffer, at, end);
@@ -332,12 +348,38 @@ export abstract class MessageParser<Head> {
     this.#state = size === 0 ? 'trailers' : 'chunk';
   }
 
-  /** Consumes bytes of a fixed-length body or a chunk. */
+  /** Consumes bytes of a fixed-length body. */
   #body(buffer: Buffer, start: number, end: number): number {
     this.#remaining -= end - start;
-    if (this.#remaining === 0) this.#state = this.#state === 'chunk' ? 'chunk-cr' : 'done';
+    if (this.#remaining === 0) this.#state = 'done';
     this.onBody(buffer, start, end);
     return end;
+  }
+
+  /** Consumes bytes of a chunk. The sender chooses its size: for each byte, a callback and a buffer would cost 400 times a byte. */
+  #chunk(buffer: Buffer, start: number, end: number): number {
+    if (this.#partEnd === 0) {
+      this.#partStart = start;
+      this.#partEnd = end;
+    } else if (end - start <= SMALL_CHUNK_BYTES) {
+      // Over the framing, which has been read.
+      buffer.copyWithin(this.#partEnd, start, end);
+      this.#partEnd += end - start;
+    } else {
+      this.#passPart(buffer);
+      if (this.halted) return start;
+      this.#partStart = start;
+      this.#partEnd = end;
+    }
+    this.#remaining -= end - start;
+    if (this.#remaining === 0) this.#state = 'chunk-cr';
+    return end;
+  }
+
+  #passPart(buffer: Buffer): void {
+    const end = this.#partEnd;
+    this.#partEnd = 0;
+    this.onBody(buffer, this.#partStart, end);
   }
 
   #upTo(buffer: Buffer, start: number, end: number, limit: number): string {

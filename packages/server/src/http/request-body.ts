@@ -26,8 +26,7 @@ export interface BodyMemory {
 
 /** Takes a small body that has arrived with its head, as nearly all have, without events; undefined for others. */
 export function takeSmallBody(request: RequestLike, limit: number): ChunkBuffer | undefined {
-  const whole = request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
-  return whole && ChunkBuffer.of(whole);
+  return request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
 }
 
 /** Reads a request body of at most `limit` bytes. */

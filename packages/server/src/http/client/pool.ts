@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
 import { copyOf, MalformedMessage } from '../message-parser.ts';
 import type {
   RawHeaders,
@@ -55,6 +56,8 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
   readonly firstByteTimeoutMs: number | undefined;
   readonly passesRedirects: boolean;
   tlsSession: Buffer | undefined = undefined;
+  /** Shares the time for large responses among connections. */
+  readonly turns = new InputTurns();
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #sockets: UpstreamSockets | undefined;
@@ -294,8 +297,10 @@ class Connection implements ResponseSink {
   #isBodyNew = false;
   /** The upstream has closed its side. */
   #ended = false;
-  /** Input received while the handler is paused. */
+  /** Input received while the handler is paused, or the connection waits for a turn. */
   #pending: Buffer | undefined = undefined;
+  /** It continues in a later turn, since others or its own input took the time of this one. */
+  #waits = false;
   /** Error of a failed write; only detected while a body is streamed. Only the pending response can still be read. */
   #writeFailure: Error | undefined = undefined;
   #ignoresWriteErrors = false;
@@ -358,6 +363,11 @@ class Connection implements ResponseSink {
   resume(): void {
     if (!this.#parser.halted || this.closed) return;
     this.#parser.halted = false;
+    if (!this.#waits) this.#continue();
+  }
+
+  /** Parses the pending input, and reads what follows unless the handler is paused. */
+  #continue(): void {
     const pending = this.#pending;
     this.#pending = undefined;
     if (pending !== undefined) this.#parse(pending, pending.length);
@@ -429,15 +439,29 @@ class Connection implements ResponseSink {
     if (this.#call === undefined) {
       // Unsolicited data would be interpreted as the response to the next call.
       this.close();
-    } else if (this.#parser.halted) {
+    } else if (this.#parser.halted || this.#waits) {
       // TLS delivers data that is already decrypted.
       const pending = this.#pending ?? Buffer.alloc(0);
       this.#pending = Buffer.concat([pending, this.#buffer.subarray(0, bytes)]);
-    } else {
+    } else if (bytes < LARGE_INPUT_BYTES) {
       this.#parse(this.#buffer, bytes);
+    } else if (this.#pool.turns.begin()) {
+      this.#parse(this.#buffer, bytes);
+      if (this.#call !== undefined && this.#pool.turns.isOver) this.#wait();
+    } else {
+      this.#pending = Buffer.from(this.#buffer.subarray(0, bytes));
+      this.#wait();
     }
-    return !this.#parser.halted;
+    return !this.#parser.halted && !this.#waits;
   };
+
+  #wait(): void {
+    this.#waits = true;
+    this.#pool.turns.wait(() => {
+      this.#waits = false;
+      if (!this.closed && !this.#parser.halted) this.#continue();
+    });
+  }
 
   #parse(buffer: Buffer, end: number): void {
     let at = end;
@@ -489,7 +513,7 @@ class Connection implements ResponseSink {
   #onEnd(): void {
     this.#ended = true;
     if (this.#call === undefined) this.close();
-    else if (!this.#parser.halted) this.#finish();
+    else if (!this.#parser.halted && !this.#waits) this.#finish();
     // Node.js has closed our side as well.
     else this.#writer?.stop();
   }
@@ -502,7 +526,7 @@ class Connection implements ResponseSink {
 
   #onClose(): void {
     // A paused handler still receives the pending input.
-    if (!this.#ended || !this.#parser.halted) this.#failConnection(new Error('closed'));
+    if (!this.#ended || !(this.#parser.halted || this.#waits)) this.#failConnection(new Error('closed'));
     this.#pool.remove(this);
   }
 

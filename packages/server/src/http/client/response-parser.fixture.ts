@@ -50,7 +50,8 @@ export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Readin
   let outcome: Reading['outcome'];
   let reason = '';
   try {
-    for (const piece of pieces) if (!parser.done) length += parser.execute(piece, 0, piece.length);
+    // Copies, since the parser writes to its input.
+    for (const piece of pieces) if (!parser.done) length += parser.execute(Buffer.from(piece), 0, piece.length);
     outcome = parser.done || parser.finish() ? 'complete' : 'incomplete';
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;

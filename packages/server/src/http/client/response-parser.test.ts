@@ -212,4 +212,50 @@ describe('ResponseParser', () => {
   ])('treats %s as an incomplete response', (_what, text) => {
     expect(readText(text).outcome).toBe('incomplete');
   });
+
+  it('passes small chunks on together, and large ones without moving them', () => {
+    const parts: string[] = [];
+    const parser = new ResponseParser({
+      onHead: () => undefined,
+      onBody: (buffer, start, end) => void parts.push(buffer.toString('latin1', start, end)),
+    });
+    const small = Array.from({ length: 5_000 }, (_, at) => String.fromCharCode(97 + (at % 26)));
+    const large = 'L'.repeat(5_000);
+    const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+    const bytes = Buffer.from(`${CHUNKED}${small.map(chunk).join('')}${chunk(large)}${chunk('x')}0\r\n\r\n`);
+    parser.execute(bytes, 0, bytes.length);
+    expect(parser.done).toBe(true);
+    expect(parts).toEqual([small.join(''), `${large}x`]);
+  });
+
+  it('consumes no large chunk after its handler has halted it', () => {
+    const parts: number[] = [];
+    const parser: ResponseParser = new ResponseParser({
+      onHead: () => undefined,
+      onBody: (_buffer, start, end) => {
+        parts.push(end - start);
+        parser.halted = true;
+      },
+    });
+    const bytes = Buffer.from(`${CHUNKED}1\r\na\r\n1388\r\n${'b'.repeat(5_000)}\r\n0\r\n\r\n`);
+    const at = parser.execute(bytes, 0, bytes.length);
+    expect(parts).toEqual([1]);
+    parser.halted = false;
+    parser.execute(bytes, at, bytes.length);
+    expect(parts).toEqual([1, 5_000]);
+    expect(parser.done).toBe(true);
+  });
+
+  it('passes on the body before an error', () => {
+    const parts: string[] = [];
+    const parser = new ResponseParser({
+      onHead: () => undefined,
+      onBody: (buffer, start, end) => void parts.push(buffer.toString('latin1', start, end)),
+    });
+    const bytes = Buffer.from(`${CHUNKED}1\r\na\r\n1\r\nb\r\nx`);
+    expect(() => parser.execute(bytes, 0, bytes.length)).not.toThrow();
+    const rest = Buffer.from('\r\n1\r\nc');
+    expect(() => parser.execute(rest, 0, rest.length)).toThrow('invalid chunk size');
+    expect(parts).toEqual(['ab']);
+  });
 });

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
 import { copyOf, MalformedMessage } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
 import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';
@@ -9,6 +10,8 @@ import type { HeadEncoder } from './response-head.ts';
 /** What the connections of a server share. */
 export interface ConnectionOwner {
   readonly heads: HeadEncoder;
+  /** Shares the time for large requests among connections. */
+  readonly turns: InputTurns;
   /** Responds to a request whose head was received, usually with the whole body. */
   serve(request: ServerRequest, response: ServerResponse): void;
   /** Status of the response to CONNECT. */
@@ -42,8 +45,10 @@ export class Connection implements RequestSink, ResponseConnection {
   #response: ServerResponse | undefined = undefined;
   /** `request` has not been served yet. */
   #isNew = false;
-  /** Received after the current request. */
+  /** Received after the current request, or while the connection waits for a turn. */
   #pipelined: Buffer = EMPTY;
+  /** It continues in a later turn, since others or its own input took the time of this one. */
+  #waits = false;
   /** Nothing more is parsed. */
   #closing = false;
   #lingerTimer: NodeJS.Timeout | undefined = undefined;
@@ -65,7 +70,9 @@ export class Connection implements RequestSink, ResponseConnection {
 
   /** True while no request is being received or answered. */
   get isIdle(): boolean {
-    return this.socket.writableLength === 0 && (this.#closing || !(this.#request || this.#parser.hasBegun));
+    return (
+      this.socket.writableLength === 0 && (this.#closing || !(this.#request || this.#waits || this.#parser.hasBegun))
+    );
   }
 
   /**
@@ -123,9 +130,37 @@ export class Connection implements RequestSink, ResponseConnection {
   /** Receives the first bytes of a buffer, in which others are received afterwards. */
   receive(buffer: Buffer, bytes: number): void {
     if (this.#closing) return;
-    if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) return this.#parse(buffer, bytes);
+    if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) {
+      if (bytes < LARGE_INPUT_BYTES) return this.#parse(buffer, bytes);
+      const { turns } = this.#owner;
+      const begins = !this.#waits && turns.begin();
+      if (begins) this.#parse(buffer, bytes);
+      else this.#pipelined = copyOf(buffer, 0, bytes);
+      if (!begins || (!this.#closing && this.#parser.inBody && turns.isOver)) this.#wait();
+      return;
+    }
     this.#pipelined = Buffer.concat([this.#pipelined, buffer.subarray(0, bytes)]);
     if (this.#pipelined.length >= MAX_PIPELINED_BYTES) this.socket.pause();
+  }
+
+  #wait(): void {
+    this.socket.pause();
+    if (this.#waits) return;
+    this.#waits = true;
+    this.#owner.turns.wait(() => {
+      if (!this.#waits) return;
+      this.#parseWaiting();
+      if (this.#closing || this.#request?.isFull !== true) this.socket.resume();
+    });
+  }
+
+  /** Parses the input of this request that was received while the connection waited. */
+  #parseWaiting(): void {
+    this.#waits = false;
+    if (this.#closing || this.#parser.done || this.#pipelined.length === 0) return;
+    const waiting = this.#pipelined;
+    this.#pipelined = EMPTY;
+    this.#parse(waiting, waiting.length);
   }
 
   #parse(buffer: Buffer, bytes: number): void {
@@ -198,6 +233,7 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   #onEnd(): void {
+    if (this.#waits) this.#parseWaiting();
     if (this.#closing) return;
     if (this.#response?.writableEnded) this.#response.finish();
     if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done)) this.#reject(400);

@@ -1,5 +1,6 @@
 import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
+import { InputTurns } from '../input-turns.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import type { ServerRequest } from './request.ts';
 import type { ServerResponse } from './response.ts';
@@ -69,6 +70,7 @@ export function createHttp1Server(
   };
   const owner: ConnectionOwner = {
     heads: new HeadEncoder(keepAliveMs),
+    turns: new InputTurns(),
     connectStatus,
     serve,
     // Written one after the other, responses of a turn wake up their clients less often than one by one.

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { RequestLike } from '../context.ts';
 import type { RequestHead } from './request-parser.ts';
 
@@ -9,9 +10,6 @@ export interface RequestConnection {
   readonly socket: Socket;
   destroy(): void;
 }
-
-/** Never changed: the first chunk begins a new list. */
-const NO_CHUNKS: Buffer[] = [];
 
 /** Bytes of an unread body from which on the client is not read. */
 const MAX_UNREAD_BYTES = 64 * 1024;
@@ -33,8 +31,7 @@ export class ServerRequest implements RequestLike {
   /** The client has disconnected. */
   destroyed = false;
   /** Received and not yet read. */
-  #unread: Buffer[] = NO_CHUNKS;
-  #unreadBytes = 0;
+  #unread: ChunkBuffer | undefined = undefined;
   #flows = false;
   #ended = false;
   #flushes = false;
@@ -55,13 +52,17 @@ export class ServerRequest implements RequestLike {
     return this.#connection.socket;
   }
 
-  takeBody(limit: number): Buffer | undefined {
-    const [body] = this.#unread;
-    if (!this.complete || this.#flows || this.#unread.length !== 1 || body === undefined) return undefined;
-    if (body.length > limit) return undefined;
-    this.#unread = NO_CHUNKS;
+  takeBody(limit: number): ChunkBuffer | undefined {
+    const body = this.#unread;
+    if (!this.complete || this.#flows || body === undefined || body.length > limit) return undefined;
+    this.#unread = undefined;
     this.#ended = true;
     return body;
+  }
+
+  /** So much is unread that the client should not be read. */
+  get isFull(): boolean {
+    return this.#unread !== undefined && this.#unread.length >= MAX_UNREAD_BYTES;
   }
 
   // Like a stream, it begins to flow when someone listens.
@@ -111,15 +112,13 @@ export class ServerRequest implements RequestLike {
 
   /** Receives a part of the body. */
   push(chunk: Buffer): void {
-    if (this.#flows && this.#unread.length === 0 && !this.#flushes) {
+    if (this.#flows && this.#unread === undefined && !this.#flushes) {
       this.#events?.emit('data', chunk);
       return;
     }
-    // V8 allocates 17 slots when an empty array grows.
-    if (this.#unread.length === 0) this.#unread = [chunk];
-    else this.#unread.push(chunk);
-    this.#unreadBytes += chunk.length;
-    if (this.#unreadBytes >= MAX_UNREAD_BYTES) this.#connection.socket.pause();
+    this.#unread ??= new ChunkBuffer();
+    this.#unread.push(chunk);
+    if (this.isFull) this.#connection.socket.pause();
   }
 
   /** The whole body was received. */
@@ -134,7 +133,7 @@ export class ServerRequest implements RequestLike {
     this.destroyed = true;
     if (this.#ended) return;
     this.#ended = true;
-    this.#unread = NO_CHUNKS;
+    this.#unread = undefined;
     if (!this.complete && this.#hasListener('error')) {
       this.#events?.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
     }
@@ -151,11 +150,7 @@ export class ServerRequest implements RequestLike {
   }
 
   #flush(): void {
-    while (this.#flows && this.#unread.length > 0) {
-      const chunk = this.#unread.shift();
-      this.#unreadBytes -= chunk?.length ?? 0;
-      this.#events?.emit('data', chunk);
-    }
+    if (this.#unread) this.#emitUnread(this.#unread.chunks);
     if (!this.#flows || this.#ended) return;
     if (!this.complete) {
       this.#connection.socket.resume();
@@ -164,5 +159,14 @@ export class ServerRequest implements RequestLike {
     this.#ended = true;
     this.#events?.emit('end');
     this.#events?.emit('close');
+  }
+
+  #emitUnread(chunks: readonly Buffer[]): void {
+    let at = 0;
+    while (at < chunks.length && this.#flows && !this.#ended) this.#events?.emit('data', chunks[at++]);
+    this.#unread = undefined;
+    if (this.#ended || at === chunks.length) return;
+    this.#unread = new ChunkBuffer();
+    for (const chunk of chunks.slice(at)) this.#unread.push(chunk);
   }
 }
