@@ -60,6 +60,7 @@ function uploadCases(): HostileCase[] {
     uploaded('to the MCP listener', 3_900_000, 300, mcp),
     uploaded('to a namespace that does not exist', 3_900_000, 1, ({ mcp: base }) => `${base}/nowhere/mcp`),
     uploaded('to the management listener', 900_000, 1, ({ management }) => `${management}/api/v1/tools`),
+    uploaded('to the inference listener', 400_000, 1, ({ inference }) => `${inference}/v1/chat/completions`),
     uploaded('to the inference listener', 3_900_000, 1, ({ inference }) => `${inference}/v1/chat/completions`),
     pieceCase('20 uploads of 400 kB in chunks of 1 B', async (_peers, target) => {
       const sent = Array.from({ length: 20 }, () => upload(mcp(target), call(400_000), 1));

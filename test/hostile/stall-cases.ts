@@ -2,7 +2,7 @@ import { LEGACY, legacyClient, MODERN, modernClient, post } from '../fixtures/ra
 import type { Era } from '../fixtures/raw-upstream/message.ts';
 import type { HostileCase } from './hostile-case.ts';
 import { pieceCases } from './piece-cases.ts';
-import { HOSTILE_TEXTS } from './texts.ts';
+import { HOSTILE_TEXTS, hostileText } from './texts.ts';
 import { answerWith, callTool, responseWith, summaryOf } from './traffic.ts';
 import { generator, peerSurfaces, type Surface } from './variants.ts';
 
@@ -15,6 +15,20 @@ const ENVELOPE = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${MODERN}"
 /** Number of cases. */
 const COUNT = 300;
 
+/** Places and forms that have taken 0.1 to 0.8 s. */
+const KNOWN: readonly (readonly [place: string, form: string])[] = [
+  ['clientInfo', 'many members'],
+  ['clientInfo', 'many escaped keys'],
+  ['notifications/cancelled of a client', 'many escaped keys'],
+  ['the name of a tool', 'empty objects'],
+  ['input responses', 'many members'],
+  ['input responses', 'many escaped keys'],
+  ['a request state', 'many small objects'],
+  ['the argument of a completion', 'many escaped keys'],
+  ['arguments of a prompt', 'many members'],
+  ['a batch with a call', 'many small objects'],
+];
+
 /**
  * Generates cases: messages in small pieces, and hostile texts of random size in every place of a message that a client or an
  * upstream can send. Places take turns, each with all forms in random order. The same seed generates the same cases.
@@ -26,7 +40,17 @@ export function stallCases(seed: number): HostileCase[] {
     ...place,
     forms: shuffled(HOSTILE_TEXTS, random),
   }));
-  const texts = Array.from({ length: COUNT - pieces.length }, (_, at): HostileCase => {
+  const known = KNOWN.map(([name, form]): HostileCase => {
+    const found = places.find((candidate) => candidate.name === name);
+    if (!found) throw new Error(`no such place: ${name}`);
+    return {
+      name: `${name}: ${form}`,
+      group: 'known attacks',
+      isComparable: false,
+      send: (peers, target) => found.send(hostileText(form, TEXT_BYTES), peers, target),
+    };
+  });
+  const texts = Array.from({ length: COUNT - pieces.length - known.length }, (_, at): HostileCase => {
     const place = places[at % places.length];
     const form = place?.forms[Math.floor(at / places.length) % HOSTILE_TEXTS.length];
     if (!place || !form) throw new Error('there are no places');
@@ -38,7 +62,7 @@ export function stallCases(seed: number): HostileCase[] {
       send: (peers, target) => place.send(form.write(bytes), peers, target),
     };
   });
-  return [...pieces, ...texts];
+  return [...pieces, ...known, ...texts];
 }
 
 function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {

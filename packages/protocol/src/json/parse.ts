@@ -199,28 +199,31 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
-/** Maximum number of values in untrusted text: more take longer to parse than one turn of the event loop should. */
-const MAX_VALUES = 50_000;
+/**
+ * Maximum number of values in untrusted text, about: its arrays, objects and commas. More take longer to parse than a turn of the
+ * event loop should.
+ */
+export const MAX_PARSED_VALUES = 50_000;
 
 /** Whether JSON has more values than allowed, by its commas and brackets outside strings. */
 function hasTooManyValues(text: string): boolean {
   // A value takes at least two characters.
-  if (text.length <= 2 * MAX_VALUES) return false;
+  if (text.length <= 2 * MAX_PARSED_VALUES) return false;
   let count = 0;
-  for (let at = 0; at < text.length && count <= MAX_VALUES; ) {
+  for (let at = 0; at < text.length && count <= MAX_PARSED_VALUES; ) {
     const code = text.charCodeAt(at);
     if (code === COMMA || code === OPEN_BRACE || code === OPEN_BRACKET) count++;
     at = code === QUOTE ? skipString(text, at) : at + 1;
   }
-  return count > MAX_VALUES;
+  return count > MAX_PARSED_VALUES;
 }
 
 /**
  * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a
- * SyntaxError, also for more than 50,000 values. Costs one search for a backslash for texts without escaped keys.
+ * SyntaxError, also for more than {@link MAX_PARSED_VALUES}. Costs one search for a backslash for texts without escaped keys.
  */
 export function parseJson(text: string): unknown {
-  if (hasTooManyValues(text)) throw new SyntaxError(`more than ${MAX_VALUES} values`);
+  if (hasTooManyValues(text)) throw new SyntaxError(`more than ${MAX_PARSED_VALUES} values`);
   const value: unknown = JSON.parse(text);
   return text.includes('\\') && hasEscapedKey(text) ? readJson(text, Number) : value;
 }

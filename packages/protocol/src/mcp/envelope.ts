@@ -1,3 +1,4 @@
+import { MAX_PARSED_VALUES } from '../json/parse.ts';
 import { type JsonKind, JsonScanner, type JsonSink, KINDS, MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import {
   COMMA,
@@ -29,7 +30,7 @@ export interface Envelope {
    * scanned.
    */
   readonly oversized: string | undefined;
-  /** Members that are not scanned, or elements of a batch, with more values than allowed; undefined if there are none. */
+  /** Members that are not scanned, or elements of a batch, with more values than allowed or {@link MAX_PARSED_VALUES}; undefined if there are none. */
   readonly crowded: ReadonlySet<ScannedMember> | undefined;
   /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;
@@ -93,7 +94,7 @@ class EnvelopeSink implements JsonSink {
     const ended = skipped ?? this.#open.pop();
     this.#skipped = undefined;
     if (ended) ended.end = end;
-    if (skipped && this.scanner.size - this.#sizeBefore > this.#maxMembers) {
+    if (skipped && this.scanner.size - this.#sizeBefore > Math.min(this.#maxMembers, MAX_PARSED_VALUES)) {
       this.crowded ??= new Set();
       this.crowded.add(skipped);
     }

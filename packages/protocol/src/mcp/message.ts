@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { ChunkBuffer } from '../chunk-buffer.ts';
-import { isJsonObject, type JsonObject, parseJson, tryParseJson } from '../json/parse.ts';
+import { isJsonObject, type JsonObject, MAX_PARSED_VALUES, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import { applyEdits, type Edit, findMember, members, memberText, stringAt, stringValue } from '../json/text.ts';
 import { quoteText } from '../text.ts';
@@ -38,7 +38,7 @@ export interface Batch {
   readonly kind: 'batch';
   /** The exact text of each element, not validated yet. */
   readonly messages: readonly string[];
-  /** True when there are responses to send: an element is a request, possibly an invalid one. */
+  /** True when there are responses to send: an element is a request, possibly an invalid one. Scans the messages. */
   readonly hasRequests: boolean;
 }
 
@@ -53,7 +53,13 @@ function parseBatch(text: SourceText, elements: readonly ScannedMember[]): Batch
     return malformed(INVALID_REQUEST, message);
   }
   const messages = elements.map((element) => slice(text, element));
-  return { kind: 'batch', messages, hasRequests: messages.some(isRequest) };
+  return {
+    kind: 'batch',
+    messages,
+    get hasRequests() {
+      return messages.some(isRequest);
+    },
+  };
 }
 
 function isRequest(text: string): boolean {
@@ -250,7 +256,8 @@ function parseRoot(
   }
   const crowded = envelope.crowded && crowdedMember(name, paramMembers, envelope.crowded);
   if (crowded !== undefined) {
-    const limit = `${limits.members} members (SERVICE_MAX_JSON_MEMBERS)`;
+    const isSetting = limits.members <= MAX_PARSED_VALUES;
+    const limit = isSetting ? `${limits.members} members (SERVICE_MAX_JSON_MEMBERS)` : `${MAX_PARSED_VALUES} members`;
     const message = `invalid request: ${quoteText(crowded, MAX_KEY_CHARACTERS)} exceeds the limit of ${limit}`;
     return malformed(INVALID_PARAMS, message, idText);
   }

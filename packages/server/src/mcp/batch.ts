@@ -209,6 +209,9 @@ export class BatchResponse {
   }
 }
 
+/** Length of the messages that are parsed in one turn of the event loop. */
+const TURN_CHARACTERS = 128 * 1024;
+
 /** Dependencies of {@link serveBatch}. */
 export interface BatchParts {
   readonly openResponses: OpenResponses | undefined;
@@ -219,15 +222,23 @@ export interface BatchParts {
 /**
  * Serves a batch (2025-03-26, "Batching"; mcp 6): each message runs through the whole filter chain, as if it had been sent
  * on its own with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for
- * another. `context` is that of the batch.
+ * another, but large ones are parsed in turns of their own. `context` is that of the batch.
  */
-export function serveBatch(
+export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, parts: BatchParts): void {
+  const { messages } = batch;
+  // Parsing the batch took the time of this turn.
+  const isLarge = messages.reduce((sum, { length }) => sum + length, 0) > TURN_CHARACTERS;
+  if (isLarge) setImmediate(() => startBatch(context, batch, response, parts));
+  else startBatch(context, batch, response, parts);
+}
+
+function startBatch(
   context: McpRequest,
   batch: Batch,
   response: ResponseLike,
   { openResponses, serve }: BatchParts,
 ): void {
-  const { method, path, headers, responseHeaders } = context;
+  const { headers, responseHeaders } = context;
   const { messages, hasRequests } = batch;
   const result = new BatchResponse(response, responseHeaders, {
     size: messages.length,
@@ -236,12 +247,26 @@ export function serveBatch(
   });
   if (openResponses)
     result.keepOpen(openResponses, headers.accept, context.observation?.startedAt ?? performance.now());
-  for (const text of messages) {
-    const observation = context.observation?.member();
-    const part = new McpRequest(method, path, headers, ChunkBuffer.of(Buffer.from(text)), observation, true);
-    part.scheme = context.scheme;
-    const member = result.addMember(part);
-    if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
-    serve(part, member);
-  }
+  const start = (first: number): void => {
+    let characters = 0;
+    for (let at = first; at < messages.length; at++) {
+      const text = messages[at] ?? '';
+      characters += text.length;
+      if (at > first && characters > TURN_CHARACTERS) return void setImmediate(() => start(at));
+      startMember(context, text, result, serve);
+    }
+  };
+  // As did finding the requests of a large one.
+  if ((messages[0]?.length ?? 0) > TURN_CHARACTERS) setImmediate(() => start(0));
+  else start(0);
+}
+
+function startMember(context: McpRequest, text: string, result: BatchResponse, serve: BatchParts['serve']): void {
+  const { method, path, headers } = context;
+  const observation = context.observation?.member();
+  const part = new McpRequest(method, path, headers, ChunkBuffer.of(Buffer.from(text)), observation, true);
+  part.scheme = context.scheme;
+  const member = result.addMember(part);
+  if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
+  serve(part, member);
 }

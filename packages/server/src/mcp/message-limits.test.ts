@@ -74,3 +74,41 @@ describe.each(['legacy', 'modern'] as const)('a request of the %s era', (era) =>
     rejected(response, 'the client capabilities exceed the limit of 100 bytes (SERVICE_MAX_CAPABILITIES_BYTES)');
   });
 });
+
+describe('values of a member', () => {
+  const client = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+  /** Values nested in a member, none of which has more than the allowed number of members. */
+  const values = Array.from({ length: 30 }, () => [0]);
+  const parsed: readonly [key: string, method: string, params: Record<string, unknown>][] = [
+    ['clientInfo', 'initialize', { ...client, clientInfo: { x: values } }],
+    ['x', 'initialize', { ...client, _meta: { x: values } }],
+    ['arguments', 'prompts/get', { name: 'x', arguments: [values] }],
+    ['inputResponses', 'tools/call', { name: 'x', requestState: 'x', inputResponses: { x: values } }],
+    ['task', 'tools/call', { name: 'x', task: { x: values } }],
+    ['uri', 'resources/read', { uri: values }],
+    ['context', 'completion/complete', { ref: {}, argument: {}, context: { x: values } }],
+    ['reason', 'notifications/cancelled', { requestId: 1, reason: values }],
+  ];
+
+  it.each(parsed)('are limited where it is parsed: "%s" of %s', async (key, method, params) => {
+    const message = `invalid request: "${key}" exceeds the limit of 50 members (SERVICE_MAX_JSON_MEMBERS)`;
+    expect(errorOf(await call('legacy', method, params))).toMatchObject({ code: -32602, message });
+  });
+
+  it('with escaped keys are limited', async () => {
+    const text = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"x":[${'{"\\u0061":0},'.repeat(50)}0]}}}`;
+    expect(errorOf(await post(service.url(), text)).message).toContain('"clientInfo" exceeds the limit of 50 members');
+  });
+
+  it('are not limited in the metadata as a whole', async () => {
+    const _meta = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`x${at}`, Array(20).fill(0)]));
+    expect((await call('legacy', 'initialize', { ...client, _meta })).status).toBe(200);
+  });
+
+  it.each([
+    ['tools/call', { name: 'x', arguments: { x: values } }, 'tool not found: x'],
+    ['vendor/method', { x: values }, 'method not found: vendor/method'],
+  ])('are not limited where it is relayed without being parsed: %s', async (method, params, message) => {
+    expect(errorOf(await call('legacy', method, params)).message).toBe(message);
+  });
+});

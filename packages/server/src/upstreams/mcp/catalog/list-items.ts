@@ -1,6 +1,6 @@
 import { mcpEntries, validate } from '@sluice/contract';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { memberText, stringValue } from '@sluice/protocol/json/text';
+import { findMember, stringValue } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { singleLine } from '@sluice/protocol/text';
@@ -57,7 +57,9 @@ export class ListItems {
 
   /** An item that is not parsed; `json` is empty if it was not even stored. */
   unread(json: string, problem: string): CheckedItem {
-    const text = memberText(json, this.#list.key) ?? '';
+    // The first one: the rest of the text is large.
+    const found = findMember(json, this.#list.key);
+    const text = found ? json.slice(found.start, found.end) : '';
     const isShort = text.startsWith('"') && text.length <= MAX_KEY_LENGTH;
     return { key: isShort ? stringValue(text) : 'an entry', json: '', problem };
   }

@@ -1,0 +1,53 @@
+import { beforeAll, expect, it } from 'vitest';
+import { measureStall } from './campaign/stalls.ts';
+import { testSeed } from './fixtures/seed.ts';
+import { type HostileRun, startHostileRun } from './hostile/hostile-run.ts';
+import { stallCases } from './hostile/stall-cases.ts';
+
+/**
+ * Longest turn in milliseconds of CPU time. The campaign has an absolute limit of 50 ms on an idle machine; without its limits
+ * the service takes several times as long as this.
+ */
+const MAX_TURN_MS = 90;
+/** A garbage collection may be due in one run, but not in each. */
+const ATTEMPTS = 4;
+
+let run: HostileRun;
+
+beforeAll(async () => {
+  run = await startHostileRun(testSeed(), false);
+  return () => run[Symbol.asyncDispose]();
+}, 120_000);
+
+it.each([
+  '400 kB to the MCP listener, in chunks of 1 B',
+  '400 kB to the inference listener, in chunks of 1 B',
+  '4 MiB of empty lines of a modern upstream',
+  '4 MiB of empty lines that end with CR of a legacy upstream',
+  '4 MiB of empty ids of a legacy upstream',
+  '4 MiB of unknown fields of a modern upstream',
+  'a message in short data lines of a modern upstream',
+  'a result of a legacy upstream, in chunks of 1 B',
+  'a stream of comments in chunks of 1 B of a modern upstream',
+  'calls of 20 clients that have gone, with streams of ":\\n"',
+])('small pieces hold the event loop no longer than large ones: %s', expectShortTurns);
+
+it.each([
+  'clientInfo: many members',
+  'clientInfo: many escaped keys',
+  'notifications/cancelled of a client: many escaped keys',
+  'the name of a tool: empty objects',
+  'input responses: many escaped keys',
+  'a request state: many small objects',
+  'the argument of a completion: many escaped keys',
+  'arguments of a prompt: many members',
+  'a batch with a call: many small objects',
+])('what would take long to parse is rejected, or not parsed: %s', expectShortTurns);
+
+async function expectShortTurns(name: string): Promise<void> {
+  const hostile = stallCases(testSeed()).find((candidate) => candidate.name === name);
+  if (!hostile) throw new Error(`no such case: ${name}`);
+  const { longestMs, problem } = await measureStall(run, hostile, MAX_TURN_MS, ATTEMPTS);
+  expect(problem).toBeUndefined();
+  expect(longestMs).toBeGreaterThan(0);
+}
