@@ -66,7 +66,7 @@ export class Cluster {
 function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
   const server = formatAddress(upstream);
-  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass' });
+  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass', codings: 'pass' });
   return { transport, server, pathPrefix: path };
 }
 

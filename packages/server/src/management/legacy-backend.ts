@@ -56,7 +56,7 @@ export class LegacyBackendProxy {
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
   constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
     const { firstByteTimeoutMs = 30_000, onFailure } = options;
-    this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass' });
+    this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass' });
     this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#errorResponse = errorResponse;

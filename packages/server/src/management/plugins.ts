@@ -79,7 +79,7 @@ export class Plugins {
   /** Connections to the origin of a service. */
   transport({ origin }: URL): UpstreamTransport {
     return this.#transports.getOrInsertComputed(origin, () =>
-      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass' }),
+      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', codings: 'pass' }),
     );
   }
 

@@ -1,5 +1,6 @@
 import { singleLine } from '@sluice/protocol/text';
 import { MalformedMessage } from '../message-parser.ts';
+import type { CodingError } from './content-coding.ts';
 
 /**
  * Kinds of failed upstream requests.
@@ -131,6 +132,26 @@ export function bodyFailure(address: string, problem: string): UpstreamError {
 /** Request that cannot be encoded. */
 export function encodingFailure(address: string, cause: Error): UpstreamError {
   return new UpstreamError('invalid', address, `cannot receive this request: ${cause.message}`, { cause });
+}
+
+/** Response whose content codings cannot be removed. */
+export function codingFailure(address: string, status: number, cause: CodingError): UpstreamError {
+  const { message } = cause;
+  // An error status is more informative than its body.
+  const [kind, answer]: [UpstreamFailure, string] =
+    status < 300 ? ['invalid', message] : ['http', `HTTP ${status} and ${message}`];
+  return new UpstreamError(kind, address, `answered with ${answer}`, { status, cause });
+}
+
+/** Coded response that expands beyond the limit. */
+export function decodedTooLarge(
+  address: string,
+  status: number,
+  codings: readonly string[],
+  maxBytes: number,
+): UpstreamError {
+  const what = `answered with a ${codings.join(', ')} body of more than ${maxBytes} decoded bytes`;
+  return new UpstreamError('too-large', address, what, { status });
 }
 
 /** Request to an upstream whose transport was closed. */

@@ -10,6 +10,8 @@ import type {
   UpstreamRequest,
   UpstreamTransport,
 } from './client.ts';
+import { codingsOf } from './content-coding.ts';
+import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
 import {
   bodyFailure,
   connectionFailure,
@@ -28,6 +30,7 @@ import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
+const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 /** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
 /** Time after which idle connections no longer keep the process alive: under load, they are used again before that. */
@@ -52,6 +55,8 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number | undefined;
   readonly passesRedirects: boolean;
+  readonly passesCodings: boolean;
+  readonly maxDecodedBytes: number;
   tlsSession: Buffer | undefined = undefined;
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
@@ -72,8 +77,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     this.connectTimeoutMs = connectTimeoutMs;
     this.firstByteTimeoutMs = firstByteTimeoutMs;
     this.passesRedirects = redirects === 'pass';
+    this.passesCodings = options.codings === 'pass';
+    this.maxDecodedBytes = options.maxDecodedBytes ?? MAX_DECODED_BYTES;
     this.#keepAliveMs = keepAliveMs;
-    this.#encoder = new RequestEncoder(url);
+    this.#encoder = new RequestEncoder(url, options.defaultHeaders);
   }
 
   /**
@@ -178,8 +185,9 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
 }
 
 /** An in-flight request. */
-class Http1Call implements UpstreamCall {
-  readonly handler: ResponseHandler;
+class Http1Call implements UpstreamCall, ResponseInput {
+  /** Replaced at the head of a response that has to be decoded. */
+  handler: ResponseHandler;
   /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
   readonly request: EncodedRequest | UpstreamError;
   /** Body that follows the head. */
@@ -192,6 +200,8 @@ class Http1Call implements UpstreamCall {
   ended = false;
   /** Known at the end of the call. */
   isSent = false;
+  /** Handler of a response with content codings; may be busy after the end of the call. */
+  #decoded: DecodedResponse | undefined = undefined;
 
   constructor(
     handler: ResponseHandler,
@@ -206,13 +216,29 @@ class Http1Call implements UpstreamCall {
   }
 
   abort(): void {
+    this.#decoded?.abort();
+    this.abortInput();
+  }
+
+  resume(): void {
+    if (this.#decoded) this.#decoded.resume();
+    else this.resumeInput();
+  }
+
+  abortInput(): void {
     if (this.ended) return;
     this.ended = true;
     this.connection?.close();
   }
 
-  resume(): void {
+  resumeInput(): void {
     if (!this.ended) this.connection?.resume();
+  }
+
+  /** Decodes the body of the response. */
+  decode(codings: readonly string[], { address, maxDecodedBytes }: ConnectionPool): void {
+    this.#decoded = new DecodedResponse(this.handler, { address, codings, maxBytes: maxDecodedBytes, input: this });
+    this.handler = this.#decoded;
   }
 
   /** Must not be called after the end of the call. */
@@ -330,10 +356,14 @@ class Connection implements ResponseSink {
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     if (status >= 300 && status < 400 && status !== 304 && !this.#pool.passesRedirects) {
       this.#fail(unfollowedRedirect(this.#pool.address, status, headers.location));
-    } else {
-      this.#isBodyNew = true;
-      this.#call?.handler.onHead(status, headers, raw, reason);
+      return;
     }
+    if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
+      const codings = codingsOf(headers);
+      if (codings) this.#call?.decode(codings, this.#pool);
+    }
+    this.#isBodyNew = true;
+    this.#call?.handler.onHead(status, headers, raw, reason);
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {

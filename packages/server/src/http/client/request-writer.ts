@@ -34,14 +34,27 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
 export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
-  readonly #lines = new HeaderLines(checkAllowed);
+  /** Lines of default headers by lower-case name, and all of them. */
+  readonly #defaults = new Map<string, string>();
+  readonly #allDefaults: string;
+  /** The meaning of a line is the name of the default header that it replaces. */
+  readonly #lines = new HeaderLines((name) => {
+    checkAllowed(name);
+    return this.#defaults.has(name) ? name : undefined;
+  });
   /** The last head up to its length: requests in one session often have the same one. */
   #lastMethod = '';
   #lastPath = '';
   #lastHeaders: readonly string[] | undefined = undefined;
   #lastText = '';
 
-  constructor(url: URL) {
+  /** `defaultHeaders`: those of requests without them, lower-case names and values, alternating. */
+  constructor(url: URL, defaultHeaders: readonly string[] = []) {
+    for (let index = 0; index < defaultHeaders.length; index += 2) {
+      const name = defaultHeaders[index] ?? '';
+      this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
+    }
+    this.#allDefaults = [...this.#defaults.values()].join('');
     this.#path = url.pathname + url.search;
     this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n`;
   }
@@ -78,12 +91,15 @@ export class RequestEncoder {
     if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
     const { misses } = this.#lines;
     const copied: string[] = [];
+    let replaced: string[] | undefined;
     let text = `${method} ${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);
       text += line.text;
+      if (line.meaning !== undefined) replaced = [...(replaced ?? []), line.meaning];
     }
+    text += replaced === undefined ? this.#allDefaults : this.#defaultsWithout(replaced);
     // A head with a new line hardly occurs again. Cached lines do not retain the heads that they are from.
     if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
       this.#lastMethod = method === 'POST' ? method : detach(method);
@@ -92,6 +108,10 @@ export class RequestEncoder {
       this.#lastText = detach(text);
     }
     return text;
+  }
+
+  #defaultsWithout(replaced: readonly string[]): string {
+    return [...this.#defaults].map(([name, line]) => (replaced.includes(name) ? '' : line)).join('');
   }
 }
 

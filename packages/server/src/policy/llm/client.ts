@@ -2,8 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { baseUrl } from '../../http/address.ts';
-import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
+import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
+import { CodingError } from '../../http/client/content-coding.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
@@ -95,6 +96,8 @@ export interface LlmLimits {
   readonly maxConcurrent?: number;
 }
 
+/** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
+const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 512 * 1024;
 /** More at a time would make the LLM or the system reject connections: our own overload would look like its failure. */
@@ -189,7 +192,7 @@ export class LlmClient {
   ): Promise<string> {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
-    const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
+    const headers = ['content-type', 'application/json', 'accept', 'application/json'];
     const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
     if (endpoint === undefined) throw unusableConnection(name);
     if (apiKey) {
@@ -209,7 +212,7 @@ export class LlmClient {
           timeoutMs: this.timeoutMs,
           maxBytes: this.#maxBytes,
           signal,
-          onHead: (status, responseHeaders) => checkHead(name, status, responseHeaders),
+          onHead: (status) => checkHead(name, status),
         },
       );
       return parseContent(name, response.body);
@@ -230,7 +233,7 @@ export class LlmClient {
 
   /** Returns undefined for an invalid URL. */
   #endpoint(url: string): Endpoint | undefined {
-    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass' } as const;
+    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass', defaultHeaders: IDENTITY } as const;
     try {
       return this.#endpoints.getOrInsertComputed(
         url,
@@ -258,6 +261,7 @@ export class LlmClient {
         return new LlmError('too-large', connection, `response exceeds ${this.#maxBytes} bytes`);
       case 'invalid':
         if (cause instanceof TypeError) return unusableConnection(connection);
+        if (cause instanceof CodingError) return new LlmError('invalid', connection, `response has ${cause.message}`);
         return new LlmError('invalid', connection, 'response is not valid HTTP/1.1');
       default:
         return new LlmError('network', connection, `connection closed before the response was complete${code}`);
@@ -266,17 +270,13 @@ export class LlmClient {
 }
 
 /** Throws {@link LlmError} for a response that is not a completion. */
-function checkHead(connection: string, status: number, headers: ResponseHeaders): undefined {
+function checkHead(connection: string, status: number): undefined {
   if (status >= 300 && status < 400) {
     throw new LlmError('status', connection, `HTTP ${status}: redirects are not followed; set url to the target`);
   }
   if (status < 200 || status >= 400) {
     const hint = status === 404 ? '; check the model name and that url is the API base' : '';
     throw new LlmError('status', connection, `HTTP ${status}${hint}`);
-  }
-  const coding = headers['content-encoding'];
-  if (coding !== undefined && coding !== '' && coding !== 'identity') {
-    throw new LlmError('invalid', connection, 'response has a content coding that was not requested');
   }
 }
 

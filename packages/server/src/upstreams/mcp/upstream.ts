@@ -328,6 +328,9 @@ export interface UpstreamObserver {
   allowsResource?(uri: string): boolean;
 }
 
+/** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
+const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
+
 const NO_ERAS: ReadonlySet<Era> = new Set();
 
 /** One upstream MCP server: its connections, sessions, eras and health. */
@@ -358,7 +361,7 @@ export class Upstream {
     shared?: SharedUpstreamSessions,
   ) {
     this.forward = forward;
-    const transport = createTransport(address);
+    const transport = createTransport(address, { defaultHeaders: IDENTITY });
     this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
     this.origin = url.origin;
