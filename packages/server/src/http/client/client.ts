@@ -64,7 +64,8 @@ export interface BodySink {
  */
 export interface ResponseHandler {
   /**
-   * Head of the response; not called for interim responses (1xx), and for redirects only if the transport passes them.
+   * Head of the response; not called for interim responses (1xx), and for redirects only if the transport passes them. The
+   * target of a redirect is in the time limit for connecting.
    * `reason` is the reason phrase, which may be empty.
    */
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void;
@@ -116,10 +117,10 @@ export interface TransportOptions {
    */
   readonly keepAliveMs?: number;
   /**
-   * Handling of redirects, which are never followed: `refuse` (default) fails with a `redirect` error, for MCP (mcp 4);
-   * `pass` handles them like other responses, for proxies (decisions 4.6, 4.8).
+   * Handling of redirects: `follow` (default) follows 307 and 308 to the same origin and fails with a `redirect` error for
+   * others; `pass` handles them like other responses, for proxies.
    */
-  readonly redirects?: 'refuse' | 'pass';
+  readonly redirects?: 'follow' | 'pass';
   /**
    * Handling of content codings of responses: `decode` (default) removes them, with the headers `content-encoding` and
    * `content-length`; `pass` leaves them, for proxies.

@@ -9,7 +9,7 @@ import type { CodingError } from './content-coding.ts';
  *   nothing was sent
  * - `timeout`: no response within the caller's deadline
  * - `dropped`: the connection or event stream ended before the end of the response
- * - `redirect`: a redirect, which is not followed (mcp 4)
+ * - `redirect`: a redirect that is not followed
  * - `http`: an HTTP status that is not a response of MCP; see `status`
  * - `session-lost`: the upstream no longer knows the session; a new `initialize` is required
  * - `rpc`: a JSON-RPC error where a result is required; see `code` and `data`
@@ -159,15 +159,18 @@ export function transportClosed(address: string): UpstreamError {
   return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
 }
 
-/** Redirect response; the message contains only the origin of its target. */
+/** Redirect that is not followed. The message names its target without credentials, query and fragment; `why` ends it. */
 export function unfollowedRedirect(
   address: string,
   status: number,
-  location: string | string[] | undefined,
+  target: URL | undefined,
+  why: string,
 ): UpstreamError {
-  const target =
-    typeof location === 'string' && URL.canParse(location, address) ? new URL(location, address) : undefined;
-  const where = target === undefined ? 'without a location' : `to ${target.origin}`;
-  const what = `redirects ${where} (HTTP ${status}), which is not followed: register the target address`;
-  return new UpstreamError('redirect', address, what, { status });
+  const where = target === undefined ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
+  return new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status}); ${why}`, { status });
+}
+
+/** Redirects that took longer than connecting may. */
+export function redirectTimeout(address: string, afterMs: number): UpstreamError {
+  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`);
 }

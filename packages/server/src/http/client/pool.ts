@@ -18,18 +18,29 @@ import {
   connectTimeout,
   displayAddress,
   encodingFailure,
+  redirectTimeout,
   responseTimeout,
   transportClosed,
   type UpstreamError,
-  unfollowedRedirect,
 } from './errors.ts';
-import { BodyWriter, type EncodedRequest, isInParts, RequestEncoder, ResponseDeadline } from './request-writer.ts';
+import { followedRedirect, isLasting, isRedirect } from './redirects.ts';
+import {
+  BodyWriter,
+  type EncodedRequest,
+  isInParts,
+  RequestEncoder,
+  ResponseDeadline,
+  targetOf,
+  withTarget,
+} from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
+/** Time for which requests are sent to the target of a redirect. */
+const REDIRECT_MS = 3_600_000;
 const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 /** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
@@ -66,12 +77,13 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   #waiting: Http1Call[] = [];
   #sweeper: NodeJS.Timeout | undefined = undefined;
   #unrefTimer: NodeJS.Timeout | undefined = undefined;
+  #redirectTimer: NodeJS.Timeout | undefined = undefined;
   #state: 'open' | 'closing' | 'destroyed' = 'open';
   readonly #ended = Promise.withResolvers<void>();
   #readBuffer: Buffer | undefined = undefined;
 
   constructor(url: URL, options: TransportOptions) {
-    const { connectTimeoutMs = 5_000, firstByteTimeoutMs, keepAliveMs = 4_000, redirects = 'refuse' } = options;
+    const { connectTimeoutMs = 5_000, firstByteTimeoutMs, keepAliveMs = 4_000, redirects = 'follow' } = options;
     this.url = url;
     this.address = displayAddress(url);
     this.connectTimeoutMs = connectTimeoutMs;
@@ -112,6 +124,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     if (this.#state === 'open') this.#state = 'closing';
     clearTimeout(this.#sweeper);
     clearTimeout(this.#unrefTimer);
+    this.forgetRedirect();
     for (const connection of this.#idle.splice(0)) connection.close();
     this.#endIfDone();
     return this.#ended.promise;
@@ -143,6 +156,46 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     this.#endIfDone();
   }
 
+  /**
+   * Follows a redirect of a call whose connection is closed. It counts towards the time for connecting: the request has not
+   * reached the upstream that handles it.
+   */
+  redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
+    const { address, url, connectTimeoutMs } = this;
+    const { request, redirects: count, streamed } = call;
+    if (request instanceof Error) return;
+    const redirected = { address, url: new URL(targetOf(request), url), count, isRepeatable: streamed === undefined };
+    const target = followedRedirect(redirected, status, headers);
+    if (target instanceof Error) return call.fail(target);
+    const now = performance.now();
+    if (this.#state === 'destroyed') return call.fail(transportClosed(address));
+    if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, connectTimeoutMs));
+    call.redirects++;
+    call.request = withTarget(request, target.pathname + target.search);
+    this.#send(call, now);
+  }
+
+  /** Sends requests to the target of this one, which was redirected and has succeeded. */
+  rememberRedirect({ request }: Http1Call): void {
+    if (request instanceof Error || this.#state !== 'open') return;
+    clearTimeout(this.#redirectTimer);
+    this.#encoder.path = targetOf(request);
+    this.#redirectTimer = setTimeout(() => this.forgetRedirect(), REDIRECT_MS).unref();
+  }
+
+  /** Sends requests to the original address again. */
+  forgetRedirect(): void {
+    if (this.#redirectTimer === undefined) return;
+    clearTimeout(this.#redirectTimer);
+    this.#redirectTimer = undefined;
+    this.#encoder.path = this.url.pathname + this.url.search;
+  }
+
+  /** Milliseconds in which a call must be connected. */
+  connectTimeLeft({ redirects, sentAt }: Http1Call, now: number): number {
+    return redirects === 0 ? this.connectTimeoutMs : sentAt + this.connectTimeoutMs - now;
+  }
+
   readonly #sendWaiting = (): void => {
     const calls = this.#waiting;
     this.#waiting = [];
@@ -151,7 +204,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
       if (call.ended) continue;
       if (call.request instanceof Error) call.fail(call.request);
       else if (this.#state === 'destroyed') call.fail(transportClosed(this.address));
-      else this.#send(call, now);
+      else {
+        call.sentAt = now;
+        this.#send(call, now);
+      }
     }
     this.#endIfDone();
   };
@@ -189,7 +245,7 @@ class Http1Call implements UpstreamCall, ResponseInput {
   /** Replaced at the head of a response that has to be decoded. */
   handler: ResponseHandler;
   /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
-  readonly request: EncodedRequest | UpstreamError;
+  request: EncodedRequest | UpstreamError;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
   /** True for HEAD: the response has no body, regardless of its head. */
@@ -200,6 +256,10 @@ class Http1Call implements UpstreamCall, ResponseInput {
   ended = false;
   /** Known at the end of the call. */
   isSent = false;
+  /** When it was first sent, in milliseconds of `performance.now()`. */
+  sentAt = 0;
+  /** Number of redirects that were followed. */
+  redirects = 0;
   /** Handler of a response with content codings; may be busy after the end of the call. */
   #decoded: DecodedResponse | undefined = undefined;
 
@@ -295,9 +355,10 @@ class Connection implements ResponseSink {
     this.#call = call;
     call.connection = this;
     const { connectTimeoutMs, url } = pool;
+    const timeLeftMs = pool.connectTimeLeft(call, performance.now());
     this.#connectTimer = setTimeout(() => {
       this.#fail(connectTimeout(pool.address, connectTimeoutMs));
-    }, connectTimeoutMs);
+    }, timeLeftMs);
     this.#socket = openSocket(pool, { buffer: this.#buffer, callback: this.#read });
     this.#socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => this.#onConnect());
     this.#socket.on('end', () => this.#onEnd());
@@ -354,16 +415,21 @@ class Connection implements ResponseSink {
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    if (status >= 300 && status < 400 && status !== 304 && !this.#pool.passesRedirects) {
-      this.#fail(unfollowedRedirect(this.#pool.address, status, headers.location));
-      return;
+    const call = this.#call;
+    if (call === undefined) return;
+    if (isRedirect(status) && !this.#pool.passesRedirects) {
+      // The next request may use another connection before the body of this response has arrived.
+      this.close();
+      return this.#pool.redirect(call, status, headers);
     }
+    if (status === 404) this.#pool.forgetRedirect();
+    else if (call.redirects > 0 && isLasting(status, headers)) this.#pool.rememberRedirect(call);
     if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
       const codings = codingsOf(headers);
-      if (codings) this.#call?.decode(codings, this.#pool);
+      if (codings) call.decode(codings, this.#pool);
     }
     this.#isBodyNew = true;
-    this.#call?.handler.onHead(status, headers, raw, reason);
+    call.handler.onHead(status, headers, raw, reason);
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {

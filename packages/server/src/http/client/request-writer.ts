@@ -30,9 +30,33 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
   return Array.isArray(body);
 }
 
+/** Returns the target in the first line of a request. */
+export function targetOf(request: EncodedRequest): string {
+  return firstLineOf(request).split(' ', 2)[1] ?? '';
+}
+
+/** Returns the same request with another target. */
+export function withTarget(request: EncodedRequest, target: string): EncodedRequest {
+  const line = firstLineOf(request);
+  const [method, old = ''] = line.split(' ', 2);
+  const start = `${method} ${target}`;
+  const end = `${method} ${old}`.length;
+  if (typeof request === 'string') return start + request.slice(end);
+  if (Buffer.isBuffer(request)) return Buffer.concat([Buffer.from(start, 'latin1'), request.subarray(end)]);
+  const [head = Buffer.alloc(0), ...body] = request;
+  return [Buffer.from(start, 'latin1'), head.subarray(end), ...body];
+}
+
+function firstLineOf(request: EncodedRequest): string {
+  if (typeof request === 'string') return request.slice(0, request.indexOf('\r'));
+  const head = Buffer.isBuffer(request) ? request : (request[0] ?? Buffer.alloc(0));
+  return head.toString('latin1', 0, head.indexOf('\r'));
+}
+
 /** Encodes requests to one address. */
 export class RequestEncoder {
-  readonly #path: string;
+  /** Target of requests without a path. */
+  path: string;
   readonly #fixed: string;
   /** Lines of default headers by lower-case name, and all of them. */
   readonly #defaults = new Map<string, string>();
@@ -55,7 +79,7 @@ export class RequestEncoder {
       this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
     }
     this.#allDefaults = [...this.#defaults.values()].join('');
-    this.#path = url.pathname + url.search;
+    this.path = url.pathname + url.search;
     this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n`;
   }
 
@@ -64,7 +88,7 @@ export class RequestEncoder {
    * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an
    * invalid method, path or header.
    */
-  encode({ method, path = this.#path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
+  encode({ method, path = this.path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
     let head = this.#start(method, path, headers);
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
@@ -88,7 +112,7 @@ export class RequestEncoder {
       if (headers.every((text, at) => text === last[at])) return this.#lastText;
     }
     if (method !== 'POST') checkMethod(method);
-    if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
+    if (path !== this.path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
     const { misses } = this.#lines;
     const copied: string[] = [];
     let replaced: string[] | undefined;
@@ -103,7 +127,7 @@ export class RequestEncoder {
     // A head with a new line hardly occurs again. Cached lines do not retain the heads that they are from.
     if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
       this.#lastMethod = method === 'POST' ? method : detach(method);
-      this.#lastPath = path === this.#path ? path : detach(path);
+      this.#lastPath = path === this.path ? path : detach(path);
       this.#lastHeaders = copied;
       this.#lastText = detach(text);
     }
