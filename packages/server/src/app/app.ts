@@ -64,7 +64,7 @@ import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
-import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
+import { logProxies, startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
   announce,
   bind,
@@ -151,6 +151,7 @@ async function start(
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
   const secrets = new Secrets(config.secrets);
+  const { proxies } = config;
   const stateEvents = new StateEvents();
   const sealer = await openSealer(config, logger, files);
   const sharedSessions = shared && (await openSharedSessions(shared, sealer));
@@ -168,6 +169,10 @@ async function start(
     discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
     onChange: (name, change) => stateEvents.publish('forwards', { name, change }),
+    http: {
+      proxies,
+      maxDecodedBytes: Math.max(pipeline.bodyLimits.response, config.catalogLimits.bytes),
+    },
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, secrets, logger);
@@ -223,8 +228,10 @@ async function start(
   open.defer(() => timeSeries.close());
 
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  const proxyFor = (url: URL) => proxies.hrefFor(url);
   // OpenTelemetry's packages are loaded only for export.
-  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
+  const tracing =
+    traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log, proxyFor));
   open.defer(() => tracing?.close(exportMs));
 
   const sessionSubscriptions = new SessionSubscriptions({
@@ -331,7 +338,7 @@ async function start(
   metrics.hosts = () => actions.counts;
   const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
   open.defer(() => replica?.close());
-  const llm = new LlmClient({ secrets });
+  const llm = new LlmClient({ secrets, proxies });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,
@@ -348,7 +355,7 @@ async function start(
     log: logger.target('service::evaluator'),
   });
   const requests = { metrics: requestMetrics, logger, tracing };
-  const clusters = new Clusters(pipeline);
+  const clusters = new Clusters(pipeline, proxies);
   open.defer(() => clusters.close());
   const inference = new InferenceSettings(
     pipeline.inferenceUpstream,
@@ -381,6 +388,7 @@ async function start(
     proxyLog: logger.target('service::inference'),
     recorder,
     auth: config.auth,
+    proxies,
     hostRule,
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
@@ -428,6 +436,7 @@ async function start(
   const managementLog = logger.target('service::mgmt');
   const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
+    proxies,
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
@@ -436,6 +445,7 @@ async function start(
     path: config.pluginsPath,
     targets: config.bootstrap.plugins,
     log: managementLog,
+    proxies,
   });
   open.defer(() => plugins.close());
   const management = new Management({
@@ -460,6 +470,7 @@ async function start(
       auth: config.auth,
       llmConnections: config.bootstrap.llmConnections,
       classicUrl: config.classicUrl,
+      proxies,
       listeners: () => addresses,
       checkFiles: () => checkFiles(config, startedAt),
     },
@@ -492,7 +503,9 @@ async function start(
   open.defer(() => management.close());
   const metricExport =
     exportedMetrics &&
-    (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
+    (await (
+      await import('../telemetry/metrics/otlp-export.ts')
+    ).exportMetrics(metricSource, exportedMetrics, log, proxyFor));
   open.defer(() => metricExport?.close(exportMs));
   forwards.open();
   const bound = await bind(config, management.server, servers);
@@ -509,6 +522,7 @@ async function start(
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
   log.info('started', { ...startFields(config), ...(shared && { replica: replicaId }) });
   log.info('listening', addresses);
+  logProxies(log, proxies);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
   ready = true;

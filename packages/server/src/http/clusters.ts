@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { addressSchema, formatAddress, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
+import { EgressProxies } from './client/egress-proxies.ts';
 import { createTransport } from './client/pool.ts';
 
 /** Upstream endpoint of a request. */
@@ -32,11 +33,11 @@ export class Cluster {
   }
 
   /** Creates a cluster from its settings. */
-  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings): Cluster {
+  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, proxies: EgressProxies): Cluster {
     return new Cluster(
       endpoints.map(({ address: { host, port }, weight }) => {
         const upstream = { scheme: tls ? 'https' : 'http', host, port, path } as const;
-        return { target: targetOf(upstream, connection_timeout_ms), weight, credit: 0 };
+        return { target: targetOf(upstream, proxies, connection_timeout_ms), weight, credit: 0 };
       }),
     );
   }
@@ -63,10 +64,12 @@ export class Cluster {
   }
 }
 
-function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
+function targetOf(upstream: HttpUpstream, proxies: EgressProxies, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
   const server = formatAddress(upstream);
-  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass', codings: 'pass' });
+  const url = new URL(`${scheme}://${server}/`);
+  const proxy = proxies.for(url);
+  const transport = createTransport(url.href, { connectTimeoutMs, redirects: 'pass', codings: 'pass', proxy });
   return { transport, server, pathPrefix: path };
 }
 
@@ -119,11 +122,16 @@ export function withUpstream(replaced: ClusterSettings, { scheme, host, port, pa
 /** Clusters of the pipeline by name. */
 export class Clusters {
   readonly #settings: ReadonlyMap<string, ClusterSettings>;
+  readonly #proxies: EgressProxies;
   readonly #clusters: Map<string, Cluster>;
 
-  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }) {
+  constructor(
+    { clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> },
+    proxies: EgressProxies = new EgressProxies(),
+  ) {
     this.#settings = clusters;
-    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
+    this.#proxies = proxies;
+    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, proxies)]));
   }
 
   /** Returns the endpoint of the next request to a cluster; undefined if the cluster does not exist. */
@@ -139,7 +147,7 @@ export class Clusters {
     const settings = this.#settings.get(name);
     if (!settings) return;
     const previous = this.#clusters.get(name);
-    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream)));
+    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream), this.#proxies));
     void previous?.close();
   }
 

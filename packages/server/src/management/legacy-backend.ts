@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PROXIED_PREFIXES } from '@sluice/contract';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
+import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
 import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
@@ -42,6 +43,8 @@ export interface LegacyBackendOptions {
   readonly onFailure?: (error: UpstreamError) => void;
   /** Milliseconds to the first byte of a response (default 30,000, decisions 8); no limit after that. */
   readonly firstByteTimeoutMs?: number;
+  /** Proxies for requests to the backend (default: there are none). */
+  readonly proxies?: EgressProxies;
 }
 
 /** Proxies requests and responses of the legacy backend unchanged (decisions 4.6). */
@@ -55,8 +58,12 @@ export class LegacyBackendProxy {
 
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
   constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
-    const { firstByteTimeoutMs = 30_000, onFailure } = options;
-    this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass' });
+    const { firstByteTimeoutMs = 30_000, onFailure, proxies } = options;
+    const proxy = url === undefined ? undefined : proxies?.for(new URL(url));
+    this.#transport =
+      url === undefined
+        ? undefined
+        : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass', proxy });
     this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#errorResponse = errorResponse;

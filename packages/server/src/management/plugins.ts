@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type PluginManifest, pluginManifest, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import type { UpstreamTransport } from '../http/client/client.ts';
+import { EgressProxies } from '../http/client/egress-proxies.ts';
 import { createTransport } from '../http/client/pool.ts';
 import { ConfigError } from '../http/settings.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -25,6 +26,8 @@ export interface PluginsOptions {
   readonly path: string | undefined;
   readonly targets: PluginTargets;
   readonly log: TargetLogger;
+  /** Proxies for requests to services (default: there are none). */
+  readonly proxies?: EgressProxies;
 }
 
 const MANIFEST = 'plugin.json';
@@ -38,7 +41,10 @@ export class Plugins {
   readonly #targets: PluginTargets;
   readonly #transports = new Map<string, UpstreamTransport>();
 
-  private constructor(list: readonly Plugin[], targets: PluginTargets) {
+  readonly #proxies: EgressProxies;
+
+  private constructor(list: readonly Plugin[], targets: PluginTargets, proxies: EgressProxies) {
+    this.#proxies = proxies;
     this.list = list;
     this.#byId = new Map(list.map((plugin) => [plugin.manifest.id, plugin]));
     this.#targets = targets;
@@ -48,8 +54,8 @@ export class Plugins {
    * Reads the manifests. A folder with an invalid one, or with the id of an earlier plugin, is skipped with a warning.
    * Throws {@link ConfigError} if the folder of the plugins cannot be read.
    */
-  static async open({ path, targets, log }: PluginsOptions): Promise<Plugins> {
-    if (path === undefined) return new Plugins([], targets);
+  static async open({ path, targets, log, proxies = new EgressProxies() }: PluginsOptions): Promise<Plugins> {
+    if (path === undefined) return new Plugins([], targets, proxies);
     const names = await readdir(path).catch((cause: unknown) => {
       throw new ConfigError(`--plugins-path: ${path} is not a folder that can be read`, { cause });
     });
@@ -62,7 +68,7 @@ export class Plugins {
         log.warn('plugin skipped', { folder: name, reason: `another plugin has the id ${plugin.manifest.id}` });
       } else plugins.set(plugin.manifest.id, plugin);
     }
-    return new Plugins([...plugins.values()], targets);
+    return new Plugins([...plugins.values()], targets, proxies);
   }
 
   /** The plugin with this id. */
@@ -77,9 +83,10 @@ export class Plugins {
   }
 
   /** Connections to the origin of a service. */
-  transport({ origin }: URL): UpstreamTransport {
-    return this.#transports.getOrInsertComputed(origin, () =>
-      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', codings: 'pass' }),
+  transport(url: URL): UpstreamTransport {
+    const proxy = this.#proxies.for(url);
+    return this.#transports.getOrInsertComputed(url.origin, () =>
+      createTransport(url.origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', codings: 'pass', proxy }),
     );
   }
 

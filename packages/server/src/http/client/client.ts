@@ -3,6 +3,7 @@
  * CPU time than with `undici`. It does not rename headers or remove hop-by-hop headers.
  */
 
+import type { EgressProxy } from './egress-proxies.ts';
 import type { UpstreamError } from './errors.ts';
 
 /** Header values by lower-case name; several lines of one name are an array. */
@@ -128,6 +129,8 @@ export interface TransportOptions {
   readonly codings?: 'decode' | 'pass';
   /** Largest decoded body of a response with content codings, in bytes (default 64 MiB). */
   readonly maxDecodedBytes?: number;
+  /** Proxy that requests are sent through; by default they are sent directly. */
+  readonly proxy?: EgressProxy | undefined;
   /** Headers of requests that do not have them themselves: lower-case names and values, alternating. */
   readonly defaultHeaders?: readonly string[];
 }

@@ -1,6 +1,7 @@
 import { singleLine } from '@sluice/protocol/text';
 import { MalformedMessage } from '../message-parser.ts';
 import type { CodingError } from './content-coding.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 
 /**
  * Kinds of failed upstream requests.
@@ -90,6 +91,29 @@ export function quoted(text: string): string {
 /** Connect errors with a local cause. */
 const LOCAL_ERRORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
 
+/** Returns the error of a call that did not get through its proxy; nothing was sent to the upstream. */
+export function proxyFailure(address: string, cause: ProxyError): UpstreamError {
+  return new UpstreamError('refused', address, `is unreachable: ${cause.message}`, { cause });
+}
+
+/** Returns the error of a connection to a proxy. */
+export function proxyConnectionFailure(address: string, proxy: EgressProxy, cause: Error): UpstreamError {
+  const code = codeOf(cause);
+  // A problem of this machine.
+  if (LOCAL_ERRORS.has(code)) return connectionFailure(address, cause, false);
+  return proxyFailure(address, new ProxyError(proxy, connectProblem(code, cause), cause));
+}
+
+function codeOf(cause: Error): string {
+  return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
+}
+
+function connectProblem(code: string, cause: Error): string {
+  if (code === 'ECONNREFUSED') return 'refused the connection (ECONNREFUSED)';
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `has a host name that cannot be resolved (${code})`;
+  return `is unreachable (${code}: ${cause.message})`;
+}
+
 /** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
   if (cause instanceof MalformedMessage) {
@@ -99,7 +123,7 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
         : `sent an invalid HTTP/1.1 response: ${cause.message}`;
     return new UpstreamError(cause.kind, address, what, { cause });
   }
-  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
+  const code = codeOf(cause);
   if (sent) {
     const what = `closed the connection before the end of the response (${code})`;
     return new UpstreamError('dropped', address, what, { cause });
@@ -108,10 +132,7 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
     const what = `is unreachable: no local sockets available (${code})`;
     return new UpstreamError('aborted', address, what, { cause });
   }
-  let what = `is unreachable (${code}: ${cause.message})`;
-  if (code === 'ECONNREFUSED') what = 'refused the connection (ECONNREFUSED)';
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') what = `has a host name that cannot be resolved (${code})`;
-  return new UpstreamError('refused', address, what, { cause });
+  return new UpstreamError('refused', address, connectProblem(code, cause), { cause });
 }
 
 /** Connect timeout. */

@@ -12,12 +12,15 @@ import type {
 } from './client.ts';
 import { codingsOf } from './content-coding.ts';
 import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 import {
   bodyFailure,
   connectionFailure,
   connectTimeout,
   displayAddress,
   encodingFailure,
+  proxyConnectionFailure,
+  proxyFailure,
   redirectTimeout,
   responseTimeout,
   transportClosed,
@@ -31,10 +34,10 @@ import {
   RequestEncoder,
   ResponseDeadline,
   targetOf,
-  withTarget,
 } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
-import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import { connectEvent, openSocket, openTlsInTunnel, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import { credentialsRejected, openTunnel } from './tunnel.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
@@ -68,7 +71,9 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   readonly passesRedirects: boolean;
   readonly passesCodings: boolean;
   readonly maxDecodedBytes: number;
+  readonly proxy: EgressProxy | undefined;
   tlsSession: Buffer | undefined = undefined;
+  readonly #isSecure: boolean;
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #connections = new Set<Connection>();
@@ -91,8 +96,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     this.passesRedirects = redirects === 'pass';
     this.passesCodings = options.codings === 'pass';
     this.maxDecodedBytes = options.maxDecodedBytes ?? MAX_DECODED_BYTES;
+    this.proxy = options.proxy;
+    this.#isSecure = url.protocol === 'https:' || options.proxy?.url.protocol === 'https:';
     this.#keepAliveMs = keepAliveMs;
-    this.#encoder = new RequestEncoder(url, options.defaultHeaders);
+    this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
   }
 
   /**
@@ -114,8 +121,12 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     return call;
   }
 
-  /** Buffer for reads of connections without TLS. */
+  /**
+   * Buffer for the reads of a connection. What was read is parsed before anything else is read, so that connections share one. Not
+   * with TLS, where a write to one socket may deliver data that another has decrypted.
+   */
   get readBuffer(): Buffer {
+    if (this.#isSecure) return Buffer.allocUnsafeSlow(TLS_READ_BYTES);
     this.#readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
     return this.#readBuffer;
   }
@@ -171,7 +182,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     if (this.#state === 'destroyed') return call.fail(transportClosed(address));
     if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, connectTimeoutMs));
     call.redirects++;
-    call.request = withTarget(request, target.pathname + target.search);
+    call.request = this.#encoder.redirect(request, pathOf(target));
     this.#send(call, now);
   }
 
@@ -179,7 +190,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   rememberRedirect({ request }: Http1Call): void {
     if (request instanceof Error || this.#state !== 'open') return;
     clearTimeout(this.#redirectTimer);
-    this.#encoder.path = targetOf(request);
+    this.#encoder.path = pathOf(new URL(targetOf(request), this.url));
     this.#redirectTimer = setTimeout(() => this.forgetRedirect(), REDIRECT_MS).unref();
   }
 
@@ -188,7 +199,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     if (this.#redirectTimer === undefined) return;
     clearTimeout(this.#redirectTimer);
     this.#redirectTimer = undefined;
-    this.#encoder.path = this.url.pathname + this.url.search;
+    this.#encoder.path = pathOf(this.url);
   }
 
   /** Milliseconds in which a call must be connected. */
@@ -238,6 +249,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     if (this.#state === 'open' || this.#waiting.length > 0 || this.#connections.size > 0) return;
     this.#ended.resolve();
   }
+}
+
+function pathOf({ pathname, search }: URL): string {
+  return pathname + search;
 }
 
 /** An in-flight request. */
@@ -323,7 +338,9 @@ class Connection implements ResponseSink {
   /** It cannot carry further calls. */
   closed = false;
   readonly #pool: ConnectionPool;
-  readonly #socket: Socket;
+  /** First the tunnel, if there is one, then TLS in it. */
+  #socket: Socket;
+  #isTunnelOpen = false;
   readonly #parser: ResponseParser;
   readonly #buffer: Buffer;
   #call: Http1Call | undefined;
@@ -348,22 +365,45 @@ class Connection implements ResponseSink {
   /** Connects and sends the call; fails it if there is no connection. */
   constructor(pool: ConnectionPool, call: Http1Call) {
     this.#pool = pool;
-    // What was read is parsed before anything else is read, so that connections share a buffer. Not with TLS, where a write to one
-    // socket may deliver data that another has decrypted.
-    this.#buffer = pool.url.protocol === 'https:' ? Buffer.allocUnsafeSlow(TLS_READ_BYTES) : pool.readBuffer;
+    this.#buffer = pool.readBuffer;
     this.#parser = new ResponseParser(this);
     this.#call = call;
     call.connection = this;
-    const { connectTimeoutMs, url } = pool;
     const timeLeftMs = pool.connectTimeLeft(call, performance.now());
-    this.#connectTimer = setTimeout(() => {
-      this.#fail(connectTimeout(pool.address, connectTimeoutMs));
-    }, timeLeftMs);
-    this.#socket = openSocket(pool, { buffer: this.#buffer, callback: this.#read });
-    this.#socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => this.#onConnect());
-    this.#socket.on('end', () => this.#onEnd());
-    this.#socket.on('error', (error) => this.#failConnection(error));
-    this.#socket.on('close', () => this.#onClose());
+    this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
+    const { proxy, url } = pool;
+    if (proxy === undefined) {
+      this.#socket = this.#use(openSocket(pool, this.#onread), url);
+    } else if (url.protocol === 'http:') {
+      this.#socket = this.#use(openSocket({ url: proxy.url, tlsSession: undefined }, this.#onread), proxy.url);
+    } else {
+      this.#socket = this.#openTunnel(proxy);
+    }
+  }
+
+  get #onread() {
+    return { buffer: this.#buffer, callback: this.#read };
+  }
+
+  /** Uses the socket for calls. */
+  #use(socket: Socket, url: URL): Socket {
+    return socket
+      .once(connectEvent(url), () => this.#onConnect())
+      .on('end', () => this.#onEnd())
+      .on('error', (error) => this.#failConnection(error))
+      .on('close', () => this.#onClose());
+  }
+
+  #openTunnel(proxy: EgressProxy): Socket {
+    const pool = this.#pool;
+    const onOpen = () => {
+      tunnel.off('close', onClose);
+      this.#isTunnelOpen = true;
+      this.#socket = this.#use(openTlsInTunnel(pool, tunnel, this.#onread), pool.url);
+    };
+    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.#fail(proxyFailure(pool.address, error)));
+    const onClose = () => this.#onClose();
+    return tunnel.on('error', (error) => this.#failConnection(error)).on('close', onClose);
   }
 
   /** Sends a call on an idle connection. */
@@ -417,19 +457,32 @@ class Connection implements ResponseSink {
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     const call = this.#call;
     if (call === undefined) return;
-    if (isRedirect(status) && !this.#pool.passesRedirects) {
-      // The next request may use another connection before the body of this response has arrived.
-      this.close();
-      return this.#pool.redirect(call, status, headers);
+    if (status >= 300) {
+      if (this.#isHandledHere(call, status, headers)) return;
+    } else if (call.redirects > 0 && isLasting(headers)) {
+      this.#pool.rememberRedirect(call);
     }
-    if (status === 404) this.#pool.forgetRedirect();
-    else if (call.redirects > 0 && isLasting(status, headers)) this.#pool.rememberRedirect(call);
     if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
       const codings = codingsOf(headers);
       if (codings) call.decode(codings, this.#pool);
     }
     this.#isBodyNew = true;
     call.handler.onHead(status, headers, raw, reason);
+  }
+
+  /** Handles redirects that are not passed on, and the rejection of a proxy; the handler of the call does not get them. */
+  #isHandledHere(call: Http1Call, status: number, headers: ResponseHeaders): boolean {
+    const { address, passesRedirects, proxy } = this.#pool;
+    if (status === 407 && proxy !== undefined && !this.#isTunnelOpen) {
+      this.#fail(proxyFailure(address, credentialsRejected(proxy)));
+      return true;
+    }
+    if (status === 404) this.#pool.forgetRedirect();
+    if (passesRedirects || !isRedirect(status)) return false;
+    // The next request may use another connection before the body of this response has arrived.
+    this.close();
+    this.#pool.redirect(call, status, headers);
+    return true;
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {
@@ -561,9 +614,21 @@ class Connection implements ResponseSink {
     this.#pool.remove(this);
   }
 
+  #onConnectTimeout(): void {
+    const { address, connectTimeoutMs, proxy } = this.#pool;
+    if (proxy === undefined || this.#isTunnelOpen) return this.#fail(connectTimeout(address, connectTimeoutMs));
+    const what = this.#socket.connecting ? 'accept a connection' : 'answer CONNECT';
+    this.#fail(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
+  }
+
   #failConnection(cause: Error): void {
-    if (!this.#connected) this.#pool.tlsSession = undefined;
-    this.#fail(connectionFailure(this.#pool.address, cause, this.#connected));
+    const { address, proxy } = this.#pool;
+    if (this.#connected) return this.#fail(connectionFailure(address, cause, true));
+    this.#pool.tlsSession = undefined;
+    const isProxyAtFault = proxy !== undefined && !this.#isTunnelOpen;
+    this.#fail(
+      isProxyAtFault ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false),
+    );
   }
 
   #fail(error: UpstreamError): void {

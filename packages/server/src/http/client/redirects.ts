@@ -10,9 +10,9 @@ export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400 && status !== 304;
 }
 
-/** Returns whether the response of a redirect's target is no page, as of a server that is being maintained. */
-export function isLasting(status: number, headers: ResponseHeaders): boolean {
-  return status < 300 && mediaType(headers) !== 'text/html';
+/** Returns whether a successful response of a redirect's target is no page, as of a server that is being maintained. */
+export function isLasting(headers: ResponseHeaders): boolean {
+  return mediaType(headers) !== 'text/html';
 }
 
 /** A redirected request. */

@@ -3,6 +3,7 @@ import { detach } from '@sluice/protocol/text';
 import type { RequestLike } from '../context.ts';
 import { HeaderLines, TOKEN } from '../header-lines.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
+import type { EgressProxy } from './egress-proxies.ts';
 
 const NO_TARGET = /[^\x21-\x7e]/;
 /** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
@@ -35,8 +36,7 @@ export function targetOf(request: EncodedRequest): string {
   return firstLineOf(request).split(' ', 2)[1] ?? '';
 }
 
-/** Returns the same request with another target. */
-export function withTarget(request: EncodedRequest, target: string): EncodedRequest {
+function withTarget(request: EncodedRequest, target: string): EncodedRequest {
   const line = firstLineOf(request);
   const [method, old = ''] = line.split(' ', 2);
   const start = `${method} ${target}`;
@@ -57,6 +57,8 @@ function firstLineOf(request: EncodedRequest): string {
 export class RequestEncoder {
   /** Target of requests without a path. */
   path: string;
+  /** Before the path: the origin for a proxy that gets whole URLs (RFC 9112 3.2.2), else empty. */
+  readonly #origin: string;
   readonly #fixed: string;
   /** Lines of default headers by lower-case name, and all of them. */
   readonly #defaults = new Map<string, string>();
@@ -73,14 +75,19 @@ export class RequestEncoder {
   #lastText = '';
 
   /** `defaultHeaders`: those of requests without them, lower-case names and values, alternating. */
-  constructor(url: URL, defaultHeaders: readonly string[] = []) {
+  constructor(url: URL, defaultHeaders: readonly string[] = [], proxy?: EgressProxy) {
     for (let index = 0; index < defaultHeaders.length; index += 2) {
       const name = defaultHeaders[index] ?? '';
       this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
     }
     this.#allDefaults = [...this.#defaults.values()].join('');
     this.path = url.pathname + url.search;
-    this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n`;
+    // A tunnel is not visible to the requests in it.
+    const usesProxy = proxy !== undefined && url.protocol === 'http:';
+    this.#origin = usesProxy ? url.origin : '';
+    const { authorization } = (usesProxy && proxy) || {};
+    const credentials = authorization === undefined ? '' : `proxy-authorization: ${authorization}\r\n`;
+    this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n${credentials}`;
   }
 
   /**
@@ -105,6 +112,11 @@ export class RequestEncoder {
     return bytes;
   }
 
+  /** Returns an encoded request with another path. */
+  redirect(request: EncodedRequest, path: string): EncodedRequest {
+    return withTarget(request, this.#origin + path);
+  }
+
   /** Returns the head without the lines about the body. */
   #start(method: string, path: string, headers: readonly string[]): string {
     const last = this.#lastHeaders;
@@ -116,7 +128,7 @@ export class RequestEncoder {
     const { misses } = this.#lines;
     const copied: string[] = [];
     let replaced: string[] | undefined;
-    let text = `${method} ${path}${this.#fixed}`;
+    let text = `${method} ${this.#origin}${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);

@@ -5,6 +5,7 @@ import { baseUrl } from '../../http/address.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { CodingError } from '../../http/client/content-coding.ts';
+import { EgressProxies, ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
@@ -88,6 +89,8 @@ export interface LlmMessage {
 export interface LlmLimits {
   /** Resolves references in the keys of connections (default: there are no secrets). */
   readonly secrets?: Secrets;
+  /** Proxies for requests to models (default: there are none). */
+  readonly proxies?: EgressProxies;
   /** Milliseconds for the whole call, including connecting (default 10 s, decisions 8). */
   readonly timeoutMs?: number;
   /** Bytes of a response body (default 1 MiB). */
@@ -162,6 +165,7 @@ export class LlmClient {
   readonly #maxBytes: number;
   readonly #maxConcurrent: number;
   readonly #secrets: Secrets;
+  readonly #proxies: EgressProxies;
   /** By URL. */
   readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
@@ -171,7 +175,9 @@ export class LlmClient {
     maxBytes = MAX_BYTES,
     maxConcurrent = MAX_CONCURRENT,
     secrets = new Secrets(),
+    proxies = new EgressProxies(),
   }: LlmLimits = {}) {
+    this.#proxies = proxies;
     this.#secrets = secrets;
     this.timeoutMs = timeoutMs;
     this.#maxBytes = maxBytes;
@@ -233,12 +239,16 @@ export class LlmClient {
 
   /** Returns undefined for an invalid URL. */
   #endpoint(url: string): Endpoint | undefined {
-    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass', defaultHeaders: IDENTITY } as const;
     try {
-      return this.#endpoints.getOrInsertComputed(
-        url,
-        () => new Endpoint(createTransport(url, options), this.#maxConcurrent),
-      );
+      return this.#endpoints.getOrInsertComputed(url, () => {
+        const transport = createTransport(url, {
+          connectTimeoutMs: this.timeoutMs,
+          redirects: 'pass',
+          defaultHeaders: IDENTITY,
+          proxy: this.#proxies.for(new URL(url)),
+        });
+        return new Endpoint(transport, this.#maxConcurrent);
+      });
     } catch {
       return undefined;
     }
@@ -254,6 +264,9 @@ export class LlmClient {
       case 'timeout':
         return new LlmError('timeout', connection, `no complete response within ${this.timeoutMs / 1000} s`);
       case 'refused':
+        if (cause instanceof ProxyError) {
+          return new LlmError('network', connection, `connection failed: ${cause.message}`);
+        }
         return new LlmError('network', connection, `connection failed${code}`);
       case 'too-large':
         // With a cause, the head was too large.

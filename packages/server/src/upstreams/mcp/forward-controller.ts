@@ -29,7 +29,7 @@ import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
 import { taskErasOf } from './tasks/task-support.ts';
-import { Upstream, type UpstreamObserver } from './upstream.ts';
+import { secretOrigins, Upstream, type UpstreamHttp, type UpstreamObserver } from './upstream.ts';
 
 export interface ForwardControllerOptions {
   readonly registry: Registry;
@@ -51,6 +51,8 @@ export interface ForwardControllerOptions {
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
+  /** Transport of requests to the upstream. */
+  readonly http?: UpstreamHttp;
   /** Called with each change of availability and each outcome of a discovery. Must not throw. */
   readonly onChange?: (change: ForwardChange) => void;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
@@ -99,9 +101,13 @@ export class ForwardController implements UpstreamObserver {
     this.forward = forward;
     this.#options = options;
     const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
-    const { headers, address } = forward;
-    const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
-    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions);
+    const { headers, address, name, proxy, compression } = forward;
+    this.upstream = new Upstream(address, this, {
+      forward: name,
+      headers: headers && new SecretHeaders(headers, secretOrigins(forward), secrets, log),
+      shared: options.sharedSessions,
+      http: { ...options.http, proxy, compression },
+    });
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     this.#reader = new CatalogReader({
       ...this.#client,

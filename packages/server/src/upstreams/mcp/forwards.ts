@@ -21,7 +21,7 @@ import type { RpcClientOptions } from './rpc-client.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
-import type { Upstream, UpstreamHealth } from './upstream.ts';
+import { secretOrigins, type Upstream, type UpstreamHealth, type UpstreamHttp } from './upstream.ts';
 
 /** State of a forward in the management API, in addition to its record (decisions 2.4). */
 export interface ForwardStatus {
@@ -50,6 +50,8 @@ export interface ForwardsOptions {
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
   readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
+  /** Transport of requests to upstreams. */
+  readonly http?: UpstreamHttp;
   readonly onChange?: OnForwardChange;
 }
 
@@ -91,7 +93,7 @@ export class Forwards {
   constructor(options: ForwardsOptions) {
     this.#options = options;
     this.#history = new ForwardHistory(options.onChange);
-    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients);
+    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.http);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
     const { sharing } = options;
     if (sharing) sharing.listener = this.#sharingListener;
@@ -428,17 +430,15 @@ function registryHas(registry: Registry, condition: () => boolean): Promise<void
 }
 
 /** Text of what requests to a forward depend on, for comparison. */
-function connectionOf({ address, headers = {} }: Forward): string {
-  return JSON.stringify([address, Object.entries(headers).sort()]);
+function connectionOf({ address, headers = {}, proxy, compression }: Forward): string {
+  return JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]);
 }
 
-/** Rejects headers whose secrets must not be sent to the address; OperationError BAD_REQUEST. */
-export function requireUsableHeaders(
-  secrets: Secrets,
-  { address, headers = {} }: Pick<Forward, 'address' | 'headers'>,
-): void {
-  for (const [name, value] of Object.entries(headers)) {
-    const problem = secrets.problem(value, new URL(address).origin);
+/** Rejects headers whose secrets must not be sent to the address, or to the proxy; OperationError BAD_REQUEST. */
+export function requireUsableHeaders(secrets: Secrets, forward: Pick<Forward, 'address' | 'headers' | 'proxy'>): void {
+  const origins = secretOrigins(forward);
+  for (const [name, value] of Object.entries(forward.headers ?? {})) {
+    const problem = origins.map((origin) => secrets.problem(value, origin)).find((found) => found !== undefined);
     if (problem !== undefined) throw new OperationError('BAD_REQUEST', `invalid forward: headers.${name} ${problem}`);
   }
 }

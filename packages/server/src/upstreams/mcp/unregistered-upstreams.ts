@@ -2,7 +2,7 @@ import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
-import { Upstream } from './upstream.ts';
+import { Upstream, type UpstreamHttp } from './upstream.ts';
 
 /** Ignores the outcome of calls: these upstreams have no controller. */
 const NO_OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
@@ -27,9 +27,11 @@ export class UnregisteredUpstreams {
   readonly #upstreams = new Map<string, UnregisteredUpstream>();
   readonly #clientInfo: RpcClientOptions['clientInfo'];
   readonly #hasLegacyClients: () => boolean;
+  readonly #http: UpstreamHttp | undefined;
 
   /** `clientInfo` is the gateway's own; `hasLegacyClients`: whether there has been a legacy client. */
-  constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean) {
+  constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean, http?: UpstreamHttp) {
+    this.#http = http;
     this.#clientInfo = clientInfo;
     this.#hasLegacyClients = hasLegacyClients;
   }
@@ -69,7 +71,7 @@ export class UnregisteredUpstreams {
   #find(address: string): UnregisteredUpstream {
     let known = this.#upstreams.get(address);
     if (!known) {
-      const upstream = new Upstream(address, NO_OBSERVER);
+      const upstream = new Upstream(address, NO_OBSERVER, { ...(this.#http && { http: this.#http }) });
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
       const eras = new EraCache(options, this.#hasLegacyClients);
       known = { upstream, eras, lastUsedAt: 0, probe: undefined, retryAt: 0 };

@@ -2,6 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
+import { EgressProxies, type ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
@@ -328,8 +329,41 @@ export interface UpstreamObserver {
   allowsResource?(uri: string): boolean;
 }
 
-/** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
-const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
+/** Transport of requests to an upstream. */
+export interface UpstreamHttp {
+  /** By default there are none. */
+  readonly proxies?: EgressProxies;
+  /** Setting of its forward. */
+  readonly proxy?: ProxySetting;
+  /** Setting of its forward: whether it is asked to compress. Decoding a small response costs as much as the whole call. */
+  readonly compression?: boolean | undefined;
+  /** Largest decoded body of a compressed response. */
+  readonly maxDecodedBytes?: number;
+}
+
+/** Properties of an upstream. */
+export interface UpstreamOptions {
+  /** Name of its forward; undefined for an upstream of manually registered tools only. */
+  readonly forward?: string;
+  /** Those of its forward. */
+  readonly headers?: SecretHeaders | undefined;
+  /** Sessions of other replicas, if there are any. */
+  readonly shared?: SharedUpstreamSessions | undefined;
+  readonly http?: UpstreamHttp;
+}
+
+/** Origins that get the headers of a forward: of its address, and of its proxy unless that gets a tunnel. */
+export function secretOrigins({
+  address,
+  proxy,
+}: {
+  readonly address: string;
+  readonly proxy?: ProxySetting;
+}): string[] {
+  const { origin, protocol } = new URL(address);
+  const readsRequests = protocol === 'http:' && proxy !== undefined && proxy !== 'none';
+  return readsRequests ? [origin, new URL(proxy).origin] : [origin];
+}
 
 const NO_ERAS: ReadonlySet<Era> = new Set();
 
@@ -352,18 +386,21 @@ export class Upstream {
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();
 
-  /** `address` is an http or https URL; `headers` are those of its forward. Sends nothing. */
+  /** `address` is an http or https URL. Sends nothing. */
   constructor(
     address: string,
     observer: UpstreamObserver,
-    forward?: string,
-    headers?: SecretHeaders,
-    shared?: SharedUpstreamSessions,
+    { forward, headers, shared, http = {} }: UpstreamOptions = {},
   ) {
     this.forward = forward;
-    const transport = createTransport(address, { defaultHeaders: IDENTITY });
-    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
+    const { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes } = http;
+    const transport = createTransport(address, {
+      proxy: proxies.for(url, proxy),
+      defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity'],
+      ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
+    });
+    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     this.origin = url.origin;
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport, shared);
