@@ -12,6 +12,7 @@ import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { CODINGS } from '../../http/client/codings.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, Turn } from '../fair-queue.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
@@ -66,6 +67,7 @@ describe('a call', () => {
       'content-type': 'application/json',
       accept: 'application/json',
       'accept-encoding': 'identity',
+      'user-agent': USER_AGENT,
     });
   });
 

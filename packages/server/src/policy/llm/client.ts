@@ -9,6 +9,7 @@ import { EgressProxies, ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
 /**
@@ -100,7 +101,7 @@ export interface LlmLimits {
 }
 
 /** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
-const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
+const DEFAULT_HEADERS: readonly string[] = ['accept-encoding', 'identity', 'user-agent', USER_AGENT];
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 512 * 1024;
 /** More at a time would make the LLM or the system reject connections: our own overload would look like its failure. */
@@ -244,7 +245,7 @@ export class LlmClient {
         const transport = createTransport(url, {
           connectTimeoutMs: this.timeoutMs,
           redirects: 'pass',
-          defaultHeaders: IDENTITY,
+          defaultHeaders: DEFAULT_HEADERS,
           proxy: this.#proxies.for(new URL(url)),
         });
         return new Endpoint(transport, this.#maxConcurrent);

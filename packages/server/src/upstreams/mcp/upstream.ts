@@ -7,6 +7,7 @@ import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
@@ -397,7 +398,7 @@ export class Upstream {
     const { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes } = http;
     const transport = createTransport(address, {
       proxy: proxies.for(url, proxy),
-      defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity'],
+      defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity', 'user-agent', USER_AGENT],
       ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
     });
     this.transport = headers ? new HeaderTransport(transport, headers) : transport;
