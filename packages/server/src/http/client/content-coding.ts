@@ -15,7 +15,6 @@ import {
   zstdDecompressSync,
 } from 'node:zlib';
 import { singleLine } from '@sluice/protocol/text';
-import type { ResponseHeaders } from './client.ts';
 
 /** Format of a coded body. `raw` is deflate without the header of zlib, which some servers send as `deflate`. */
 type Format = 'gzip' | 'zlib' | 'raw' | 'br' | 'zstd';
@@ -26,11 +25,10 @@ const MAX_CODINGS = 4;
 const MAX_NAME_LENGTH = 64;
 
 /**
- * Returns the codings of a body in the order in which they are removed, that is, the last one applied first; in lower case and
+ * Returns the codings that the values of `Content-Encoding` name, in the order in which they are removed, that is, the last one applied first; in lower case and
  * without `identity`. Undefined if there are none.
  */
-export function codingsOf(headers: ResponseHeaders): readonly string[] | undefined {
-  const value = headers['content-encoding'];
+export function codingsOf(value: string | readonly string[] | undefined): readonly string[] | undefined {
   if (value === undefined || value === 'identity') return undefined;
   const names = String(value)
     .split(',')

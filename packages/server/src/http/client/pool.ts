@@ -463,7 +463,7 @@ class Connection implements ResponseSink {
       this.#pool.rememberRedirect(call);
     }
     if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
-      const codings = codingsOf(headers);
+      const codings = codingsOf(headers['content-encoding']);
       if (codings) call.decode(codings, this.#pool);
     }
     this.#isBodyNew = true;
