@@ -53,6 +53,8 @@ export interface CurrentForward {
   readonly headers?: ForwardHeaders | undefined;
   /** Exposed entries; all if undefined. */
   readonly expose?: Expose | undefined;
+  readonly proxy?: string | undefined;
+  readonly compression?: boolean | undefined;
 }
 
 export type CurrentService = Omit<Service, 'health'>;
@@ -97,14 +99,16 @@ export async function readCurrentState(client: Client, parts: StateParts): Promi
     parts.others ? readOtherEntries(client) : [],
     parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
   ]);
-  const known = forwards.map(({ name, address, namespace, labels, prefix = '', headers, expose }) => ({
-    name,
-    address,
-    namespace,
-    labels,
+  const known = forwards.map(({ prefix = '', ...forward }) => ({
+    name: forward.name,
+    address: forward.address,
+    namespace: forward.namespace,
+    labels: forward.labels,
     prefix,
-    headers,
-    expose,
+    headers: forward.headers,
+    expose: forward.expose,
+    proxy: forward.proxy,
+    compression: forward.compression,
   }));
   return { namespaces, forwards: known, services, ...tools, others, evaluators };
 }

@@ -42,6 +42,9 @@ export interface DesiredForward extends Located {
   readonly headers?: ForwardHeadersPatch | null | undefined;
   /** Changes of the exposed entries: undefined and missing members stay unchanged, null removes. */
   readonly expose?: ExposePatch | null | undefined;
+  /** Undefined: the proxy of the environment of the service. */
+  readonly proxy?: string | undefined;
+  readonly compression?: boolean | undefined;
 }
 
 export interface DesiredEvaluator extends Located {

@@ -150,7 +150,7 @@ class StepExecutor {
       await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body: { prefix } }));
       return [];
     }
-    const { address, namespace, labels, prefix } = step.forward;
+    const { address, namespace, labels, prefix, proxy, compression } = step.forward;
     const headers = changedHeaders(undefined, step.forward.headers);
     const expose = mergeExpose(undefined, step.forward.expose);
     const body = {
@@ -161,6 +161,8 @@ class StepExecutor {
       ...(prefix !== '' && { prefix }),
       ...(headers && { headers }),
       ...(expose && { expose }),
+      ...(proxy !== undefined && { proxy }),
+      ...(compression && { compression }),
     };
     const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
     return this.#registered(step.forward, registered);
@@ -168,7 +170,7 @@ class StepExecutor {
 
   /** Labels of the file replace those of the forward; the API merges them. */
   async #changeForward(forward: DesiredForward): Promise<StepNotes> {
-    const { name, address, namespace, labels, prefix, headers, expose } = forward;
+    const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
     const params = { path: { name } };
     const { labels: before, namespace: home } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
     if (namespace !== home) await this.#withhold(name, namespace);
@@ -181,6 +183,8 @@ class StepExecutor {
       prefix: prefix === '' ? null : prefix,
       ...(headers !== undefined && { headers }),
       ...(expose !== undefined && { expose }),
+      proxy: proxy ?? null,
+      compression: compression ?? null,
     };
     const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
     return this.#registered(forward, changed);

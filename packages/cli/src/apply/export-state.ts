@@ -22,7 +22,7 @@ export function toStateFile({
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
     namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
-    forwards: forwards.map(({ name, address, namespace, labels, prefix, headers, expose }) => ({
+    forwards: forwards.map(({ name, address, namespace, labels, prefix, headers, expose, proxy, compression }) => ({
       name,
       address,
       ...namespaceMember(namespace, DEFAULT_NAMESPACE),
@@ -30,6 +30,8 @@ export function toStateFile({
       ...(prefix !== '' && { prefix }),
       ...(headers && { headers }),
       ...(expose && { expose: exposeJson(expose) }),
+      ...(proxy !== undefined && { proxy }),
+      ...(compression && { compression }),
     })),
     services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
       name,

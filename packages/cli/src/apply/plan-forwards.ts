@@ -96,13 +96,14 @@ function requireHeaders({ name, address, headers }: CurrentForward, described: D
 
 /** The forward after the plan: headers that it does not name and what its rules leave out stay unchanged. */
 function plannedForward(forward: DesiredForward, before: CurrentForward | undefined): CurrentForward {
-  const { name, address, namespace, labels, prefix } = forward;
+  const { name, address, namespace, labels, prefix, proxy, compression } = forward;
   const headers = changedHeaders(before?.headers, forward.headers);
   const expose = mergeExpose(before?.expose, forward.expose);
-  return { name, address, namespace, labels, prefix, headers, expose };
+  return { name, address, namespace, labels, prefix, headers, expose, proxy, compression: compression || undefined };
 }
 
-function forwardMembers({ name, address, namespace, labels, prefix, headers, expose }: CurrentForward): JsonObject {
+function forwardMembers(forward: CurrentForward): JsonObject {
+  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
   return {
     name,
     address,
@@ -111,6 +112,8 @@ function forwardMembers({ name, address, namespace, labels, prefix, headers, exp
     ...(prefix !== '' && { prefix }),
     ...(headers && { headers }),
     ...(expose && { expose: exposeJson(expose) }),
+    ...(proxy !== undefined && { proxy }),
+    ...(compression && { compression }),
   };
 }
 

@@ -111,10 +111,10 @@ export class ServiceModel {
     }
     if (step.action === 'delete') return this.#removeForward(step.name);
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
-    const { name, address, namespace, labels, prefix, headers, expose } = step.forward;
+    const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = step.forward;
     if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
     const optional = { headers: changedHeaders(undefined, headers), expose: mergeExpose(undefined, expose) };
-    this.#forwards.set(name, { name, address, namespace, labels, prefix, ...optional });
+    this.#forwards.set(name, { name, address, namespace, labels, prefix, proxy, compression, ...optional });
     for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
@@ -129,7 +129,8 @@ export class ServiceModel {
     if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
     const headers = changedHeaders(before.headers, changes.headers);
     const expose = mergeExpose(before.expose, changes.expose);
-    this.#relocate(before, { name, address, namespace, labels, prefix, headers, expose });
+    const { proxy, compression } = changes;
+    this.#relocate(before, { name, address, namespace, labels, prefix, headers, expose, proxy, compression });
     const own = this.#entries().filter(({ origin }) => origin?.forward === name);
     const known = new Map(own.map((entry) => [entry.origin?.upstreamName, entry]));
     const offered = this.#upstreams[address] ?? {};

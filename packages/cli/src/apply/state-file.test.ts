@@ -116,7 +116,7 @@ test.each([
   [
     'forwards:\n- name: f\n  address: ftp://h\n  available: true\n',
     [
-      's.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix, headers, expose',
+      's.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix, headers, expose, proxy, compression',
     ],
   ],
   ['forwards:\n- name: f\n  address: ftp://h\n', ['s.yaml:3:3: forwards: address: must be an http or https URL']],

@@ -196,15 +196,12 @@ class StateReader {
   #readForward(entry: Entry): void {
     const parsed = this.#parse(entry, forwardEntry);
     if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
-    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '', headers, expose } = parsed;
+    const { namespace = DEFAULT_NAMESPACE, labels = {}, prefix = '', ...described } = parsed;
     this.#forwards.push({
-      name,
-      address,
-      namespace: target,
+      ...described,
+      namespace,
       labels,
       prefix,
-      headers,
-      expose,
       position: entry.position,
     });
   }

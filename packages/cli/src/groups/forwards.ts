@@ -65,6 +65,8 @@ function collectHeader(text: string, so: Readonly<Record<string, string>> = {}):
   return { ...so, [text.slice(0, at).trim()]: text.slice(at + 1).trim() };
 }
 
+const COMPRESSION_HELP = 'Let the upstream compress its responses, for slow connections';
+
 interface Counts {
   readonly tools_discovered: number;
   readonly resources_discovered: number;
@@ -123,6 +125,8 @@ interface AddOptions extends NameOption, ExposeOptions {
   readonly prefix?: string;
   readonly label?: Record<string, string>;
   readonly header?: Record<string, string>;
+  readonly proxy?: string;
+  readonly compression?: boolean;
 }
 
 function addCommand(context: Context): Command {
@@ -135,7 +139,9 @@ function addCommand(context: Context): Command {
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
-    .option('--header <name: value>', HEADER_HELP, collectHeader);
+    .option('--header <name: value>', HEADER_HELP, collectHeader)
+    .option('--proxy <url>', 'HTTP proxy for requests to the upstream, or "none" to use no proxy')
+    .option('--compression', COMPRESSION_HELP);
   return addExposeOptions(command)
     .addHelpText(
       'after',
@@ -150,10 +156,11 @@ Examples:
   sluice forwards add files http://127.0.0.1:3002/mcp --allow 'tools:read_*' --deny 'resources:*secret*' --new disabled`,
     )
     .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
-      const { namespace, prefix, label: labels, header: headers } = options;
+      const { namespace, prefix, label: labels, header: headers, proxy, compression } = options;
       const { name, address } = requireNameAndAddress(argument, url, options);
       const expose = mergeExpose(undefined, parseExposeOptions(options));
-      const body = validated(forwardInput, { name, address, namespace, prefix, labels, headers, expose }, 'forward');
+      const described = { name, address, namespace, prefix, labels, headers, expose, proxy, compression };
+      const body = validated(forwardInput, described, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const added = await withProgress(
@@ -194,6 +201,8 @@ interface EditOptions extends NameOption, ExposeOptions {
   readonly removeLabel?: readonly string[];
   readonly header?: Record<string, string>;
   readonly removeHeader?: readonly string[];
+  readonly proxy?: string;
+  readonly compression?: boolean;
 }
 
 function editCommand(context: Context): Command {
@@ -204,7 +213,10 @@ function editCommand(context: Context): Command {
     .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
     .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue)
     .option('--header <name: value>', HEADER_HELP, collectHeader)
-    .option('--remove-header <name>', 'Header to remove; may be repeated', collectValue);
+    .option('--remove-header <name>', 'Header to remove; may be repeated', collectValue)
+    .option('--proxy <url>', 'HTTP proxy for requests to the upstream, or "none"; "" selects that of the service')
+    .option('--compression', COMPRESSION_HELP)
+    .option('--no-compression', 'Ask the upstream not to compress its responses');
   return addExposeOptions(command)
     .addHelpText(
       'after',
@@ -224,11 +236,20 @@ Examples:
     )
     .action(async (argument: string | undefined, options: EditOptions) => {
       const name = requireName(argument, options, 'forward');
-      const { service: address, namespace, prefix } = options;
+      const { service: address, namespace, prefix, proxy, compression } = options;
       const labels = withRemoved(options.label, options.removeLabel);
       const headers = withRemoved(options.header, options.removeHeader);
       const expose = parseExposeOptions(options);
-      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels, headers, expose };
+      const changes = {
+        address,
+        namespace,
+        prefix: prefix === '' ? null : prefix,
+        labels,
+        headers,
+        expose,
+        proxy: proxy === '' ? null : proxy,
+        compression,
+      };
       const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
       if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
       const body = validated(forwardPatch, given, 'forward change');

@@ -1701,6 +1701,10 @@ export interface components {
             };
             /** @description Exposed entries. All if it is missing. */
             expose?: components["schemas"]["Expose"];
+            /** @description Proxy for requests to the upstream, or `none`. If it is missing, that of the environment. */
+            proxy?: string;
+            /** @description True if the upstream may compress its responses. */
+            compression?: boolean;
             /** @description True if the last health check, discovery or connection succeeded. Calls are attempted regardless. */
             available: boolean;
             /** @description Last error, and discovered entries that are not served. */
@@ -1794,6 +1798,10 @@ export interface components {
             };
             /** @description Exposed entries (default: all). */
             expose?: components["schemas"]["ExposeInput"];
+            /** @description URL of the HTTP proxy for requests to the upstream, without user name and password, or `none` (default: the proxy of the environment of the service). */
+            proxy?: string;
+            /** @description Whether the upstream may compress its responses with gzip, for slow connections (default: false). */
+            compression?: boolean;
         };
         ForwardPatch: {
             /**
@@ -1815,6 +1823,10 @@ export interface components {
             } | null;
             /** @description Exposed entries. Takes effect at once, before they are discovered again. null: all. */
             expose?: components["schemas"]["ExposePatch"] | null;
+            /** @description URL of the HTTP proxy for requests to the upstream, or `none`. null: the proxy of the environment. */
+            proxy?: string | null;
+            /** @description Whether the upstream may compress its responses. null: false. */
+            compression?: boolean | null;
         };
         InferenceConfig: {
             /** @description Upstream of new requests */

@@ -42,6 +42,28 @@ const upstreamAddress = z
     pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^${INVALID_URL_CHARACTERS}]*)?$`,
   });
 
+const PROXY = 'must be "none" or the http or https URL of a proxy without a path, such as http://proxy:3128';
+
+/**
+ * Proxy of a forward: `none` or a URL. It is stored and returned, so that it has no credentials: those are in the environment
+ * of the service only.
+ */
+export const forwardProxy = z
+  .string()
+  .trim()
+  .max(2_048, 'must have at most 2048 characters')
+  .refine((text) => text === 'none' || isProxyUrl(text), PROXY)
+  .refine(
+    (text) => !/^https?:\/\/[^/]*@/i.test(text),
+    'must not carry a user name or password: set them in HTTPS_PROXY or HTTP_PROXY of the service',
+  )
+  .meta({ pattern: `^(none|[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?/?)$` });
+
+function isProxyUrl(text: string): boolean {
+  const url = /^https?:\/\/[^/?#\s\\]+\/?$/i.test(text) ? URL.parse(text) : null;
+  return url !== null;
+}
+
 /** Server information from an upstream (decisions 2.4). `capabilities` and `extensions` are lists of names. */
 export const serverInfo = z.object({
   serverName: z.string(),
@@ -66,6 +88,11 @@ export const forward = z
       .optional()
       .describe('Headers of all requests to the upstream, as written: references are not resolved.'),
     expose: expose.optional().describe('Exposed entries. All if it is missing.'),
+    proxy: z
+      .string()
+      .optional()
+      .describe('Proxy for requests to the upstream, or `none`. If it is missing, that of the environment.'),
+    compression: z.boolean().optional().describe('True if the upstream may compress its responses.'),
     available: z
       .boolean()
       .describe('True if the last health check, discovery or connection succeeded. Calls are attempted regardless.'),
@@ -95,6 +122,15 @@ export const forwardInput = z
         `Headers of all requests to the upstream. Values contain references to secrets: \${env:SERVICE_SECRET_NAME} for a variable of the service's environment, \${file:name} for a file in SERVICE_SECRETS_PATH. Only accept-language and user-agent may be literal.`,
       ),
     expose: exposeInput.optional().describe('Exposed entries (default: all).'),
+    proxy: forwardProxy
+      .optional()
+      .describe(
+        'URL of the HTTP proxy for requests to the upstream, without user name and password, or `none` (default: the proxy of the environment of the service).',
+      ),
+    compression: z
+      .boolean()
+      .optional()
+      .describe('Whether the upstream may compress its responses with gzip, for slow connections (default: false).'),
   })
   .meta({ id: 'ForwardInput' });
 
@@ -126,6 +162,15 @@ export const forwardPatch = z
       .nullable()
       .optional()
       .describe('Exposed entries. Takes effect at once, before they are discovered again. null: all.'),
+    proxy: forwardProxy
+      .nullable()
+      .optional()
+      .describe('URL of the HTTP proxy for requests to the upstream, or `none`. null: the proxy of the environment.'),
+    compression: z
+      .boolean()
+      .nullable()
+      .optional()
+      .describe('Whether the upstream may compress its responses. null: false.'),
   })
   .meta({ id: 'ForwardPatch' });
 

@@ -69,7 +69,7 @@ import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
-import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
+import { logProxies, startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
   announce,
   bind,
@@ -162,6 +162,7 @@ async function start(
   const socketCounts = socketLimits(openFilesLimit());
   const sockets = new UpstreamSockets(socketCounts.upstreams);
   const secrets = new Secrets(config.secrets);
+  const { proxies } = config;
   const stateEvents = new StateEvents();
   const sealer = await openSealer(config, logger, files);
   const sharedSessions = shared && (await openSharedSessions(shared, sealer));
@@ -171,7 +172,6 @@ async function start(
     registry,
     sharing,
     sharedSessions,
-    sockets,
     secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
@@ -181,6 +181,11 @@ async function start(
     clientDiscoveryLimits: config.clientDiscoveryLimits,
     discoveryWaitMs: config.discoveryWaitMs,
     onChange: (name, change) => stateEvents.publish('forwards', { name, change }),
+    http: {
+      proxies,
+      sockets,
+      maxDecodedBytes: Math.max(pipeline.bodyLimits.response, config.catalogLimits.bytes),
+    },
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, secrets, logger);
@@ -237,8 +242,10 @@ async function start(
   open.defer(() => timeSeries.close());
 
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  const proxyFor = (url: URL) => proxies.hrefFor(url);
   // OpenTelemetry's packages are loaded only for export.
-  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
+  const tracing =
+    traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log, proxyFor));
   open.defer(() => tracing?.close(exportMs));
 
   const sessionSubscriptions = new SessionSubscriptions({
@@ -346,7 +353,7 @@ async function start(
   metrics.hosts = () => actions.counts;
   const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
   open.defer(() => replica?.close());
-  const llm = new LlmClient({ secrets, sockets });
+  const llm = new LlmClient({ secrets, sockets, proxies });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,
@@ -363,7 +370,7 @@ async function start(
     log: logger.target('service::evaluator'),
   });
   const requests = { metrics: requestMetrics, logger, tracing };
-  const clusters = new Clusters(pipeline, sockets);
+  const clusters = new Clusters(pipeline, { sockets, proxies });
   open.defer(() => clusters.close());
   const inference = new InferenceSettings(
     pipeline.inferenceUpstream,
@@ -397,6 +404,7 @@ async function start(
     proxyLog: logger.target('service::inference'),
     recorder,
     auth: config.auth,
+    proxies,
     hostRule,
     publicUrl,
     serverInfo: SERVER_INFO,
@@ -447,6 +455,7 @@ async function start(
   const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
     sockets,
+    proxies,
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
@@ -456,6 +465,7 @@ async function start(
     targets: config.bootstrap.plugins,
     sockets,
     log: managementLog,
+    proxies,
   });
   open.defer(() => plugins.close());
   const management = new Management({
@@ -480,6 +490,7 @@ async function start(
       auth: config.auth,
       llmConnections: config.bootstrap.llmConnections,
       classicUrl: config.classicUrl,
+      proxies,
       listeners: () => addresses,
       checkFiles: () => checkFiles(config, startedAt),
     },
@@ -515,7 +526,9 @@ async function start(
   open.defer(() => management.close());
   const metricExport =
     exportedMetrics &&
-    (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
+    (await (
+      await import('../telemetry/metrics/otlp-export.ts')
+    ).exportMetrics(metricSource, exportedMetrics, log, proxyFor));
   open.defer(() => metricExport?.close(exportMs));
   forwards.open();
   const bound = await bind(config, management.server, servers);
@@ -532,6 +545,7 @@ async function start(
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
   log.info('started', { ...startFields(config), ...(shared && { replica: replicaId }) });
   log.info('listening', addresses);
+  logProxies(log, proxies);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
   ready = true;

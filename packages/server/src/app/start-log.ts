@@ -1,4 +1,5 @@
 import { isReachable } from '../http/address.ts';
+import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
 import type { LogFields, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -35,6 +36,12 @@ export function warnReachable(
   const fields: LogFields = { listeners: Object.fromEntries(reachable) };
   if (open.length === 0) return log.warn(REACHABLE, fields);
   log.warn(REACHABLE_AND_OPEN, { ...fields, unrestricted: open.map(({ name }) => name) });
+}
+
+/** Names the proxies of the environment, without their credentials. */
+export function logProxies(log: TargetLogger, { variables }: EgressProxies): void {
+  if (Object.keys(variables).length > 0)
+    log.info('requests to upstreams use the proxies of the environment', variables);
 }
 
 /** Names that a warning lists. */

@@ -173,11 +173,12 @@ async function applyBootstrap(config: Config, registry: Registry, secrets: Secre
     }),
     (error) => log.error('disk full: namespaces of the bootstrap file are not applied', { error }),
   );
-  for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
+  for (const { prefix = '', proxy, compression, ...entry } of config.bootstrap.forwards) {
     try {
       await unlessDiskFull(
         registry.commit((draft) => {
-          requireUsableHeaders(secrets, bootstrapForward(draft, { ...entry, prefix }));
+          const described = { ...entry, prefix, proxy, compression: compression || undefined };
+          requireUsableHeaders(secrets, bootstrapForward(draft, described));
         }),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );

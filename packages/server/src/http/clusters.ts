@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { addressSchema, formatAddress, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
+import type { EgressProxies } from './client/egress-proxies.ts';
 import { createTransport } from './client/pool.ts';
 import type { UpstreamSockets } from './client/upstream-sockets.ts';
 
@@ -22,6 +23,14 @@ interface Endpoint {
 
 const CONNECT_MS = 10_000;
 
+/** What the connections to all upstreams have in common. */
+export interface Egress {
+  /** Default: there are none. */
+  readonly proxies?: EgressProxies | undefined;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
+}
+
 /** Load-balanced upstream endpoints: weighted round robin (decisions 1.4, "cluster"). */
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
@@ -33,11 +42,11 @@ export class Cluster {
   }
 
   /** Creates a cluster from its settings. */
-  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, sockets?: UpstreamSockets): Cluster {
+  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, egress: Egress): Cluster {
     return new Cluster(
       endpoints.map(({ address: { host, port }, weight }) => {
         const upstream = { scheme: tls ? 'https' : 'http', host, port, path } as const;
-        return { target: targetOf(upstream, sockets, connection_timeout_ms), weight, credit: 0 };
+        return { target: targetOf(upstream, egress, connection_timeout_ms), weight, credit: 0 };
       }),
     );
   }
@@ -64,10 +73,13 @@ export class Cluster {
   }
 }
 
-function targetOf(upstream: HttpUpstream, sockets?: UpstreamSockets, connectTimeoutMs = CONNECT_MS): Target {
+function targetOf(upstream: HttpUpstream, { proxies, sockets }: Egress, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
   const server = formatAddress(upstream);
-  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass', sockets });
+  const url = new URL(`${scheme}://${server}/`);
+  const proxy = proxies?.for(url);
+  const options = { connectTimeoutMs, redirects: 'pass', codings: 'pass', proxy, sockets } as const;
+  const transport = createTransport(url.href, options);
   return { transport, server, pathPrefix: path };
 }
 
@@ -120,14 +132,13 @@ export function withUpstream(replaced: ClusterSettings, { scheme, host, port, pa
 /** Clusters of the pipeline by name. */
 export class Clusters {
   readonly #settings: ReadonlyMap<string, ClusterSettings>;
+  readonly #egress: Egress;
   readonly #clusters: Map<string, Cluster>;
 
-  readonly #sockets: UpstreamSockets | undefined;
-
-  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, sockets?: UpstreamSockets) {
-    this.#sockets = sockets;
+  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, egress: Egress = {}) {
     this.#settings = clusters;
-    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, sockets)]));
+    this.#egress = egress;
+    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, egress)]));
   }
 
   /** Returns the endpoint of the next request to a cluster; undefined if the cluster does not exist. */
@@ -143,7 +154,7 @@ export class Clusters {
     const settings = this.#settings.get(name);
     if (!settings) return;
     const previous = this.#clusters.get(name);
-    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream), this.#sockets));
+    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream), this.#egress));
     void previous?.close();
   }
 

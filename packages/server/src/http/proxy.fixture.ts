@@ -16,7 +16,7 @@ export interface Proxy {
 
 /** Starts a server that only forwards its requests. */
 export async function startProxy(upstream: string, options: TransportOptions = {}): Promise<Proxy> {
-  const transport = createTransport(upstream, { redirects: 'pass', ...options });
+  const transport = createTransport(upstream, { redirects: 'pass', codings: 'pass', ...options });
   const errors: UpstreamError[] = [];
   onTestFinished(() => transport.destroy());
   const server = createServer((request, response) => {

@@ -4,6 +4,7 @@ import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
 import { BodyBudget } from '../http/body-budget.ts';
+import { EgressProxies } from '../http/client/egress-proxies.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
@@ -240,6 +241,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     diagnostics: {
       folder: undefined,
       auth: undefined,
+      proxies: new EgressProxies(),
       llmConnections: connections,
       classicUrl,
       listeners: () => ({}),

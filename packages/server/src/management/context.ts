@@ -1,4 +1,5 @@
 import type { DiagnosticCheck, Replica } from '@sluice/contract';
+import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { PublicUrl } from '../http/public-url.ts';
 import type { OtherReplicas } from '../http/replica-views.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
@@ -32,6 +33,8 @@ export interface DiagnosticSettings {
   readonly auth: AuthIssuer | undefined;
   readonly llmConnections: readonly LlmConnection[];
   readonly classicUrl: string | undefined;
+  /** Proxies of the environment. */
+  readonly proxies: EgressProxies;
   /** Bound addresses of all listeners by name. */
   readonly listeners: () => Readonly<Record<string, string>>;
   /** Checks whether the service would start again with its configuration files. */

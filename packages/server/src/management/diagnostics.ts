@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { type DiagnosticCheck, operations, serviceAddress } from '@sluice/contract';
 import { type HttpUpstream, httpUpstream } from '../http/address.ts';
+import { serverOf } from '../http/client/client.ts';
+import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
 import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -31,8 +33,8 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 }
 
 async function runChecks(context: ManagementContext, http: IncomingMessage): Promise<DiagnosticCheck[]> {
-  const { auth, folder, listeners, checkFiles } = context.diagnostics;
-  const endpoints = await checkEndpoints(configuredEndpoints(context));
+  const { auth, folder, listeners, checkFiles, proxies } = context.diagnostics;
+  const endpoints = await checkEndpoints(configuredEndpoints(context), proxies);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [
     checkPlatform(),
@@ -44,7 +46,7 @@ async function runChecks(context: ManagementContext, http: IncomingMessage): Pro
     checkProxyHeaders(http, auth),
     checkEvaluators(context),
     ...(await Promise.all(
-      described.map((check) => (check.name === IDENTITY_PROVIDER && auth ? checkIssuer(check, auth) : check)),
+      described.map((check) => (check.name === IDENTITY_PROVIDER && auth ? checkIssuer(check, auth, proxies) : check)),
     )),
   ];
 }
@@ -59,18 +61,20 @@ interface Endpoint {
   readonly problem?: string | undefined;
   /** Whether it has a default that may be unused. */
   readonly isOptional?: boolean;
+  /** Setting of its forward. */
+  readonly proxy?: ProxySetting;
 }
 
 function configuredEndpoints({ registry, forwards, inference, diagnostics }: ManagementContext): Endpoint[] {
   const { auth, llmConnections, classicUrl } = diagnostics;
   const found: Endpoint[] = [];
-  const add = (name: string, address: string, problem?: string): void => {
+  const add = (name: string, address: string, problem?: string, proxy?: ProxySetting): void => {
     const url = URL.parse(address);
-    if (url) found.push({ name, url, problem });
+    if (url) found.push({ name, url, problem, proxy });
   };
-  for (const { name, address } of registry.current.forwards.values()) {
+  for (const { name, address, proxy } of registry.current.forwards.values()) {
     const { available, statusMessage } = forwards.status(name);
-    add(`forward ${name}`, address, available ? undefined : (statusMessage ?? 'unavailable'));
+    add(`forward ${name}`, address, available ? undefined : (statusMessage ?? 'unavailable'), proxy);
   }
   for (const service of registry.current.services.all) {
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
@@ -89,17 +93,29 @@ function addressOf({ scheme, host, port }: HttpUpstream): string {
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function checkEndpoints(endpoints: readonly Endpoint[]) {
+async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressProxies) {
   const waiting = [...endpoints.entries()];
   const results: { endpoint: Endpoint; found: EndpointCheck }[] = [];
   const work = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const [index, endpoint] = next;
-      results[index] = { endpoint, found: await checkEndpoint(endpoint.url) };
+      results[index] = { endpoint, found: await checkAddress(endpoint, proxies) };
     }
   };
   await Promise.all(Array.from({ length: CONCURRENT }, work));
   return results;
+}
+
+/** Of an address behind a proxy, only the proxy is checked. */
+async function checkAddress({ url, proxy: setting }: Endpoint, proxies: EgressProxies): Promise<EndpointCheck> {
+  const proxy = proxies.for(url, setting);
+  if (!proxy) return checkEndpoint(url);
+  const { status, message, remedy } = await checkEndpoint(new URL(`tcp://${serverOf(proxy.url)}`));
+  return {
+    status,
+    message: `${url.host} is reached through a proxy: ${message}`,
+    ...(remedy !== undefined && { remedy }),
+  };
 }
 
 function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck): DiagnosticCheck {
@@ -117,9 +133,13 @@ function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck)
 }
 
 /** Compares the issuer that a reachable identity provider names with the configured one. */
-async function checkIssuer(reachable: DiagnosticCheck, auth: AuthIssuer): Promise<DiagnosticCheck> {
+async function checkIssuer(
+  reachable: DiagnosticCheck,
+  auth: AuthIssuer,
+  proxies: EgressProxies,
+): Promise<DiagnosticCheck> {
   if (reachable.status === 'failed') return reachable;
-  const found = await readIssuer(auth);
+  const found = await readIssuer(auth, proxies);
   if ('issuer' in found && found.issuer === auth.issuer) {
     return { ...reachable, message: `${reachable.message} as the issuer ${auth.issuer}` };
   }

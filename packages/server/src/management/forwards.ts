@@ -51,11 +51,13 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 
   router.addWithBody(create, async ({ body }) => {
-    const { name, address, namespace, labels = {}, prefix = '' } = body;
+    const { name, address, namespace, labels = {}, prefix = '', proxy } = body;
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const headers = changedHeaders(undefined, body.headers);
     const expose = mergeExpose(undefined, body.expose);
-    const added = await forwards.add({ name, address, namespace: target, labels, prefix, headers, expose });
+    const compression = body.compression || undefined;
+    const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
+    const added = await forwards.add(described);
     const location = `${create.path}/${encodeURIComponent(name)}`;
     return dataResponse(serialize(added), { status: 201, headers: { location } });
   });
@@ -95,12 +97,14 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 
 /** The changes of a merge patch (decisions 10.1). */
 function changesOf(forward: Forward, changes: ForwardPatch): ForwardChanges {
-  const { address, namespace, labels, prefix, headers, expose } = changes;
+  const { address, namespace, labels, prefix, headers, expose, proxy, compression } = changes;
   return {
     ...(address !== undefined && { address }),
     ...(namespace !== undefined && { namespace: namespace === null ? DEFAULT_NAMESPACE : namespaceOf(namespace) }),
     ...(labels !== undefined && { labels: labels === null ? {} : mergedLabels(forward.labels, labels) }),
     ...(prefix !== undefined && { prefix: prefix ?? '' }),
+    ...(proxy !== undefined && { proxy: proxy ?? undefined }),
+    ...(compression !== undefined && { compression: compression || undefined }),
     headers,
     expose,
   };
@@ -119,7 +123,7 @@ function tagOf(forward: Forward): string {
 }
 
 function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {
-  const { name, address, namespace, labels, prefix, headers, expose } = forward;
+  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
   const message = [status.statusMessage, shadowedNote(snapshot.shadowed(name))].filter(Boolean).join('; ');
   return {
     name,
@@ -129,6 +133,8 @@ function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus
     ...(prefix !== '' && { prefix }),
     ...(headers && { headers }),
     ...(expose && { expose }),
+    ...(proxy !== undefined && { proxy }),
+    ...(compression && { compression }),
     available: status.available,
     ...(message !== '' && { statusMessage: message }),
     ...(status.serverInfo && { serverInfo: status.serverInfo }),

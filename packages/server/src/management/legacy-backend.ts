@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PROXIED_PREFIXES } from '@sluice/contract';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
+import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
 import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
@@ -45,6 +46,8 @@ export interface LegacyBackendOptions {
   readonly firstByteTimeoutMs?: number;
   /** Sockets of all upstreams. */
   readonly sockets?: UpstreamSockets | undefined;
+  /** Proxies for requests to the backend (default: there are none). */
+  readonly proxies?: EgressProxies;
 }
 
 /** Proxies requests and responses of the legacy backend unchanged (decisions 4.6). */
@@ -58,9 +61,12 @@ export class LegacyBackendProxy {
 
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
   constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
-    const { firstByteTimeoutMs = 30_000, onFailure, sockets } = options;
+    const { firstByteTimeoutMs = 30_000, onFailure, sockets, proxies } = options;
+    const proxy = url === undefined ? undefined : proxies?.for(new URL(url));
     this.#transport =
-      url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', sockets });
+      url === undefined
+        ? undefined
+        : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass', proxy, sockets });
     this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#errorResponse = errorResponse;

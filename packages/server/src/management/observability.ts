@@ -70,8 +70,7 @@ export function prometheusRoutes(router: Router, { metricSource }: ManagementCon
   };
   router.addPath('/metrics', async () => {
     // A module whose import fails, for lack of open files, cannot be imported again.
-    if (!prometheus && !canOpenFiles(MODULE_FILES))
-      return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
+    if (!prometheus && !canOpenFiles(MODULE_FILES)) return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
     prometheus ??= load();
     return streamResponse(await (await prometheus).text(), { 'content-type': CONTENT_TYPE });
   });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type PluginManifest, pluginManifest, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import type { UpstreamTransport } from '../http/client/client.ts';
+import { EgressProxies } from '../http/client/egress-proxies.ts';
 import { createTransport } from '../http/client/pool.ts';
 import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { ConfigError } from '../http/settings.ts';
@@ -28,6 +29,8 @@ export interface PluginsOptions {
   readonly log: TargetLogger;
   /** Sockets of all upstreams. */
   readonly sockets?: UpstreamSockets | undefined;
+  /** Proxies for requests to services (default: there are none). */
+  readonly proxies?: EgressProxies;
 }
 
 const MANIFEST = 'plugin.json';
@@ -42,8 +45,10 @@ export class Plugins {
   readonly #transports = new Map<string, UpstreamTransport>();
 
   readonly #sockets: UpstreamSockets | undefined;
+  readonly #proxies: EgressProxies;
 
-  private constructor(list: readonly Plugin[], { targets, sockets }: PluginsOptions) {
+  private constructor(list: readonly Plugin[], { targets, sockets, proxies = new EgressProxies() }: PluginsOptions) {
+    this.#proxies = proxies;
     this.list = list;
     this.#byId = new Map(list.map((plugin) => [plugin.manifest.id, plugin]));
     this.#targets = targets;
@@ -84,9 +89,17 @@ export class Plugins {
   }
 
   /** Connections to the origin of a service. */
-  transport({ origin }: URL): UpstreamTransport {
-    return this.#transports.getOrInsertComputed(origin, () =>
-      createTransport(origin, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', sockets: this.#sockets }),
+  transport(url: URL): UpstreamTransport {
+    const proxy = this.#proxies.for(url);
+    const sockets = this.#sockets;
+    return this.#transports.getOrInsertComputed(url.origin, () =>
+      createTransport(url.origin, {
+        firstByteTimeoutMs: FIRST_BYTE_MS,
+        redirects: 'pass',
+        codings: 'pass',
+        proxy,
+        sockets,
+      }),
     );
   }
 

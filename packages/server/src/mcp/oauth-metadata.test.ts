@@ -185,7 +185,7 @@ describe('a request for a token', () => {
     expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
     // The contents of system buffers are sent regardless.
     expect(await cutAfter.promise).toBeLessThan(32 * MEGABYTE);
-    expect(service.log.join('')).toContain('token response too large: more than 1048576 bytes');
+    expect(service.log.join('')).toContain('answered with more than 1048576 bytes');
   });
 
   it('is a POST', async () => {

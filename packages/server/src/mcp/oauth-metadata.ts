@@ -1,7 +1,11 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { ellipsize, printable } from '@sluice/protocol/text';
 import type { Filter, FilterRoute } from '../http/chain.ts';
+import type { UpstreamTransport } from '../http/client/client.ts';
+import { collectResponse } from '../http/client/collect-response.ts';
+import type { EgressProxies } from '../http/client/egress-proxies.ts';
+import { UpstreamError } from '../http/client/errors.ts';
+import { createTransport } from '../http/client/pool.ts';
 import type { RequestContext } from '../http/context.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
@@ -53,6 +57,8 @@ export interface WellKnownParts {
   readonly registry: Pick<Registry, 'current'>;
   /** The identity provider; without one the filter does nothing. */
   readonly auth: AuthIssuer | undefined;
+  /** Proxies for requests to it (default: there are none). */
+  readonly proxies?: EgressProxies;
   /** Checks the host that the documents name, where there is no public URL. */
   readonly hostRule: HostRule;
   /** What the addresses in the documents begin with. */
@@ -64,6 +70,8 @@ export interface WellKnownParts {
 const TOKEN = '/protocol/openid-connect/token';
 const REGISTRATION = '/clients-registrations/openid-connect';
 
+/** Other content codings would be decoded. */
+const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
 const PROVIDER_TIMEOUT_MS = 10_000;
 /** Largest response of the provider, in bytes. */
 const MAX_RESPONSE_BYTES = 1024 * 1024;
@@ -72,9 +80,11 @@ const MAX_RESPONSE_BYTES = 1024 * 1024;
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
  * (decisions 5.1). Tokens are validated by the proxy in front.
  */
-export function serviceWellKnown({ registry, auth, hostRule, publicUrl, log }: WellKnownParts): FilterRoute<Filter> {
+export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
+  const { registry, auth, proxies, hostRule, publicUrl, log } = parts;
   // Without an identity provider, the filter handles no request.
   if (!auth) return { methods: [], filter: () => undefined };
+  const identityProvider = openProvider(auth, proxies);
   const filter: Filter = (context) => {
     const { path, query, method } = context;
     if (!isOAuthPath(path)) return undefined;
@@ -83,10 +93,11 @@ export function serviceWellKnown({ registry, auth, hostRule, publicUrl, log }: W
       case '/authorize':
         return redirect(302, `${provider}/auth${query}`);
       case '/register':
-        if (method === 'POST' && auth.forwardsRegistration) return forwardToProvider(context, auth, REGISTRATION, log);
+        if (method === 'POST' && auth.forwardsRegistration)
+          return forwardToProvider(context, identityProvider, REGISTRATION, log);
         return redirect(method === 'POST' ? 307 : 302, `${auth.issuer}${REGISTRATION}${query}`);
       case '/token':
-        return method === 'POST' ? forwardToProvider(context, auth, TOKEN, log) : notAllowed('POST');
+        return method === 'POST' ? forwardToProvider(context, identityProvider, TOKEN, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
     const refusal = publicUrl ? undefined : refuseForwardedHost(hostRule, context.localAddress, context.headers);
@@ -127,49 +138,49 @@ function serverMetadata(origin: string, issuer: string): object {
   };
 }
 
+/** Connections to the provider; they end when they are idle. */
+interface ProviderConnection {
+  readonly transport: UpstreamTransport;
+  /** Path of the issuer. */
+  readonly path: string;
+}
+
+function openProvider({ upstreamIssuer }: AuthIssuer, proxies?: EgressProxies): ProviderConnection {
+  const url = new URL(upstreamIssuer);
+  const transport = createTransport(url.origin, { proxy: proxies?.for(url), defaultHeaders: IDENTITY });
+  return { transport, path: url.pathname.replace(/\/$/, '') };
+}
+
 /** Forwards a request to an endpoint of the provider: its body and the client's credentials. */
 async function forwardToProvider(
   { headers, body }: RequestContext,
-  auth: AuthIssuer,
+  { transport, path }: ProviderConnection,
   endpoint: string,
   log: TargetLogger,
 ): Promise<Outcome> {
   const { 'content-type': type, authorization } = headers;
+  const sent = [
+    ...(type === undefined ? [] : ['content-type', type]),
+    ...(authorization === undefined ? [] : ['authorization', authorization]),
+  ];
   try {
-    const response = await fetch(`${auth.upstreamIssuer}${endpoint}`, {
-      method: 'POST',
-      headers: {
-        ...(type !== undefined && { 'content-type': type }),
-        ...(authorization !== undefined && { authorization }),
-      },
-      body: body.concat(),
-      redirect: 'error',
-      signal: AbortSignal.timeout(PROVIDER_TIMEOUT_MS),
-    });
-    const text = await textOf(response);
+    const response = await collectResponse(
+      transport,
+      { method: 'POST', path: path + endpoint, headers: sent, body: body.concat() },
+      { maxBytes: MAX_RESPONSE_BYTES, timeoutMs: PROVIDER_TIMEOUT_MS },
+    );
+    const { 'content-type': answerType } = response.headers;
     const responseHeaders = [
       'Content-Type',
-      response.headers.get('content-type') ?? 'application/json',
+      typeof answerType === 'string' ? answerType : 'application/json',
       'Cache-Control',
       'no-store',
     ];
-    return { kind: 'plain', status: response.status, headers: responseHeaders, body: text };
+    return { kind: 'plain', status: response.status, headers: responseHeaders, body: response.body.toString() };
   } catch (error) {
     log.warn(endpoint === TOKEN ? 'token endpoint unreachable' : 'registration endpoint unreachable', { error });
     return json(503, { error: 'temporarily_unavailable' });
   }
-}
-
-/** Reads a response body as text. Throws when it has more than {@link MAX_RESPONSE_BYTES}. */
-async function textOf({ body }: Response): Promise<string> {
-  const buffer = new ChunkBuffer();
-  for await (const piece of body ?? []) {
-    if (buffer.length + piece.length > MAX_RESPONSE_BYTES) {
-      throw new Error(`token response too large: more than ${MAX_RESPONSE_BYTES} bytes`);
-    }
-    buffer.push(Buffer.from(piece));
-  }
-  return buffer.concat().toString();
 }
 
 function json(status: number, value: object): PlainOutcome {
@@ -198,23 +209,25 @@ const MAX_ISSUER_LENGTH = 200;
 
 /** Reads the issuer that the provider names in its discovery document. Never rejects. */
 export async function readIssuer(
-  { upstreamIssuer }: AuthIssuer,
+  auth: AuthIssuer,
+  proxies?: EgressProxies,
   timeoutMs = 5_000,
 ): Promise<{ readonly issuer: string } | { readonly problem: string }> {
+  const { transport, path } = openProvider(auth, proxies);
   try {
-    const response = await fetch(upstreamIssuer + DISCOVERY_PATH, {
-      redirect: 'manual',
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      return { problem: `the discovery document has status ${response.status}` };
-    }
-    const document: unknown = JSON.parse(await textOf(response));
+    const request = { method: 'GET', path: path + DISCOVERY_PATH, headers: [] };
+    const { status, body } = await collectResponse(transport, request, { maxBytes: MAX_RESPONSE_BYTES, timeoutMs });
+    if (status !== 200) return { problem: `the discovery document has status ${status}` };
+    const document: unknown = JSON.parse(body.toString());
     const issuer = typeof document === 'object' && document !== null && 'issuer' in document && document.issuer;
     if (typeof issuer === 'string') return { issuer: ellipsize(printable(issuer), MAX_ISSUER_LENGTH) };
-  } catch {
+  } catch (error) {
+    if (error instanceof UpstreamError && error.kind === 'redirect') {
+      return { problem: `the discovery document has status ${error.status}` };
+    }
     return { problem: 'the discovery document cannot be read' };
+  } finally {
+    void transport.close();
   }
   return { problem: 'the discovery document names no issuer' };
 }

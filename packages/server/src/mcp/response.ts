@@ -1,6 +1,6 @@
 import { memberText } from '@sluice/protocol/json/text';
-import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';

@@ -93,9 +93,15 @@ function requireSameOrigin({ name, address, headers = {} }: Forward, changed: Fo
 }
 
 /** Text of the members that operators set, for comparison. */
-export function configurationOf({ address, namespace, labels, prefix, headers = {}, expose }: Forward): string {
+export function configurationOf(forward: Forward): string {
+  const { address, namespace, labels, prefix, headers = {}, expose, proxy, compression } = forward;
   const members = [address, namespace, Object.entries(labels).sort(), prefix, Object.entries(headers).sort()];
-  return JSON.stringify([...members, ...(expose ? [expose] : [])]);
+  const optional = [
+    ...(expose ? [expose] : []),
+    ...(proxy === undefined ? [] : [{ proxy }]),
+    ...(compression ? [true] : []),
+  ];
+  return JSON.stringify([...members, ...optional]);
 }
 
 /** The entry where its changed forward has it; the same object if it stays. */

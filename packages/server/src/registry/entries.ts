@@ -150,6 +150,10 @@ export interface Forward {
   readonly headers?: ForwardHeaders | undefined;
   /** Rules that select the entries to register; all if undefined. */
   readonly expose?: Expose | undefined;
+  /** URL of the proxy for requests to it, or `none`; that of the environment if undefined. */
+  readonly proxy?: string | undefined;
+  /** True if it is asked to compress its responses. */
+  readonly compression?: true | undefined;
   /** Forwards, manual entries and services share one sequence of ids. */
   readonly registrationId: number;
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */

@@ -21,7 +21,10 @@ import type { Snapshot } from './snapshot.ts';
 import { runSteps, type Steps } from './steps.ts';
 
 /** Configuration of a forward. */
-export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers' | 'expose'>;
+export type ForwardInput = Pick<
+  Forward,
+  'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers' | 'expose' | 'proxy' | 'compression'
+>;
 
 /** Registers a forward. OperationError CONFLICT when the name exists. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {

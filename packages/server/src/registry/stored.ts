@@ -1,4 +1,12 @@
-import { type Expose, expose, forwardHeaders, mergeExpose, serviceInput, validate } from '@sluice/contract';
+import {
+  type Expose,
+  expose,
+  forwardHeaders,
+  forwardProxy,
+  mergeExpose,
+  serviceInput,
+  validate,
+} from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import { detach } from '@sluice/protocol/text';
@@ -313,7 +321,7 @@ const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
 const NAMESPACE_MEMBERS = ['name', 'labels'];
 const FORWARD_MEMBERS = [
-  ...['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'expose'],
+  ...['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'expose', 'proxy', 'compression'],
   ...['source', 'upstream', 'absent', 'modern_probe_after'],
 ];
 /** Members of a service that the API accepts, with their aliases. */
@@ -342,6 +350,8 @@ export function storedForward(forward: Forward, lines = false): string {
   if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
   if (forward.headers) stored.set('headers', JSON.stringify(forward.headers));
   if (forward.expose) stored.set('expose', JSON.stringify(forward.expose));
+  if (forward.proxy !== undefined) stored.set('proxy', JSON.stringify(forward.proxy));
+  if (forward.compression) stored.set('compression', 'true');
   stored.set('source', String(forward.registrationId));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
@@ -391,6 +401,9 @@ export function readForward(json: string, next: () => number): Forward | string 
   const rules = readExpose(found.get('expose'));
   // Without its rules, the forward would expose everything.
   if (typeof rules === 'string') return rules;
+  // Without its proxy, the forward might be reached on another way than its operator allows.
+  const proxy = forwardProxy.optional().safeParse(textIn(found, 'proxy'));
+  if (!proxy.success) return `invalid proxy: ${proxy.error.issues[0]?.message}`;
   const home = {
     name,
     namespace,
@@ -404,6 +417,8 @@ export function readForward(json: string, next: () => number): Forward | string 
     labels: readLabels(found.get('labels')),
     headers: headers.data,
     ...(rules && { expose: rules }),
+    proxy: proxy.data,
+    compression: found.get('compression') === 'true' || undefined,
     catalogs: readKnownCatalogs(found.get('upstream')),
     orphanedOverrides: readOrphans(found.get('absent'), home),
     ...(Number.isSafeInteger(modernProbeAfter) && { modernProbeAfter }),

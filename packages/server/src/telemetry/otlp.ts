@@ -1,5 +1,7 @@
 /** Settings, resource and log messages that the OTLP exporters of traces and metrics share. */
 
+import { readFileSync } from 'node:fs';
+import type { AgentOptions } from 'node:https';
 import { type ExportResult, ExportResultCode, type InstrumentationScope } from '@opentelemetry/core';
 import {
   detectResources,
@@ -26,6 +28,8 @@ export interface SamplerSettings {
 /** Settings of the trace exporter. */
 export interface TraceSettings {
   readonly protocol: OtlpProtocol;
+  /** URL of the collector; undefined for the library's default on loopback. */
+  readonly endpoint?: string | undefined;
   readonly sampler: SamplerSettings;
   /** Milliseconds and numbers of spans (`OTEL_BSP_*`). */
   readonly batch: {
@@ -39,6 +43,8 @@ export interface TraceSettings {
 /** Settings of the metric exporter. */
 export interface MetricSettings {
   readonly protocol: OtlpProtocol;
+  /** URL of the collector; undefined for the library's default on loopback. */
+  readonly endpoint?: string | undefined;
   /** Milliseconds between exports. */
   readonly intervalMs: number;
   /** Milliseconds for one export. */
@@ -54,6 +60,29 @@ export function telemetryResource(): Resource {
   return resourceFromAttributes({ 'service.name': 'sluice', 'service.version': VERSION }).merge(
     detectResources({ detectors }),
   );
+}
+
+/** Returns the URL of the proxy for a URL, with its credentials; undefined for none. */
+export type ProxyFor = (url: URL) => string | undefined;
+
+/**
+ * Returns the options of an HTTP exporter that sends through a proxy; none if there is no proxy. They replace those that the
+ * library would make from the environment, so that they have its certificates, too. The library for OTLP over gRPC reads the
+ * variables of proxies itself.
+ */
+export function proxiedExporter(
+  signal: 'TRACES' | 'METRICS',
+  endpoint: string | undefined,
+  proxyFor: ProxyFor | undefined,
+): { httpAgentOptions?: AgentOptions } {
+  const proxy = endpoint === undefined ? undefined : proxyFor?.(new URL(endpoint));
+  if (proxy === undefined) return {};
+  const file = (name: string) => {
+    const path = process.env[`OTEL_EXPORTER_OTLP_${signal}_${name}`] || process.env[`OTEL_EXPORTER_OTLP_${name}`];
+    return path ? readFileSync(path) : undefined;
+  };
+  const tls = { ca: file('CERTIFICATE'), cert: file('CLIENT_CERTIFICATE'), key: file('CLIENT_KEY') };
+  return { httpAgentOptions: { keepAlive: true, ...tls, proxyEnv: { HTTP_PROXY: proxy, HTTPS_PROXY: proxy } } };
 }
 
 /** Messages of {@link logOutages}. */

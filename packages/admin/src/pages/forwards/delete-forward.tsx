@@ -63,7 +63,8 @@ function deleteForward(client: Client, name: string) {
   return unwrap(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
 }
 
-function createForward(client: Client, { name, address, namespace, labels, prefix, headers, expose }: Forward) {
+function createForward(client: Client, forward: Forward) {
+  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
   const body = {
     name,
     address,
@@ -72,6 +73,8 @@ function createForward(client: Client, { name, address, namespace, labels, prefi
     ...(prefix && { prefix }),
     ...(headers && { headers }),
     ...(expose && { expose }),
+    ...(proxy !== undefined && { proxy }),
+    ...(compression && { compression }),
   };
   return unwrap(client.POST('/api/v1/forwards', { body }));
 }

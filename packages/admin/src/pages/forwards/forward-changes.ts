@@ -66,7 +66,7 @@ export async function changeForward(client: Client, before: Forward, etag: strin
 
 function patchOf(
   before: Forward,
-  { address, namespace, labels = {}, prefix, expose, ...rest }: ForwardInput,
+  { address, namespace, labels = {}, prefix, expose, proxy, compression, ...rest }: ForwardInput,
 ): ForwardPatch {
   const isMoved = address !== before.address;
   const headers = mapPatch(before.headers ?? {}, rest.headers ?? {});
@@ -77,6 +77,8 @@ function patchOf(
     labels: mapPatch(before.labels, labels),
     ...((isMoved || Object.keys(headers).length > 0) && { headers }),
     ...(!isEqual(expose, before.expose) && { expose: exposePatch(expose) }),
+    ...(proxy !== before.proxy && { proxy: proxy ?? null }),
+    ...(compression !== before.compression && { compression: compression ?? null }),
   };
 }
 

@@ -9,7 +9,7 @@ import { ForwardHistory } from './forward-history.tsx';
 
 /** Address, state, counts and server of a forward. */
 export function ForwardDetails({ forward, onClose }: { readonly forward: Forward; readonly onClose: () => void }) {
-  const { name, address, namespace, statusMessage, serverInfo, prefix, headers = {} } = forward;
+  const { name, address, namespace, statusMessage, serverInfo, prefix, headers = {}, proxy } = forward;
   return (
     <DetailsModal heading={name} label="Forward" onClose={onClose}>
       <dl className="facts">
@@ -45,6 +45,14 @@ export function ForwardDetails({ forward, onClose }: { readonly forward: Forward
             <dt>Prefix</dt>
             <dd>
               <code>{prefix}</code>
+            </dd>
+          </>
+        )}
+        {proxy !== undefined && (
+          <>
+            <dt>Proxy</dt>
+            <dd>
+              <InertText text={proxy} />
             </dd>
           </>
         )}

@@ -1,4 +1,4 @@
-import { Accordion, AccordionItem, InlineNotification, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, Checkbox, InlineNotification, TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput } from '@sluice/contract';
 import { useState } from 'react';
 import { useApi } from '../../api/api.ts';
@@ -26,11 +26,13 @@ interface ForwardDraft {
   readonly prefix: string;
   readonly labels: string;
   readonly headers: string;
+  readonly proxy: string;
+  readonly compression: boolean;
   readonly expose: ExposeDraft;
 }
 
 /** Members that a form changes. */
-const MEMBERS = ['address', 'namespace', 'prefix', 'labels', 'headers', 'expose'] as const;
+const MEMBERS = ['address', 'namespace', 'prefix', 'labels', 'headers', 'expose', 'proxy', 'compression'] as const;
 
 /** Time after which the dialog checks whether only the discovery is missing, which may take long. */
 const PATIENCE_MS = 2_000;
@@ -119,6 +121,21 @@ export function ForwardForm({ edited, onClose }: ForwardFormProps) {
             {...text('headers')}
           />
         </AccordionItem>
+        <AccordionItem title="Connection">
+          <TextInput
+            id="forward-proxy"
+            labelText="Proxy"
+            helperText="URL of an HTTP proxy, or none; by default that of the service's environment"
+            autoComplete="off"
+            {...text('proxy')}
+          />
+          <Checkbox
+            id="forward-compression"
+            labelText="Let the server compress its responses, for slow connections"
+            checked={draft.compression}
+            onChange={(_event, { checked }) => form.set('compression', checked)}
+          />
+        </AccordionItem>
         <AccordionItem title="Exposed entries">
           <ExposeFields
             draft={draft.expose}
@@ -171,11 +188,23 @@ function toDraft(forward: Forward | undefined): ForwardDraft {
     headers: Object.entries(forward?.headers ?? {})
       .map(([name, value]) => `${name}: ${value}`)
       .join('\n'),
+    proxy: forward?.proxy ?? '',
+    compression: forward?.compression ?? false,
     expose: toExposeDraft(forward?.expose),
   };
 }
 
-function toBody({ name, address, namespace, prefix, labels, headers, expose }: ForwardDraft): object {
+function toBody({
+  name,
+  address,
+  namespace,
+  prefix,
+  labels,
+  headers,
+  proxy,
+  compression,
+  expose,
+}: ForwardDraft): object {
   const rules = parseExpose(expose);
   const lines = headers.split('\n').filter((line) => line.trim() !== '');
   const fields = lines.map(
@@ -193,6 +222,8 @@ function toBody({ name, address, namespace, prefix, labels, headers, expose }: F
     ...(prefix.trim() !== '' && { prefix: prefix.trim() }),
     ...(fields.length > 0 && { headers: Object.fromEntries(fields.map(([field = '', value = '']) => [field, value])) }),
     ...(Object.keys(rules).length > 0 && { expose: rules }),
+    ...(proxy.trim() !== '' && { proxy: proxy.trim() }),
+    ...(compression && { compression }),
   };
 }
 

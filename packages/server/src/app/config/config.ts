@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { EgressProxies } from '../../http/client/egress-proxies.ts';
 import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
@@ -18,6 +19,8 @@ export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' |
   /** Folder of the web console, which may be missing; undefined in the headless distribution. */
   readonly uiPath: string | undefined;
   readonly secrets: SecretSettings;
+  /** Proxies of the environment. */
+  readonly proxies: EgressProxies;
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
   /** Undefined for the embedded pipeline. */
@@ -66,6 +69,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       uiPath: consoleFolder(flags.headless ? HEADLESS : environment.uiPath, cwd),
       actionsPath,
       secrets,
+      proxies: new EgressProxies(env),
       pipeline,
       pipelinePath,
       openTelemetry,

@@ -111,6 +111,7 @@ export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySetting
     return parseExporters(env, `OTEL_${signal}_EXPORTER`, otherExporters)?.has('otlp') ?? endpoint !== undefined;
   };
   const traces: TraceSettings = {
+    endpoint: variables.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT,
     protocol: variables.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
     sampler: toSampler(variables.OTEL_TRACES_SAMPLER, variables.OTEL_TRACES_SAMPLER_ARG),
     batch: {
@@ -122,6 +123,7 @@ export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySetting
   };
   const intervalMs = variables.OTEL_METRIC_EXPORT_INTERVAL;
   const metrics: MetricSettings = {
+    endpoint: variables.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT,
     protocol: variables.OTEL_EXPORTER_OTLP_METRICS_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
     intervalMs,
     timeoutMs: Math.min(variables.OTEL_METRIC_EXPORT_TIMEOUT, intervalMs),

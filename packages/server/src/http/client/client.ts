@@ -1,9 +1,9 @@
 /**
  * Interface of the HTTP/1.1 client for upstreams. The client is our own: relaying a call of 500 bytes takes 17 to 25 % less
- * CPU time than with `undici` (architecture, "Speed"). It does not decode bodies, rename headers or remove hop-by-hop
- * headers.
+ * CPU time than with `undici`. It does not rename headers or remove hop-by-hop headers.
  */
 
+import type { EgressProxy } from './egress-proxies.ts';
 import type { UpstreamError } from './errors.ts';
 import type { UpstreamSockets } from './upstream-sockets.ts';
 
@@ -66,7 +66,8 @@ export interface BodySink {
  */
 export interface ResponseHandler {
   /**
-   * Head of the response; not called for interim responses (1xx), and for redirects only if the transport passes them.
+   * Head of the response; not called for interim responses (1xx), and for redirects only if the transport passes them. The
+   * target of a redirect is in the time limit for connecting.
    * `reason` is the reason phrase, which may be empty.
    */
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void;
@@ -120,10 +121,21 @@ export interface TransportOptions {
    */
   readonly keepAliveMs?: number;
   /**
-   * Handling of redirects, which are never followed: `refuse` (default) fails with a `redirect` error, for MCP (mcp 4);
-   * `pass` handles them like other responses, for proxies (decisions 4.6, 4.8).
+   * Handling of redirects: `follow` (default) follows 307 and 308 to the same origin and fails with a `redirect` error for
+   * others; `pass` handles them like other responses, for proxies.
    */
-  readonly redirects?: 'refuse' | 'pass';
+  readonly redirects?: 'follow' | 'pass';
+  /**
+   * Handling of content codings of responses: `decode` (default) removes them, with the headers `content-encoding` and
+   * `content-length`; `pass` leaves them, for proxies.
+   */
+  readonly codings?: 'decode' | 'pass';
+  /** Largest decoded body of a response with content codings, in bytes (default 64 MiB). */
+  readonly maxDecodedBytes?: number;
+  /** Proxy that requests are sent through; by default they are sent directly. */
+  readonly proxy?: EgressProxy | undefined;
+  /** Headers of requests that do not have them themselves: lower-case names and values, alternating. */
+  readonly defaultHeaders?: readonly string[];
 }
 
 /** Returns `host:port` of an http or https URL. */

@@ -1,6 +1,8 @@
 import { singleLine } from '@sluice/protocol/text';
 import { MalformedMessage } from '../message-parser.ts';
 import { canOpenFiles } from '../open-files.ts';
+import type { CodingError } from './content-coding.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 
 /**
  * Kinds of failed upstream requests.
@@ -9,7 +11,7 @@ import { canOpenFiles } from '../open-files.ts';
  *   nothing was sent
  * - `timeout`: no response within the caller's deadline
  * - `dropped`: the connection or event stream ended before the end of the response
- * - `redirect`: a redirect, which is not followed (mcp 4)
+ * - `redirect`: a redirect that is not followed
  * - `http`: an HTTP status that is not a response of MCP; see `status`
  * - `session-lost`: the upstream no longer knows the session; a new `initialize` is required
  * - `rpc`: a JSON-RPC error where a result is required; see `code` and `data`
@@ -90,6 +92,29 @@ export function quoted(text: string): string {
 /** Connect errors with a local cause. */
 const LOCAL_ERRORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
 
+/** Returns the error of a call that did not get through its proxy; nothing was sent to the upstream. */
+export function proxyFailure(address: string, cause: ProxyError): UpstreamError {
+  return new UpstreamError('refused', address, `is unreachable: ${cause.message}`, { cause });
+}
+
+/** Returns the error of a connection to a proxy. */
+export function proxyConnectionFailure(address: string, proxy: EgressProxy, cause: Error): UpstreamError {
+  const code = codeOf(cause);
+  // A problem of this machine.
+  if (LOCAL_ERRORS.has(code)) return connectionFailure(address, cause, false);
+  return proxyFailure(address, new ProxyError(proxy, connectProblem(code, cause), cause));
+}
+
+function codeOf(cause: Error): string {
+  return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
+}
+
+function connectProblem(code: string, cause: Error): string {
+  if (code === 'ECONNREFUSED') return 'refused the connection (ECONNREFUSED)';
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `has a host name that cannot be resolved (${code})`;
+  return `is unreachable (${code}: ${cause.message})`;
+}
+
 /** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
   if (cause instanceof MalformedMessage) {
@@ -99,7 +124,7 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
         : `sent an invalid HTTP/1.1 response: ${cause.message}`;
     return new UpstreamError(cause.kind, address, what, { cause });
   }
-  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
+  const code = codeOf(cause);
   if (sent) {
     const what = `closed the connection before the end of the response (${code})`;
     return new UpstreamError('dropped', address, what, { cause });
@@ -108,13 +133,9 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
     const what = `is unreachable: no local sockets available (${code})`;
     return new UpstreamError('aborted', address, what, { cause });
   }
-  const isUnknownName = code === 'ENOTFOUND' || code === 'EAI_AGAIN';
   // A lookup that cannot open files reports an unknown name.
-  if (isUnknownName && !canOpenFiles()) return noSocket(address);
-  let what = `is unreachable (${code}: ${cause.message})`;
-  if (code === 'ECONNREFUSED') what = 'refused the connection (ECONNREFUSED)';
-  if (isUnknownName) what = `has a host name that cannot be resolved (${code})`;
-  return new UpstreamError('refused', address, what, { cause });
+  if ((code === 'ENOTFOUND' || code === 'EAI_AGAIN') && !canOpenFiles()) return noSocket(address);
+  return new UpstreamError('refused', address, connectProblem(code, cause), { cause });
 }
 
 /** No connection, because this process may not open another one. */
@@ -142,20 +163,43 @@ export function encodingFailure(address: string, cause: Error): UpstreamError {
   return new UpstreamError('invalid', address, `cannot receive this request: ${cause.message}`, { cause });
 }
 
+/** Response whose content codings cannot be removed. */
+export function codingFailure(address: string, status: number, cause: CodingError): UpstreamError {
+  const { message } = cause;
+  // An error status is more informative than its body.
+  const [kind, answer]: [UpstreamFailure, string] =
+    status < 300 ? ['invalid', message] : ['http', `HTTP ${status} and ${message}`];
+  return new UpstreamError(kind, address, `answered with ${answer}`, { status, cause });
+}
+
+/** Coded response that expands beyond the limit. */
+export function decodedTooLarge(
+  address: string,
+  status: number,
+  codings: readonly string[],
+  maxBytes: number,
+): UpstreamError {
+  const what = `answered with a ${codings.join(', ')} body of more than ${maxBytes} decoded bytes`;
+  return new UpstreamError('too-large', address, what, { status });
+}
+
 /** Request to an upstream whose transport was closed. */
 export function transportClosed(address: string): UpstreamError {
   return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
 }
 
-/** Redirect response; the message contains only the origin of its target. */
+/** Redirect that is not followed. The message names its target without credentials, query and fragment; `why` ends it. */
 export function unfollowedRedirect(
   address: string,
   status: number,
-  location: string | string[] | undefined,
+  target: URL | undefined,
+  why: string,
 ): UpstreamError {
-  const target =
-    typeof location === 'string' && URL.canParse(location, address) ? new URL(location, address) : undefined;
-  const where = target === undefined ? 'without a location' : `to ${target.origin}`;
-  const what = `redirects ${where} (HTTP ${status}), which is not followed: register the target address`;
-  return new UpstreamError('redirect', address, what, { status });
+  const where = target === undefined ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
+  return new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status}); ${why}`, { status });
+}
+
+/** Redirects that took longer than connecting may. */
+export function redirectTimeout(address: string, afterMs: number): UpstreamError {
+  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`);
 }

@@ -11,6 +11,9 @@ import type {
   UpstreamRequest,
   UpstreamTransport,
 } from './client.ts';
+import { codingsOf } from './content-coding.ts';
+import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 import {
   bodyFailure,
   connectionFailure,
@@ -18,19 +21,33 @@ import {
   displayAddress,
   encodingFailure,
   noSocket,
+  proxyConnectionFailure,
+  proxyFailure,
+  redirectTimeout,
   responseTimeout,
   transportClosed,
   type UpstreamError,
-  unfollowedRedirect,
 } from './errors.ts';
-import { BodyWriter, type EncodedRequest, isInParts, RequestEncoder, ResponseDeadline } from './request-writer.ts';
+import { followedRedirect, isLasting, isRedirect } from './redirects.ts';
+import {
+  BodyWriter,
+  type EncodedRequest,
+  isInParts,
+  RequestEncoder,
+  ResponseDeadline,
+  targetOf,
+} from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
-import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import { connectEvent, openSocket, openTlsInTunnel, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import { credentialsRejected, openTunnel } from './tunnel.ts';
 import type { IdleConnections, SocketRequest, UpstreamSockets } from './upstream-sockets.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
+/** Time for which requests are sent to the target of a redirect. */
+const REDIRECT_MS = 3_600_000;
+const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 /** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
 /** Time after which idle connections no longer keep the process alive: under load, they are used again before that. */
@@ -55,9 +72,13 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number | undefined;
   readonly passesRedirects: boolean;
+  readonly passesCodings: boolean;
+  readonly maxDecodedBytes: number;
+  readonly proxy: EgressProxy | undefined;
   tlsSession: Buffer | undefined = undefined;
   /** Shares the time for large responses among connections. */
   readonly turns = new InputTurns();
+  readonly #isSecure: boolean;
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #sockets: UpstreamSockets | undefined;
@@ -69,19 +90,24 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
   #waiting: Http1Call[] = [];
   #sweeper: NodeJS.Timeout | undefined = undefined;
   #unrefTimer: NodeJS.Timeout | undefined = undefined;
+  #redirectTimer: NodeJS.Timeout | undefined = undefined;
   #state: 'open' | 'closing' | 'destroyed' = 'open';
   readonly #ended = Promise.withResolvers<void>();
   #readBuffer: Buffer | undefined = undefined;
 
   constructor(url: URL, options: TransportOptions) {
-    const { connectTimeoutMs = 5_000, firstByteTimeoutMs, keepAliveMs = 4_000, redirects = 'refuse' } = options;
+    const { connectTimeoutMs = 5_000, firstByteTimeoutMs, keepAliveMs = 4_000, redirects = 'follow' } = options;
     this.url = url;
     this.address = displayAddress(url);
     this.connectTimeoutMs = connectTimeoutMs;
     this.firstByteTimeoutMs = firstByteTimeoutMs;
     this.passesRedirects = redirects === 'pass';
+    this.passesCodings = options.codings === 'pass';
+    this.maxDecodedBytes = options.maxDecodedBytes ?? MAX_DECODED_BYTES;
+    this.proxy = options.proxy;
+    this.#isSecure = url.protocol === 'https:' || options.proxy?.url.protocol === 'https:';
     this.#keepAliveMs = keepAliveMs;
-    this.#encoder = new RequestEncoder(url);
+    this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
     this.#sockets = options.sockets;
     this.#sockets?.add(this);
   }
@@ -105,8 +131,12 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
     return call;
   }
 
-  /** Buffer for reads of connections without TLS. */
+  /**
+   * Buffer for the reads of a connection. What was read is parsed before anything else is read, so that connections share one. Not
+   * with TLS, where a write to one socket may deliver data that another has decrypted.
+   */
   get readBuffer(): Buffer {
+    if (this.#isSecure) return Buffer.allocUnsafeSlow(TLS_READ_BYTES);
     this.#readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
     return this.#readBuffer;
   }
@@ -116,6 +146,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
     clearTimeout(this.#sweeper);
     clearTimeout(this.#unrefTimer);
     this.#sockets?.remove(this);
+    this.forgetRedirect();
     for (const connection of this.#idle.splice(0)) connection.close();
     this.#endIfDone();
     return this.#ended.promise;
@@ -158,6 +189,46 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
     return false;
   }
 
+  /**
+   * Follows a redirect of a call whose connection is closed. It counts towards the time for connecting: the request has not
+   * reached the upstream that handles it.
+   */
+  redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
+    const { address, url, connectTimeoutMs } = this;
+    const { request, redirects: count, streamed } = call;
+    if (request instanceof Error) return;
+    const redirected = { address, url: new URL(targetOf(request), url), count, isRepeatable: streamed === undefined };
+    const target = followedRedirect(redirected, status, headers);
+    if (target instanceof Error) return call.fail(target);
+    const now = performance.now();
+    if (this.#state === 'destroyed') return call.fail(transportClosed(address));
+    if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, connectTimeoutMs));
+    call.redirects++;
+    call.request = this.#encoder.redirect(request, pathOf(target));
+    this.#send(call, now);
+  }
+
+  /** Sends requests to the target of this one, which was redirected and has succeeded. */
+  rememberRedirect({ request }: Http1Call): void {
+    if (request instanceof Error || this.#state !== 'open') return;
+    clearTimeout(this.#redirectTimer);
+    this.#encoder.path = pathOf(new URL(targetOf(request), this.url));
+    this.#redirectTimer = setTimeout(() => this.forgetRedirect(), REDIRECT_MS).unref();
+  }
+
+  /** Sends requests to the original address again. */
+  forgetRedirect(): void {
+    if (this.#redirectTimer === undefined) return;
+    clearTimeout(this.#redirectTimer);
+    this.#redirectTimer = undefined;
+    this.#encoder.path = pathOf(this.url);
+  }
+
+  /** Milliseconds in which a call must be connected. */
+  connectTimeLeft({ redirects, sentAt }: Http1Call, now: number): number {
+    return redirects === 0 ? this.connectTimeoutMs : sentAt + this.connectTimeoutMs - now;
+  }
+
   readonly #sendWaiting = (): void => {
     const calls = this.#waiting;
     this.#waiting = [];
@@ -166,7 +237,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
       if (call.ended) continue;
       if (call.request instanceof Error) call.fail(call.request);
       else if (this.#state === 'destroyed') call.fail(transportClosed(this.address));
-      else this.#send(call, now);
+      else {
+        call.sentAt = now;
+        this.#send(call, now);
+      }
     }
     this.#endIfDone();
   };
@@ -221,11 +295,16 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
   }
 }
 
+function pathOf({ pathname, search }: URL): string {
+  return pathname + search;
+}
+
 /** An in-flight request. */
-class Http1Call implements UpstreamCall {
-  readonly handler: ResponseHandler;
+class Http1Call implements UpstreamCall, ResponseInput {
+  /** Replaced at the head of a response that has to be decoded. */
+  handler: ResponseHandler;
   /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
-  readonly request: EncodedRequest | UpstreamError;
+  request: EncodedRequest | UpstreamError;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
   /** True for HEAD: the response has no body, regardless of its head. */
@@ -236,6 +315,12 @@ class Http1Call implements UpstreamCall {
   ended = false;
   /** Known at the end of the call. */
   isSent = false;
+  /** When it was first sent, in milliseconds of `performance.now()`. */
+  sentAt = 0;
+  /** Number of redirects that were followed. */
+  redirects = 0;
+  /** Handler of a response with content codings; may be busy after the end of the call. */
+  #decoded: DecodedResponse | undefined = undefined;
 
   constructor(
     handler: ResponseHandler,
@@ -250,13 +335,29 @@ class Http1Call implements UpstreamCall {
   }
 
   abort(): void {
+    this.#decoded?.abort();
+    this.abortInput();
+  }
+
+  resume(): void {
+    if (this.#decoded) this.#decoded.resume();
+    else this.resumeInput();
+  }
+
+  abortInput(): void {
     if (this.ended) return;
     this.ended = true;
     this.connection?.close();
   }
 
-  resume(): void {
+  resumeInput(): void {
     if (!this.ended) this.connection?.resume();
+  }
+
+  /** Decodes the body of the response. */
+  decode(codings: readonly string[], { address, maxDecodedBytes }: ConnectionPool): void {
+    this.#decoded = new DecodedResponse(this.handler, { address, codings, maxBytes: maxDecodedBytes, input: this });
+    this.handler = this.#decoded;
   }
 
   /** Must not be called after the end of the call. */
@@ -281,7 +382,9 @@ class Connection implements ResponseSink {
   /** It cannot carry further calls. */
   closed = false;
   readonly #pool: ConnectionPool;
-  readonly #socket: Socket;
+  /** First the tunnel, if there is one, then TLS in it. */
+  #socket: Socket;
+  #isTunnelOpen = false;
   readonly #parser: ResponseParser;
   readonly #buffer: Buffer;
   #call: Http1Call | undefined;
@@ -308,21 +411,45 @@ class Connection implements ResponseSink {
   /** Connects and sends the call; fails it if there is no connection. */
   constructor(pool: ConnectionPool, call: Http1Call) {
     this.#pool = pool;
-    // What was read is parsed before anything else is read, so that connections share a buffer. Not with TLS, where a write to one
-    // socket may deliver data that another has decrypted.
-    this.#buffer = pool.url.protocol === 'https:' ? Buffer.allocUnsafeSlow(TLS_READ_BYTES) : pool.readBuffer;
+    this.#buffer = pool.readBuffer;
     this.#parser = new ResponseParser(this);
     this.#call = call;
     call.connection = this;
-    const { connectTimeoutMs, url } = pool;
-    this.#connectTimer = setTimeout(() => {
-      this.#fail(connectTimeout(pool.address, connectTimeoutMs));
-    }, connectTimeoutMs);
-    this.#socket = openSocket(pool, { buffer: this.#buffer, callback: this.#read });
-    this.#socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => this.#onConnect());
-    this.#socket.on('end', () => this.#onEnd());
-    this.#socket.on('error', (error) => this.#failConnection(error));
-    this.#socket.on('close', () => this.#onClose());
+    const timeLeftMs = pool.connectTimeLeft(call, performance.now());
+    this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
+    const { proxy, url } = pool;
+    if (proxy === undefined) {
+      this.#socket = this.#use(openSocket(pool, this.#onread), url);
+    } else if (url.protocol === 'http:') {
+      this.#socket = this.#use(openSocket({ url: proxy.url, tlsSession: undefined }, this.#onread), proxy.url);
+    } else {
+      this.#socket = this.#openTunnel(proxy);
+    }
+  }
+
+  get #onread() {
+    return { buffer: this.#buffer, callback: this.#read };
+  }
+
+  /** Uses the socket for calls. */
+  #use(socket: Socket, url: URL): Socket {
+    return socket
+      .once(connectEvent(url), () => this.#onConnect())
+      .on('end', () => this.#onEnd())
+      .on('error', (error) => this.#failConnection(error))
+      .on('close', () => this.#onClose());
+  }
+
+  #openTunnel(proxy: EgressProxy): Socket {
+    const pool = this.#pool;
+    const onOpen = () => {
+      tunnel.off('close', onClose);
+      this.#isTunnelOpen = true;
+      this.#socket = this.#use(openTlsInTunnel(pool, tunnel, this.#onread), pool.url);
+    };
+    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.#fail(proxyFailure(pool.address, error)));
+    const onClose = () => this.#onClose();
+    return tunnel.on('error', (error) => this.#failConnection(error)).on('close', onClose);
   }
 
   /** Sends a call on an idle connection. */
@@ -379,12 +506,34 @@ class Connection implements ResponseSink {
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    if (status >= 300 && status < 400 && status !== 304 && !this.#pool.passesRedirects) {
-      this.#fail(unfollowedRedirect(this.#pool.address, status, headers.location));
-    } else {
-      this.#isBodyNew = true;
-      this.#call?.handler.onHead(status, headers, raw, reason);
+    const call = this.#call;
+    if (call === undefined) return;
+    if (status >= 300) {
+      if (this.#isHandledHere(call, status, headers)) return;
+    } else if (call.redirects > 0 && isLasting(headers)) {
+      this.#pool.rememberRedirect(call);
     }
+    if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
+      const codings = codingsOf(headers['content-encoding']);
+      if (codings) call.decode(codings, this.#pool);
+    }
+    this.#isBodyNew = true;
+    call.handler.onHead(status, headers, raw, reason);
+  }
+
+  /** Handles redirects that are not passed on, and the rejection of a proxy; the handler of the call does not get them. */
+  #isHandledHere(call: Http1Call, status: number, headers: ResponseHeaders): boolean {
+    const { address, passesRedirects, proxy } = this.#pool;
+    if (status === 407 && proxy !== undefined && !this.#isTunnelOpen) {
+      this.#fail(proxyFailure(address, credentialsRejected(proxy)));
+      return true;
+    }
+    if (status === 404) this.#pool.forgetRedirect();
+    if (passesRedirects || !isRedirect(status)) return false;
+    // The next request may use another connection before the body of this response has arrived.
+    this.close();
+    this.#pool.redirect(call, status, headers);
+    return true;
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {
@@ -530,9 +679,21 @@ class Connection implements ResponseSink {
     this.#pool.remove(this);
   }
 
+  #onConnectTimeout(): void {
+    const { address, connectTimeoutMs, proxy } = this.#pool;
+    if (proxy === undefined || this.#isTunnelOpen) return this.#fail(connectTimeout(address, connectTimeoutMs));
+    const what = this.#socket.connecting ? 'accept a connection' : 'answer CONNECT';
+    this.#fail(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
+  }
+
   #failConnection(cause: Error): void {
-    if (!this.#connected) this.#pool.tlsSession = undefined;
-    this.#fail(connectionFailure(this.#pool.address, cause, this.#connected));
+    const { address, proxy } = this.#pool;
+    if (this.#connected) return this.#fail(connectionFailure(address, cause, true));
+    this.#pool.tlsSession = undefined;
+    const isProxyAtFault = proxy !== undefined && !this.#isTunnelOpen;
+    this.#fail(
+      isProxyAtFault ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false),
+    );
   }
 
   #fail(error: UpstreamError): void {

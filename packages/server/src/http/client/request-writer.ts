@@ -3,6 +3,7 @@ import { detach } from '@sluice/protocol/text';
 import type { RequestLike } from '../context.ts';
 import { HeaderLines, TOKEN } from '../header-lines.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
+import type { EgressProxy } from './egress-proxies.ts';
 
 const NO_TARGET = /[^\x21-\x7e]/;
 /** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
@@ -30,20 +31,63 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
   return Array.isArray(body);
 }
 
+/** Returns the target in the first line of a request. */
+export function targetOf(request: EncodedRequest): string {
+  return firstLineOf(request).split(' ', 2)[1] ?? '';
+}
+
+function withTarget(request: EncodedRequest, target: string): EncodedRequest {
+  const line = firstLineOf(request);
+  const [method, old = ''] = line.split(' ', 2);
+  const start = `${method} ${target}`;
+  const end = `${method} ${old}`.length;
+  if (typeof request === 'string') return start + request.slice(end);
+  if (Buffer.isBuffer(request)) return Buffer.concat([Buffer.from(start, 'latin1'), request.subarray(end)]);
+  const [head = Buffer.alloc(0), ...body] = request;
+  return [Buffer.from(start, 'latin1'), head.subarray(end), ...body];
+}
+
+function firstLineOf(request: EncodedRequest): string {
+  if (typeof request === 'string') return request.slice(0, request.indexOf('\r'));
+  const head = Buffer.isBuffer(request) ? request : (request[0] ?? Buffer.alloc(0));
+  return head.toString('latin1', 0, head.indexOf('\r'));
+}
+
 /** Encodes requests to one address. */
 export class RequestEncoder {
-  readonly #path: string;
+  /** Target of requests without a path. */
+  path: string;
+  /** Before the path: the origin for a proxy that gets whole URLs (RFC 9112 3.2.2), else empty. */
+  readonly #origin: string;
   readonly #fixed: string;
-  readonly #lines = new HeaderLines(checkAllowed);
+  /** Lines of default headers by lower-case name, and all of them. */
+  readonly #defaults = new Map<string, string>();
+  readonly #allDefaults: string;
+  /** The meaning of a line is the name of the default header that it replaces. */
+  readonly #lines = new HeaderLines((name) => {
+    checkAllowed(name);
+    return this.#defaults.has(name) ? name : undefined;
+  });
   /** The last head up to its length: requests in one session often have the same one. */
   #lastMethod = '';
   #lastPath = '';
   #lastHeaders: readonly string[] | undefined = undefined;
   #lastText = '';
 
-  constructor(url: URL) {
-    this.#path = url.pathname + url.search;
-    this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n`;
+  /** `defaultHeaders`: those of requests without them, lower-case names and values, alternating. */
+  constructor(url: URL, defaultHeaders: readonly string[] = [], proxy?: EgressProxy) {
+    for (let index = 0; index < defaultHeaders.length; index += 2) {
+      const name = defaultHeaders[index] ?? '';
+      this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
+    }
+    this.#allDefaults = [...this.#defaults.values()].join('');
+    this.path = url.pathname + url.search;
+    // A tunnel is not visible to the requests in it.
+    const usesProxy = proxy !== undefined && url.protocol === 'http:';
+    this.#origin = usesProxy ? url.origin : '';
+    const { authorization } = (usesProxy && proxy) || {};
+    const credentials = authorization === undefined ? '' : `proxy-authorization: ${authorization}\r\n`;
+    this.#fixed = ` HTTP/1.1\r\nhost: ${url.host}\r\nconnection: keep-alive\r\n${credentials}`;
   }
 
   /**
@@ -51,7 +95,7 @@ export class RequestEncoder {
    * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an
    * invalid method, path or header.
    */
-  encode({ method, path = this.#path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
+  encode({ method, path = this.path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
     let head = this.#start(method, path, headers);
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
@@ -68,6 +112,11 @@ export class RequestEncoder {
     return bytes;
   }
 
+  /** Returns an encoded request with another path. */
+  redirect(request: EncodedRequest, path: string): EncodedRequest {
+    return withTarget(request, this.#origin + path);
+  }
+
   /** Returns the head without the lines about the body. */
   #start(method: string, path: string, headers: readonly string[]): string {
     const last = this.#lastHeaders;
@@ -75,23 +124,30 @@ export class RequestEncoder {
       if (headers.every((text, at) => text === last[at])) return this.#lastText;
     }
     if (method !== 'POST') checkMethod(method);
-    if (path !== this.#path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
+    if (path !== this.path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
     const { misses } = this.#lines;
     const copied: string[] = [];
-    let text = `${method} ${path}${this.#fixed}`;
+    let replaced: string[] | undefined;
+    let text = `${method} ${this.#origin}${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);
       text += line.text;
+      if (line.meaning !== undefined) replaced = [...(replaced ?? []), line.meaning];
     }
+    text += replaced === undefined ? this.#allDefaults : this.#defaultsWithout(replaced);
     // A head with a new line hardly occurs again. Cached lines do not retain the heads that they are from.
     if (text.length <= MAX_CACHED_LENGTH && this.#lines.misses === misses) {
       this.#lastMethod = method === 'POST' ? method : detach(method);
-      this.#lastPath = path === this.#path ? path : detach(path);
+      this.#lastPath = path === this.path ? path : detach(path);
       this.#lastHeaders = copied;
       this.#lastText = detach(text);
     }
     return text;
+  }
+
+  #defaultsWithout(replaced: readonly string[]): string {
+    return [...this.#defaults].map(([name, line]) => (replaced.includes(name) ? '' : line)).join('');
   }
 }
 

@@ -29,30 +29,68 @@ export interface SocketTarget {
   tlsSession: Buffer | undefined;
 }
 
+type OnRead = TcpNetConnectOpts['onread'];
+
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-/**
- * Starts connecting. With TLS, the host of the URL is the server name (SNI) that the certificate is verified against. All
- * input is passed to `onread`.
- */
-export function openSocket(target: SocketTarget, onread: TcpNetConnectOpts['onread']): Socket {
-  const { hostname, protocol, port } = target.url;
+/** Returns the event of a socket to an address that reports its connection. */
+export function connectEvent({ protocol }: URL): 'connect' | 'secureConnect' {
+  return protocol === 'https:' ? 'secureConnect' : 'connect';
+}
+
+/** Starts connecting. All input is passed to `onread`, if there is one, instead of `data` events. */
+export function openSocket(target: SocketTarget, onread?: OnRead): Socket {
+  const { protocol, port } = target.url;
   const secure = protocol === 'https:';
-  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
   const options = {
-    host,
+    host: hostOf(target.url),
     port: port === '' ? (secure ? 443 : 80) : Number(port),
     noDelay: true,
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    onread,
+    ...(onread && { onread }),
   };
-  if (!secure) return connectTcp(options);
-  const tls: ConnectionOptions = { ...options, ALPNProtocols: ['http/1.1'], servername: isIP(host) === 0 ? host : '' };
+  return secure ? startTls(target, options) : connectTcp(options);
+}
+
+/** Starts TLS in a tunnel to the target. */
+export function openTlsInTunnel(
+  target: SocketTarget,
+  tunnel: Socket,
+  { buffer, callback }: NonNullable<OnRead>,
+): Socket {
+  const socket = startTls(target, { socket: tunnel });
+  // Node.js supports no `onread` for a socket in another.
+  const into = typeof buffer === 'function' ? buffer() : buffer;
+  socket.on('data', (chunk: Buffer) => {
+    let more = true;
+    for (let at = 0; at < chunk.length; at += into.length) {
+      const part = chunk.subarray(at, at + into.length);
+      into.set(part);
+      more = callback(part.length, into);
+    }
+    if (!more) socket.pause();
+  });
+  return socket;
+}
+
+/** The host of the URL is the server name (SNI) that the certificate is verified against. */
+function startTls(target: SocketTarget, options: ConnectionOptions): Socket {
+  const host = hostOf(target.url);
+  const tls: ConnectionOptions = {
+    ...options,
+    host,
+    ALPNProtocols: ['http/1.1'],
+    servername: isIP(host) === 0 ? host : '',
+  };
   if (target.tlsSession !== undefined) tls.session = target.tlsSession;
   const socket = connectTls(tls);
   socket.on('session', (session) => {
     target.tlsSession = session;
   });
   return socket;
+}
+
+function hostOf({ hostname }: URL): string {
+  return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
 }

@@ -200,7 +200,7 @@ describe('UpstreamTransport', () => {
     });
     const { error } = await send(transport(`http://127.0.0.1:${port}/mcp`)).done;
     expect(error).toMatchObject({ kind: 'redirect', status: 307 });
-    expect(error?.message).toContain('redirects to https://elsewhere.example (HTTP 307)');
+    expect(error?.message).toContain('redirects to https://elsewhere.example/mcp (HTTP 307)');
     expect(error?.message).not.toContain('secret');
     expect(requests).toBe(1);
   });

@@ -17,7 +17,7 @@ export class SecretHeaders {
   /** In lower case. */
   readonly names: ReadonlySet<string>;
   readonly #headers: ForwardHeaders;
-  readonly #origin: string;
+  readonly #origins: readonly string[];
   readonly #secrets: Secrets;
   readonly #log: TargetLogger;
   #block: HeaderBlock | undefined = undefined;
@@ -28,11 +28,11 @@ export class SecretHeaders {
   #sent: readonly string[] = [];
   #search: SecretSearch | undefined = undefined;
 
-  /** `origin` is that of the upstream. */
-  constructor(headers: ForwardHeaders, origin: string, secrets: Secrets, log: TargetLogger) {
+  /** `origins` get the headers: at least that of the upstream. */
+  constructor(headers: ForwardHeaders, origins: readonly string[], secrets: Secrets, log: TargetLogger) {
     this.names = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
     this.#headers = headers;
-    this.#origin = origin;
+    this.#origins = origins;
     this.#secrets = secrets;
     this.#log = log;
   }
@@ -42,7 +42,7 @@ export class SecretHeaders {
     if (this.#block && performance.now() < this.#validUntil) return this.#block;
     if (this.#resolving) return this.#resolving;
     const resolved = Object.entries(this.#headers).map(([name, value]) => {
-      return { name, value: this.#secrets.resolve(value, this.#origin) };
+      return { name, value: this.#resolve(value) };
     });
     const ready: NamedValue[] = [];
     for (const { name, value } of resolved) if (!(value instanceof Promise)) ready.push({ name, value });
@@ -58,6 +58,12 @@ export class SecretHeaders {
   /** Search for the secrets that were sent; undefined while there is nothing to redact. */
   get search(): SecretSearch | undefined {
     return this.#search;
+  }
+
+  #resolve(value: string): Resolved | Promise<Resolved> {
+    const [origin = '', ...others] = this.#origins;
+    const problem = others.map((other) => this.#secrets.problem(value, other)).find((found) => found !== undefined);
+    return problem === undefined ? this.#secrets.resolve(value, origin) : { problem };
   }
 
   #store(values: readonly NamedValue[]): HeaderBlock {

@@ -93,7 +93,12 @@ describe('the headers of an upstream', () => {
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::forward');
 
   it('without files are resolved once and at once', () => {
-    const headers = new SecretHeaders({ a: env('A'), 'user-agent': 'x' }, ORIGIN, secretsWith({ A: 'a-secret' }), log);
+    const headers = new SecretHeaders(
+      { a: env('A'), 'user-agent': 'x' },
+      [ORIGIN],
+      secretsWith({ A: 'a-secret' }),
+      log,
+    );
     const block = headers.current();
     expect(block).toEqual({ lines: ['a', 'a-secret', 'user-agent', 'x'] });
     expect(headers.current()).toBe(block);
@@ -102,7 +107,7 @@ describe('the headers of an upstream', () => {
 
   it('with files are read once for requests at the same time', async () => {
     await writeFile(join(folder, 'token'), 'a-secret');
-    const headers = new SecretHeaders({ a: file('token') }, ORIGIN, secretsWith(), log);
+    const headers = new SecretHeaders({ a: file('token') }, [ORIGIN], secretsWith(), log);
     const first = headers.current();
     expect(headers.current()).toBe(first);
     expect(await first).toEqual({ lines: ['a', 'a-secret'] });
@@ -112,7 +117,7 @@ describe('the headers of an upstream', () => {
   it('do not redact short values, of which a warning names the references', () => {
     const headers = new SecretHeaders(
       { a: env('A'), b: env('B') },
-      ORIGIN,
+      [ORIGIN],
       secretsWith({ A: '\\\\\\\\12345', B: 'v1' }),
       log,
     );

@@ -9,8 +9,10 @@ import {
   startChatCompletions,
 } from '../../../testing/chat-completions.ts';
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
+import { CODINGS } from '../../http/client/codings.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, Turn } from '../fair-queue.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
@@ -65,7 +67,14 @@ describe('a call', () => {
       'content-type': 'application/json',
       accept: 'application/json',
       'accept-encoding': 'identity',
+      'user-agent': USER_AGENT,
     });
+  });
+
+  test.each(CODINGS)('decodes a response with a content coding: $name', async ({ lines, encode }) => {
+    const text = JSON.stringify({ choices: [{ message: { content: 'zip' } }] });
+    llm.script({ body: encode(Buffer.from(text)), headers: { 'content-encoding': lines.join(',') } });
+    expect(await clientWith().complete(connectionTo(llm.url), MESSAGES)).toBe('zip');
   });
 
   test.each([
@@ -187,10 +196,16 @@ describe('a failure', () => {
       'response is not valid UTF-8',
     ],
     [
-      'a content coding',
+      'a damaged content coding',
       { content: 'of the response', headers: { 'content-encoding': 'gzip' } },
       'invalid',
-      'response has a content coding that was not requested',
+      'response has a gzip body that is damaged (Z_DATA_ERROR)',
+    ],
+    [
+      'an unknown content coding',
+      { content: 'of the response', headers: { 'content-encoding': 'rot13' } },
+      'invalid',
+      'response has a body with the unknown content coding "rot13"',
     ],
     ['content that is null', { content: null }, 'no-content', NO_TEXT],
     ['content that is an array', { content: [{ type: 'text', text: 'of the response' }] }, 'no-content', NO_TEXT],

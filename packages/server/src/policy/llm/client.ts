@@ -2,12 +2,15 @@ import { isUtf8 } from 'node:buffer';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { baseUrl } from '../../http/address.ts';
-import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
+import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
+import { CodingError } from '../../http/client/content-coding.ts';
+import { EgressProxies, ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
 /**
@@ -88,6 +91,8 @@ export interface LlmMessage {
 export interface LlmLimits {
   /** Resolves references in the keys of connections (default: there are no secrets). */
   readonly secrets?: Secrets;
+  /** Proxies for requests to models (default: there are none). */
+  readonly proxies?: EgressProxies;
   /** Milliseconds for the whole call, including connecting (default 10 s, decisions 8). */
   readonly timeoutMs?: number;
   /** Bytes of a response body (default 1 MiB). */
@@ -98,6 +103,8 @@ export interface LlmLimits {
   readonly sockets?: UpstreamSockets | undefined;
 }
 
+/** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
+const DEFAULT_HEADERS: readonly string[] = ['accept-encoding', 'identity', 'user-agent', USER_AGENT];
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 512 * 1024;
 /** More at a time would make the LLM or the system reject connections: our own overload would look like its failure. */
@@ -163,6 +170,7 @@ export class LlmClient {
   readonly #maxConcurrent: number;
   readonly #secrets: Secrets;
   readonly #sockets: UpstreamSockets | undefined;
+  readonly #proxies: EgressProxies;
   /** By URL. */
   readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
@@ -173,7 +181,9 @@ export class LlmClient {
     maxConcurrent = MAX_CONCURRENT,
     secrets = new Secrets(),
     sockets,
+    proxies = new EgressProxies(),
   }: LlmLimits = {}) {
+    this.#proxies = proxies;
     this.#secrets = secrets;
     this.#sockets = sockets;
     this.timeoutMs = timeoutMs;
@@ -195,7 +205,7 @@ export class LlmClient {
   ): Promise<string> {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
-    const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
+    const headers = ['content-type', 'application/json', 'accept', 'application/json'];
     const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
     if (endpoint === undefined) throw unusableConnection(name);
     if (apiKey) {
@@ -215,7 +225,7 @@ export class LlmClient {
           timeoutMs: this.timeoutMs,
           maxBytes: this.#maxBytes,
           signal,
-          onHead: (status, responseHeaders) => checkHead(name, status, responseHeaders),
+          onHead: (status) => checkHead(name, status),
         },
       );
       return parseContent(name, response.body);
@@ -236,12 +246,17 @@ export class LlmClient {
 
   /** Returns undefined for an invalid URL. */
   #endpoint(url: string): Endpoint | undefined {
-    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass', sockets: this.#sockets } as const;
     try {
-      return this.#endpoints.getOrInsertComputed(
-        url,
-        () => new Endpoint(createTransport(url, options), this.#maxConcurrent),
-      );
+      return this.#endpoints.getOrInsertComputed(url, () => {
+        const transport = createTransport(url, {
+          connectTimeoutMs: this.timeoutMs,
+          redirects: 'pass',
+          defaultHeaders: DEFAULT_HEADERS,
+          proxy: this.#proxies.for(new URL(url)),
+          sockets: this.#sockets,
+        });
+        return new Endpoint(transport, this.#maxConcurrent);
+      });
     } catch {
       return undefined;
     }
@@ -257,6 +272,9 @@ export class LlmClient {
       case 'timeout':
         return new LlmError('timeout', connection, `no complete response within ${this.timeoutMs / 1000} s`);
       case 'refused':
+        if (cause instanceof ProxyError) {
+          return new LlmError('network', connection, `connection failed: ${cause.message}`);
+        }
         return new LlmError('network', connection, `connection failed${code}`);
       case 'too-large':
         // With a cause, the head was too large.
@@ -264,6 +282,7 @@ export class LlmClient {
         return new LlmError('too-large', connection, `response exceeds ${this.#maxBytes} bytes`);
       case 'invalid':
         if (cause instanceof TypeError) return unusableConnection(connection);
+        if (cause instanceof CodingError) return new LlmError('invalid', connection, `response has ${cause.message}`);
         return new LlmError('invalid', connection, 'response is not valid HTTP/1.1');
       default:
         return new LlmError('network', connection, `connection closed before the response was complete${code}`);
@@ -272,17 +291,13 @@ export class LlmClient {
 }
 
 /** Throws {@link LlmError} for a response that is not a completion. */
-function checkHead(connection: string, status: number, headers: ResponseHeaders): undefined {
+function checkHead(connection: string, status: number): undefined {
   if (status >= 300 && status < 400) {
     throw new LlmError('status', connection, `HTTP ${status}: redirects are not followed; set url to the target`);
   }
   if (status < 200 || status >= 400) {
     const hint = status === 404 ? '; check the model name and that url is the API base' : '';
     throw new LlmError('status', connection, `HTTP ${status}${hint}`);
-  }
-  const coding = headers['content-encoding'];
-  if (coding !== undefined && coding !== '' && coding !== 'identity') {
-    throw new LlmError('invalid', connection, 'response has a content coding that was not requested');
   }
 }
 

@@ -13,7 +13,14 @@ import {
   type PushMetricExporter,
 } from '@opentelemetry/sdk-metrics';
 import type { TargetLogger } from '../log.ts';
-import { logOutages, type MetricSettings, type OtlpProtocol, settleWithin, telemetryResource } from '../otlp.ts';
+import {
+  logOutages,
+  type MetricSettings,
+  type ProxyFor,
+  proxiedExporter,
+  settleWithin,
+  telemetryResource,
+} from '../otlp.ts';
 import type { Metric, MetricAttributes } from './instruments.ts';
 import { metricData, scopeMetrics } from './metric-data.ts';
 import type { MetricSource } from './metric-source.ts';
@@ -34,8 +41,9 @@ export async function exportMetrics(
   source: MetricSource,
   settings: MetricSettings,
   log: TargetLogger,
+  proxyFor?: ProxyFor,
 ): Promise<MetricExport> {
-  const exporter = await createExporter(settings.protocol);
+  const exporter = await createExporter(settings, proxyFor);
   logOutages(exporter, log, {
     failing: 'exporting metrics failed; the values are sent with the next successful export',
     recovered: 'exporting metrics succeeds again',
@@ -56,7 +64,11 @@ export async function exportMetrics(
 }
 
 /** The exporter reads endpoint, headers, certificates, compression, timeout and temporality from the environment. */
-async function createExporter(protocol: OtlpProtocol): Promise<PushMetricExporter> {
+async function createExporter(
+  { protocol, endpoint }: MetricSettings,
+  proxyFor: ProxyFor | undefined,
+): Promise<PushMetricExporter> {
+  const options = proxiedExporter('METRICS', endpoint, proxyFor);
   switch (protocol) {
     case 'grpc': {
       const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-grpc');
@@ -64,11 +76,11 @@ async function createExporter(protocol: OtlpProtocol): Promise<PushMetricExporte
     }
     case 'http/json': {
       const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-http');
-      return new OTLPMetricExporter();
+      return new OTLPMetricExporter(options);
     }
     case 'http/protobuf': {
       const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-proto');
-      return new OTLPMetricExporter();
+      return new OTLPMetricExporter(options);
     }
   }
 }

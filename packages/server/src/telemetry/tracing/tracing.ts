@@ -16,7 +16,8 @@ import {
 import type { TargetLogger } from '../log.ts';
 import {
   logOutages,
-  type OtlpProtocol,
+  type ProxyFor,
+  proxiedExporter,
   type SamplerSettings,
   SCOPE,
   settleWithin,
@@ -35,8 +36,8 @@ export interface Tracing {
 }
 
 /** Starts exporting traces. */
-export async function openTracing(settings: TraceSettings, log: TargetLogger): Promise<Tracing> {
-  const exporter = await createExporter(settings.protocol);
+export async function openTracing(settings: TraceSettings, log: TargetLogger, proxyFor?: ProxyFor): Promise<Tracing> {
+  const exporter = await createExporter(settings, proxyFor);
   logOutages(exporter, log, {
     failing: 'exporting traces failed; spans are lost until it succeeds',
     recovered: 'exporting traces succeeds again',
@@ -50,7 +51,11 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger): P
 }
 
 /** The exporter reads endpoint, headers, certificates, compression and timeout from the environment. */
-async function createExporter(protocol: OtlpProtocol): Promise<SpanExporter> {
+async function createExporter(
+  { protocol, endpoint }: TraceSettings,
+  proxyFor: ProxyFor | undefined,
+): Promise<SpanExporter> {
+  const options = proxiedExporter('TRACES', endpoint, proxyFor);
   switch (protocol) {
     case 'grpc': {
       const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc');
@@ -58,11 +63,11 @@ async function createExporter(protocol: OtlpProtocol): Promise<SpanExporter> {
     }
     case 'http/json': {
       const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-      return new OTLPTraceExporter();
+      return new OTLPTraceExporter(options);
     }
     case 'http/protobuf': {
       const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-proto');
-      return new OTLPTraceExporter();
+      return new OTLPTraceExporter(options);
     }
   }
 }

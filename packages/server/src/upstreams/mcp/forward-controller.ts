@@ -4,7 +4,6 @@ import type { Era } from '@sluice/protocol/mcp/constants';
 import { singleLine } from '@sluice/protocol/text';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
-import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import {
@@ -37,7 +36,7 @@ import {
   listsOf,
 } from './streams/list-change-watcher.ts';
 import { taskErasOf } from './tasks/task-support.ts';
-import { Upstream, type UpstreamObserver } from './upstream.ts';
+import { secretOrigins, Upstream, type UpstreamHttp, type UpstreamObserver } from './upstream.ts';
 
 export interface ForwardControllerOptions {
   readonly registry: Registry;
@@ -55,12 +54,12 @@ export interface ForwardControllerOptions {
   readonly sharing?: SharedDiscovery | undefined;
   /** Sessions at upstreams that replicas share; undefined for a single one. */
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
+  /** Transport of requests to the upstream. */
+  readonly http?: UpstreamHttp;
   /** Called with each change of availability and each outcome of a discovery. Must not throw. */
   readonly onChange?: (change: ForwardChange) => void;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
@@ -119,9 +118,13 @@ export class ForwardController implements UpstreamObserver {
     this.forward = forward;
     this.#options = options;
     const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
-    const { headers, address } = forward;
-    const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
-    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions, options.sockets);
+    const { headers, address, name, proxy, compression } = forward;
+    this.upstream = new Upstream(address, this, {
+      forward: name,
+      headers: headers && new SecretHeaders(headers, secretOrigins(forward), secrets, log),
+      shared: options.sharedSessions,
+      http: { ...options.http, proxy, compression },
+    });
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     this.#reader = new CatalogReader({
       ...this.#client,

@@ -4,7 +4,6 @@ import { members, memberText } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
-import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
@@ -24,7 +23,7 @@ import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
 import type { AnnouncedList } from './streams/list-change-watcher.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
-import type { Upstream, UpstreamHealth } from './upstream.ts';
+import { secretOrigins, type Upstream, type UpstreamHealth, type UpstreamHttp } from './upstream.ts';
 
 /** State of a forward in the management API, in addition to its record (decisions 2.4). */
 export interface ForwardStatus {
@@ -49,14 +48,14 @@ export interface ForwardsOptions {
   readonly sharing?: SharedDiscovery | undefined;
   /** Sessions at upstreams that replicas share; undefined for a single one. */
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
   readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
   /** Default: `DISCOVERY_WAIT_MS`. */
   readonly discoveryWaitMs?: number;
+  /** Transport of requests to upstreams. */
+  readonly http?: UpstreamHttp;
   readonly onChange?: OnForwardChange;
 }
 
@@ -105,7 +104,7 @@ export class Forwards {
       discoveryWaitMs,
       (name) => registry.current.forwards.get(name)?.namespace,
     );
-    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.sockets);
+    this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.http);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
     const { sharing } = options;
     if (sharing) sharing.listener = this.#sharingListener;
@@ -482,17 +481,15 @@ function registryHas(registry: Registry, condition: () => boolean): Promise<void
 }
 
 /** Text of what requests to a forward depend on, for comparison. */
-function connectionOf({ address, headers = {} }: Forward): string {
-  return JSON.stringify([address, Object.entries(headers).sort()]);
+function connectionOf({ address, headers = {}, proxy, compression }: Forward): string {
+  return JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]);
 }
 
-/** Rejects headers whose secrets must not be sent to the address; OperationError BAD_REQUEST. */
-export function requireUsableHeaders(
-  secrets: Secrets,
-  { address, headers = {} }: Pick<Forward, 'address' | 'headers'>,
-): void {
-  for (const [name, value] of Object.entries(headers)) {
-    const problem = secrets.problem(value, new URL(address).origin);
+/** Rejects headers whose secrets must not be sent to the address, or to the proxy; OperationError BAD_REQUEST. */
+export function requireUsableHeaders(secrets: Secrets, forward: Pick<Forward, 'address' | 'headers' | 'proxy'>): void {
+  const origins = secretOrigins(forward);
+  for (const [name, value] of Object.entries(forward.headers ?? {})) {
+    const problem = origins.map((origin) => secrets.problem(value, origin)).find((found) => found !== undefined);
     if (problem !== undefined) throw new OperationError('BAD_REQUEST', `invalid forward: headers.${name} ${problem}`);
   }
 }

@@ -1,9 +1,8 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
-import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
-import { Upstream } from './upstream.ts';
+import { Upstream, type UpstreamHttp } from './upstream.ts';
 
 /** Ignores the outcome of calls: these upstreams have no controller. */
 const NO_OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
@@ -28,13 +27,13 @@ export class UnregisteredUpstreams {
   readonly #upstreams = new Map<string, UnregisteredUpstream>();
   readonly #clientInfo: RpcClientOptions['clientInfo'];
   readonly #hasLegacyClients: () => boolean;
-  readonly #sockets: UpstreamSockets | undefined;
+  readonly #http: UpstreamHttp | undefined;
 
   /** `clientInfo` is the gateway's own; `hasLegacyClients`: whether there has been a legacy client. */
-  constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean, sockets?: UpstreamSockets) {
+  constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean, http?: UpstreamHttp) {
+    this.#http = http;
     this.#clientInfo = clientInfo;
     this.#hasLegacyClients = hasLegacyClients;
-    this.#sockets = sockets;
   }
 
   /** Returns the upstream at an http or https address, created on first use. */
@@ -72,7 +71,7 @@ export class UnregisteredUpstreams {
   #find(address: string): UnregisteredUpstream {
     let known = this.#upstreams.get(address);
     if (!known) {
-      const upstream = new Upstream(address, NO_OBSERVER, undefined, undefined, undefined, this.#sockets);
+      const upstream = new Upstream(address, NO_OBSERVER, { ...(this.#http && { http: this.#http }) });
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
       const eras = new EraCache(options, { hasLegacyClients: this.#hasLegacyClients });
       known = { upstream, eras, lastUsedAt: 0, probe: undefined, retryAt: 0 };

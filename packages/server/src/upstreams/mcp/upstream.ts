@@ -2,11 +2,13 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
+import { EgressProxies, type ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
+import { USER_AGENT } from '../../telemetry/version.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 import type { SessionVerdict } from './session-loss.ts';
@@ -382,6 +384,44 @@ export interface UpstreamObserver {
   allowsResource?(uri: string): boolean;
 }
 
+/** Transport of requests to an upstream. */
+export interface UpstreamHttp {
+  /** By default there are none. */
+  readonly proxies?: EgressProxies;
+  /** Setting of its forward. */
+  readonly proxy?: ProxySetting;
+  /** Setting of its forward: whether it is asked to compress. Decoding a small response costs as much as the whole call. */
+  readonly compression?: boolean | undefined;
+  /** Largest decoded body of a compressed response. */
+  readonly maxDecodedBytes?: number;
+  /** Sockets of all upstreams. */
+  readonly sockets?: UpstreamSockets | undefined;
+}
+
+/** Properties of an upstream. */
+export interface UpstreamOptions {
+  /** Name of its forward; undefined for an upstream of manually registered tools only. */
+  readonly forward?: string;
+  /** Those of its forward. */
+  readonly headers?: SecretHeaders | undefined;
+  /** Sessions of other replicas, if there are any. */
+  readonly shared?: SharedUpstreamSessions | undefined;
+  readonly http?: UpstreamHttp;
+}
+
+/** Origins that get the headers of a forward: of its address, and of its proxy unless that gets a tunnel. */
+export function secretOrigins({
+  address,
+  proxy,
+}: {
+  readonly address: string;
+  readonly proxy?: ProxySetting;
+}): string[] {
+  const { origin, protocol } = new URL(address);
+  const readsRequests = protocol === 'http:' && proxy !== undefined && proxy !== 'none';
+  return readsRequests ? [origin, new URL(proxy).origin] : [origin];
+}
+
 const NO_ERAS: ReadonlySet<Era> = new Set();
 
 /** One upstream MCP server: its connections, sessions, eras and health. */
@@ -403,19 +443,22 @@ export class Upstream {
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();
 
-  /** `address` is an http or https URL; `headers` are those of its forward. Sends nothing. */
+  /** `address` is an http or https URL. Sends nothing. */
   constructor(
     address: string,
     observer: UpstreamObserver,
-    forward?: string,
-    headers?: SecretHeaders,
-    shared?: SharedUpstreamSessions,
-    sockets?: UpstreamSockets,
+    { forward, headers, shared, http = {} }: UpstreamOptions = {},
   ) {
     this.forward = forward;
-    const transport = createTransport(address, { sockets });
-    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
+    const { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes, sockets } = http;
+    const transport = createTransport(address, {
+      proxy: proxies.for(url, proxy),
+      sockets,
+      defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity', 'user-agent', USER_AGENT],
+      ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
+    });
+    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     this.origin = url.origin;
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport, shared, () => observer.onSessionLost?.());

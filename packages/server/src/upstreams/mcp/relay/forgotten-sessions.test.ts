@@ -3,13 +3,7 @@ import { createServer } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readBody } from '../../../../../../test/fixtures/http-server.ts';
-import {
-  legacyClient,
-  modernClient,
-  post,
-  type RawClient,
-  reply,
-} from '../../../../../../test/fixtures/raw-client.ts';
+import { legacyClient, modernClient, post, type RawClient, reply } from '../../../../../../test/fixtures/raw-client.ts';
 import { propertyRuns, testSeed } from '../../../../../../test/fixtures/seed.ts';
 import { liveTests } from '../../../../testing/live-tests.ts';
 import { errorOf } from '../../../../testing/relay.ts';

@@ -1,0 +1,54 @@
+import type { ResponseHeaders } from './client.ts';
+import { type UpstreamError, unfollowedRedirect } from './errors.ts';
+import { mediaType } from './response-parser.ts';
+
+/** Redirects of one request that are followed. */
+const MAX_REDIRECTS = 10;
+
+/** Returns whether a response is a redirect: any 3xx but 304, which has no target. */
+export function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400 && status !== 304;
+}
+
+/** Returns whether a successful response of a redirect's target is no page, as of a server that is being maintained. */
+export function isLasting(headers: ResponseHeaders): boolean {
+  return mediaType(headers) !== 'text/html';
+}
+
+/** A redirected request. */
+export interface RedirectedRequest {
+  /** Address of the upstream for messages. */
+  readonly address: string;
+  /** URL that has redirected. */
+  readonly url: URL;
+  /** Number of redirects before. */
+  readonly count: number;
+  /** Whether the body can be sent again. */
+  readonly isRepeatable: boolean;
+}
+
+/**
+ * Returns the URL to which a redirect is followed: only 307 and 308 keep the method and the body, and only on the same origin,
+ * since requests carry credentials. Otherwise returns the error.
+ */
+export function followedRedirect(
+  { address, url, count, isRepeatable }: RedirectedRequest,
+  status: number,
+  { location }: ResponseHeaders,
+): URL | UpstreamError {
+  const target = typeof location === 'string' ? URL.parse(location, url) : null;
+  const fail = (why: string) => unfollowedRedirect(address, status, target ?? undefined, why);
+  if (target === null) return fail('have the server send a valid Location');
+  if (target.username !== '' || target.password !== '') {
+    return fail('a target with a user name or password is not followed: register the target address');
+  }
+  if (target.origin !== url.origin) return fail('another origin is not followed: register the target address');
+  if (status !== 307 && status !== 308) {
+    return fail(
+      `HTTP ${status} does not keep the method: register the target address, or have the server send 307 or 308`,
+    );
+  }
+  if (!isRepeatable) return fail('its body cannot be sent again');
+  if (count >= MAX_REDIRECTS) return fail(`more than ${MAX_REDIRECTS} redirects are not followed`);
+  return target;
+}
