@@ -48,11 +48,11 @@ export function isProxyStatus(status: number | undefined): boolean {
  * business (a checkout, a browser), so only texts without any other word count, and only with these two statuses.
  */
 export function sessionVerdict({ status, text, isOwn, sessionId }: SessionEvidence): SessionVerdict {
-  const said = text.replaceAll(sessionId, ' ').trim();
-  if (status === 404 && (!isOwn || isSessionRejection(said.replace(STATUS_PREFIX, '')))) return 'unknown';
-  if (status === 400 && isSessionRejection(said.replace(STATUS_PREFIX, ''))) return 'unknown';
-  const reason = said.replace(ERROR_PREFIX, '');
-  if (status === 410 || NOT_INITIALIZED.test(reason) || isSessionRejection(reason)) return 'lost';
+  const reason = text.replaceAll(sessionId, ' ').trim();
+  if (status === 404 && (!isOwn || isSessionRejection(reason.replace(STATUS_PREFIX, '')))) return 'unknown';
+  if (status === 400 && isSessionRejection(reason.replace(STATUS_PREFIX, ''))) return 'unknown';
+  const error = reason.replace(ERROR_PREFIX, '');
+  if (status === 410 || NOT_INITIALIZED.test(error) || isSessionRejection(error)) return 'lost';
   if (status < 400 || isProxyStatus(status)) return 'known';
   return !isOwn || status === 401 || status === 403 || status >= 500 ? 'doubtful' : 'known';
 }

@@ -32,8 +32,8 @@ export function describeUnusable(response: UnusableResponse): string {
   const type = headers['content-type'];
   const label = type === undefined ? '' : `, ${quoted(String(type))}`;
   const text = shownText(response);
-  const shown = text === '' ? '' : `: ${text}`;
-  const end = `${shown}; ${remedy(response)}`;
+  const content = text === '' ? '' : `: ${text}`;
+  const end = `${content}; ${remedy(response)}`;
   if (status >= 300) return `answered ${request} with HTTP ${status}${label}${end}`;
   if (body.length === 0)
     return `accepted ${request} without answering it (HTTP ${status}${label}); ${remedy(response)}`;
