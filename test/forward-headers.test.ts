@@ -265,24 +265,24 @@ describe('the values of headers', () => {
       body: `{"error":"invalid_token","error_description":"unknown token ${TOKEN.replace('/', '\\/')}\\u0007\\u202e\\nin realm crm"}`,
     };
     const { statusMessage } = await register(upstream.url, AUTHORIZATION);
-    expect(statusMessage).toContain(`answered with HTTP ${status}: unknown token [REDACTED] \\u202e in realm crm; `);
+    expect(statusMessage).toContain(
+      `with HTTP ${status}, application/json: "unknown token [REDACTED] \\u202e in realm crm"; `,
+    );
     expect(statusMessage).toMatch(/its credentials in "headers" of the forward/);
     expect(service.log.join('\n')).toContain('unknown token [REDACTED]');
     expect(service.log.join('\n')).not.toContain(TOKEN);
   });
 
   it.each([
-    [
-      'text/plain',
-      'answered with HTTP 401 and content type text/plain; set its credentials in "headers" of the forward',
-    ],
-    ['application/json', 'answered with HTTP 401; set its credentials in "headers" of the forward'],
-  ])('are missing: the error for a 401 of %s says what to set', async (type, message) => {
+    ['text/plain', '"unauthorized"'],
+    ['application/json', '{"error":"unauthorized"}'],
+  ])('are missing: the error for a 401 of %s says what to set', async (type, body) => {
     const upstream = await startUpstream();
     await service.register('forwards', { name, address: upstream.url, namespace: name });
-    upstream.scripts['tools/call'] = { kind: 'http', status: 401, type, body: '"unauthorized"' };
+    upstream.scripts['tools/call'] = { kind: 'http', status: 401, type, body };
     expect(JSON.parse(reply(await callEcho())).error.message).toBe(
-      `forwarded tool call failed: upstream ${upstream.url} ${message}`,
+      `forwarded tool call failed: upstream ${upstream.url} answered tools/call with HTTP 401, ${type}: ` +
+        `${type === 'text/plain' ? '""unauthorized""' : '"unauthorized"'}; set its credentials in "headers" of the forward`,
     );
   });
 

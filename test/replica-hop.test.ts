@@ -109,7 +109,7 @@ test('responses and cancellations in one batch reach the calls on different repl
   expect(answered.text).toContain('"id":"p"');
   for (const at of [0, 1]) await expect.poll(() => upstream.answers().join()).toContain(`"role":"assistant ${at}"`);
   await expect.poll(() => upstream.of('notifications/cancelled').length).toBe(before + 1);
-  expect(canceled.isDisconnected).toBe(true);
+  await expect.poll(() => canceled.isDisconnected).toBe(true);
   for (const call of calls) call.end('done');
   for (const response of asking) expect(await response.message(1)).toContain('done');
 });

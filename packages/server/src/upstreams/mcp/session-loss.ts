@@ -66,13 +66,16 @@ function isSessionRejection(text: string): boolean {
   return known.some((word) => word === 'session' || word === 'sessionid') && known.some((word) => REJECTING.has(word));
 }
 
-/** Members of error bodies that contain a text for people. */
-const TEXT_MEMBERS = ['error', 'message', 'detail', 'error_description'];
+/** Members of error bodies that may contain a text for people. */
+const TEXT_MEMBERS: readonly string[] = ['error', 'message', 'detail', 'error_description'];
 
-/** Returns the text of a rejection: that of the JSON-RPC error, else of a JSON body, else the body itself. */
-export function rejectionText(value: unknown, body: string): string {
+/**
+ * Returns the text of a rejection: that of the JSON-RPC error, else of a JSON body, else the body itself. `members` are those of
+ * a JSON body that may contain it, in order.
+ */
+export function rejectionText(value: unknown, body: string, members: readonly string[] = TEXT_MEMBERS): string {
   if (!isJsonObject(value)) return body;
   const { error } = value;
   if (isJsonObject(error) && typeof error.message === 'string') return error.message;
-  return TEXT_MEMBERS.map((member) => value[member]).find((text) => typeof text === 'string') ?? body;
+  return members.map((member) => value[member]).find((text) => typeof text === 'string') ?? body;
 }

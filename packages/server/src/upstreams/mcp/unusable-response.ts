@@ -17,6 +17,8 @@ export interface UnusableResponse {
   readonly value: unknown;
 }
 
+/** Members of an error body with a text for people, the most detailed first. */
+const DETAILED_FIRST = ['error_description', 'message', 'detail', 'error'];
 /** Characters of the body that a message shows. */
 const SHOWN_CHARACTERS = 160;
 const SHOWN_MEMBERS = 6;
@@ -75,7 +77,7 @@ function shownText({ headers, body, value, status }: UnusableResponse): string {
 }
 
 function textOf(headers: ResponseHeaders, body: Buffer, value: unknown): string {
-  if (isJsonObject(value)) return rejectionText(value, body.toString());
+  if (isJsonObject(value)) return rejectionText(value, body.toString(), DETAILED_FIRST);
   if (isWebPage(headers, body)) return pageText(body.toString());
   return isBinary(body) ? '' : body.toString();
 }
