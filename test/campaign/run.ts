@@ -15,6 +15,7 @@ import { modelCampaign } from './model.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
 import { replicasCampaign } from './replicas.ts';
+import { sdksCampaign } from './sdks.ts';
 import { sessionsCampaign } from './sessions.ts';
 import { sizingCampaign } from './sizing.ts';
 import { stallsCampaign } from './stalls.ts';
@@ -42,6 +43,7 @@ const campaigns: readonly Campaign[] = [
   hiddenCampaign,
   urisCampaign,
   loginCampaign,
+  sdksCampaign,
   consoleCampaign,
   sizingCampaign,
 ];
