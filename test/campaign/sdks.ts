@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import type { Campaign } from './campaign.ts';
 import { KNOWN_DIFFERENCES, knownDifference } from './sdks/differences.ts';
 import { type PairRun, runDirectly, runThroughSluice } from './sdks/pair-run.ts';
@@ -43,19 +44,31 @@ export const sdksCampaign: Campaign = {
     if (skipped.length > 0) print(`skipped: ${skipped.join('; ')}`);
     await mkdir(FOLDER, { recursive: true });
     const results: PairResult[] = [];
-    for (let round = 0; round < rounds; round++) {
-      for (const server of built) {
-        for (const client of built) results.push(await runPair(client, server, print));
+    const gateway = await startGateway();
+    try {
+      for (let round = 0; round < rounds; round++) {
+        for (const server of built) {
+          for (const client of built) results.push(await runPair(client, server, gateway, print));
+        }
       }
+    } finally {
+      await gateway.close();
     }
     return { passed: results.every(({ failures }) => failures.length === 0), report: report(built, results, skipped) };
   },
 };
 
-async function runPair(client: BuiltSdk, server: BuiltSdk, print: (line: string) => void): Promise<PairResult> {
+async function runPair(
+  client: BuiltSdk,
+  server: BuiltSdk,
+  gateway: Gateway,
+  print: (line: string) => void,
+): Promise<PairResult> {
   const pair = `${client.sdk.name} client, ${server.sdk.name} server`;
-  const direct = await runDirectly(client.client, server.server);
-  const through = await runThroughSluice(client.client, server.server);
+  const [direct, through] = await Promise.all([
+    runDirectly(client.client, server.server),
+    runThroughSluice(client.client, server.server, gateway),
+  ]);
   const differences = compareTranscripts(direct.transcript, through.transcript);
   const failures = differences.filter((difference) => knownDifference(difference) === undefined);
   print(failures.length === 0 ? `${pair}: equal` : `${pair}: ${failures.map(({ step }) => step).join(', ')}`);

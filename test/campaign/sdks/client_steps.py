@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 STEP_SECONDS = 20
+current_step = "start"
 
 
 def plain(value: Any) -> Any:
@@ -31,12 +32,26 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 async def step(name: str, run: Callable[[], Awaitable[Any]]) -> Any:
     """Runs a step and prints what it returns, or its error. Returns what it returns."""
+    global current_step
+    current_step = name
     try:
         result = await asyncio.wait_for(run(), STEP_SECONDS)
         print(json.dumps({"step": name, "result": plain(result)}), flush=True)
         return result
     except Exception as error:
         print(json.dumps({"step": name, **failure(error)}), flush=True)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    """Runs the client. An error of the transport ends it within a step."""
+    try:
+        asyncio.run(main())
+        print('{"step":"close","result":null}', flush=True)
+    except Exception as error:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        for name in {current_step: None, "close": None}:
+            print(json.dumps({"step": name, **failure(error)}), flush=True)
 
 
 async def restarted() -> None:

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../../fixtures/free-port.ts';
-import { startGateway } from '../../fixtures/gateway.ts';
+import type { Gateway } from '../../fixtures/gateway.ts';
 import type { Command } from './programs.ts';
 import { startTap } from './tap.ts';
 import { parseTranscript, type Transcript } from './transcript.ts';
@@ -28,23 +28,23 @@ export async function runDirectly(client: Command, server: Command): Promise<Pai
   return { transcript: parseTranscript(output), bytes: `## client and server\n${tap.recorded()}` };
 }
 
-/** Runs the client with Sluice, which has the server as its only forward. */
-export async function runThroughSluice(client: Command, server: Command): Promise<PairRun> {
+/** Runs the client with Sluice, which gets a namespace with the server as its only forward for this time. */
+export async function runThroughSluice(client: Command, server: Command, gateway: Gateway): Promise<PairRun> {
   await using running = await startServer(server);
   await using upstream = await startTap(running.url);
-  const gateway = await startGateway();
+  const name = `sdk-${new URL(upstream.url).port}`;
+  await gateway.forward(name, upstream.url, name);
   try {
-    await gateway.forward('sdk', upstream.url);
-    const problem = await discovered(() => gateway.forwards());
+    const problem = await discovered(name, gateway);
     if (problem !== undefined) {
       return { transcript: new Map([['discovery', problem]]), bytes: `## Sluice and server\n${upstream.recorded()}` };
     }
-    await using tap = await startTap(gateway.url());
+    await using tap = await startTap(gateway.url(name));
     const output = await runClient(client, tap.url, running.restart);
     const bytes = `## client and Sluice\n${tap.recorded()}\n## Sluice and server\n${upstream.recorded()}`;
     return { transcript: parseTranscript(output), bytes };
   } finally {
-    await gateway.close();
+    await gateway.api('DELETE', `/api/v1/forwards/${name}`);
   }
 }
 
@@ -124,13 +124,14 @@ async function accepts(port: number): Promise<boolean> {
   }
 }
 
-/** Waits until the forward is available; returns its state if it does not become so. */
-async function discovered(forwards: () => Promise<unknown>): Promise<unknown> {
+/** Waits until the forward is available; returns its error if it does not become so. */
+async function discovered(name: string, gateway: Gateway): Promise<unknown> {
   const deadline = performance.now() + DISCOVERY_MS;
   for (;;) {
-    const [forward] = Object.values(Object(await forwards()));
-    if (Object(forward).available === true) return undefined;
-    if (performance.now() > deadline) return forward ?? 'no forward';
+    const forwards: unknown[] = Object.values(Object(await gateway.forwards()));
+    const forward = Object(forwards.find((other) => Object(other).name === name));
+    if (forward.available === true) return undefined;
+    if (performance.now() > deadline) return forward.statusMessage ?? 'not available';
     await delay(50);
   }
 }

@@ -8,8 +8,8 @@ export interface StepDifference {
   readonly through: unknown;
 }
 
-/** Members that may differ through Sluice, anywhere in a result: paging, caching and the identity of the server. */
-const FREE = new Set(['ttlMs', 'cacheScope', 'nextCursor', 'io.modelcontextprotocol/serverInfo']);
+/** Members that may differ through Sluice, anywhere in a result: ids, paging, caching and the identity of the server. */
+const FREE = new Set(['progressToken', 'ttlMs', 'cacheScope', 'nextCursor', 'io.modelcontextprotocol/serverInfo']);
 /** Members of results in the modern era that a result of a legacy server does not have. */
 const FREE_BETWEEN_ERAS = new Set(['resultType']);
 /** Members that may differ in the outcome of `initialize`. */

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from client_steps import restarted, settled, step
 import mcp_types as types
+from client_steps import restarted, run, settled, step
 from fastmcp import Client
 
 questions: list[types.ElicitRequestParams] = []
@@ -75,5 +75,4 @@ async def main() -> None:
         await scenario(client)
 
 
-asyncio.run(main())
-print('{"step":"close"}')
+run(main)

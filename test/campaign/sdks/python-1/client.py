@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from client_steps import failure, restarted, settled, step
+from client_steps import failure, restarted, run, settled, step
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamablehttp_client
 
@@ -104,5 +104,4 @@ async def main() -> None:
             await scenario(session)
 
 
-asyncio.run(main())
-print('{"step":"close"}')
+run(main)

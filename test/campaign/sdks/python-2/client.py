@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from client_steps import restarted, settled, step
+from client_steps import restarted, run, settled, step
 from mcp import Client, types
 from mcp.client.subscriptions import ResourceUpdated
 
@@ -105,5 +105,4 @@ async def main() -> None:
         await scenario(client)
 
 
-asyncio.run(main())
-print('{"step":"close"}')
+run(main)

@@ -135,7 +135,9 @@ async fn scenario(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
     step("progress", async {
         let result = client.call_tool(call("progress", json!({"steps": 3}))).await?;
         let progress = || async { received.lock().unwrap().progress.clone() };
-        let progress = settled(progress, |progress: &Vec<Value>| progress.len() == 3).await;
+        let mut progress = settled(progress, |progress: &Vec<Value>| progress.len() == 3).await;
+        // The SDK runs the handlers of notifications concurrently.
+        progress.sort_by_key(|done| done[0].to_string());
         Ok(json!({"progress": progress, "result": result}))
     })
     .await;
