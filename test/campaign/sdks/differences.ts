@@ -37,9 +37,9 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     reason: 'an unknown tool has no upstream, so Sluice returns the error of the protocol, -32602, itself',
   },
   {
-    step: 'cancel',
-    direct: '{"result":{"canceled":*0*',
-    through: '{"result":{"canceled":*1*',
+    step: 'canceled calls',
+    direct: '*"0*',
+    through: '*"1*',
     section: 'Basic, Cancellation',
     reason:
       'a server without sessions cannot find the call that a notification cancels; Sluice also ends the connection',

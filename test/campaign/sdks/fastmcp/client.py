@@ -36,10 +36,11 @@ async def scenario(client: Client) -> None:
         await asyncio.sleep(1)
         slow.cancel()
 
+    async def canceled():
         async def count():
             return (await client.call_tool_mcp("canceled", {})).content[0].text
 
-        return {"canceled": await settled(count, lambda text: text == "1")}
+        return await settled(count, lambda text: text == "1")
 
     async def unsupported():
         return "unsupported"
@@ -57,6 +58,7 @@ async def scenario(client: Client) -> None:
     await step("progress", with_progress)
     await step("ask", ask)
     await step("cancel", cancel)
+    await step("canceled calls", canceled)
     await step("resources/list", client.list_resources)
     await step("resources/templates/list", client.list_resource_templates)
     await step("resources/read", lambda: client.read_resource_mcp("test://static"))

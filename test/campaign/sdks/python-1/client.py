@@ -54,11 +54,13 @@ async def scenario(session: ClientSession) -> None:
         await asyncio.wait([slow], timeout=1)
         outcome = "waiting" if not slow.done() else failure(slow.exception()) if slow.exception() else slow.result()
         slow.cancel()
+        return outcome
 
+    async def canceled():
         async def count():
             return (await session.call_tool("canceled")).content[0].text
 
-        return {"outcome": outcome, "canceled": await settled(count, lambda text: text == "1")}
+        return await settled(count, lambda text: text == "1")
 
     async def subscribe():
         if not session.get_server_capabilities().resources.subscribe:
@@ -85,6 +87,7 @@ async def scenario(session: ClientSession) -> None:
     await step("progress", with_progress)
     await step("ask", ask)
     await step("cancel", cancel)
+    await step("canceled calls", canceled)
     await step("resources/list", session.list_resources)
     await step("resources/templates/list", session.list_resource_templates)
     await step("resources/read", lambda: session.read_resource("test://static"))

@@ -51,10 +51,11 @@ async def scenario(client: Client) -> None:
         await asyncio.sleep(1)
         slow.cancel()
 
+    async def canceled():
         async def count():
             return (await client.call_tool("canceled")).content[0].text
 
-        return {"canceled": await settled(count, lambda text: text == "1")}
+        return await settled(count, lambda text: text == "1")
 
     async def subscribe():
         if not client.server_capabilities.resources.subscribe:
@@ -87,6 +88,7 @@ async def scenario(client: Client) -> None:
     await step("progress", with_progress)
     await step("ask", ask)
     await step("cancel", cancel)
+    await step("canceled calls", canceled)
     await step("resources/list", client.list_resources)
     await step("resources/templates/list", client.list_resource_templates)
     await step("resources/read", lambda: client.read_resource("test://static"))

@@ -121,5 +121,7 @@ const http = createServer(async (req, res) => {
   await build().connect(transport);
   await transport.handleRequest(req, res, body);
 });
+// So that no client of a busy machine uses a connection at the moment that the server closes it.
+http.keepAliveTimeout = 60_000;
 http.listen(Number(process.env.PORT), '127.0.0.1');
 await once(http, 'listening');

@@ -90,5 +90,7 @@ function build(): McpServer {
 
 const handler = createMcpHandler(build);
 const http = createServer(toNodeHandler(handler));
+// So that no client of a busy machine uses a connection at the moment that the server closes it.
+http.keepAliveTimeout = 60_000;
 http.listen(Number(process.env.PORT), '127.0.0.1');
 await once(http, 'listening');

@@ -133,14 +133,16 @@ func main() {
 		slow, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err := call("slow", nil)(slow)
-		canceled := settled(func() string {
+		return errors.Is(err, context.DeadlineExceeded), nil
+	})
+	step("canceled calls", func(ctx context.Context) (any, error) {
+		return settled(func() string {
 			result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "canceled", Arguments: map[string]any{}})
 			if err != nil {
 				return err.Error()
 			}
 			return result.Content[0].(*mcp.TextContent).Text
-		}, func(text string) bool { return text == "1" })
-		return map[string]any{"canceled": canceled, "stopped": errors.Is(err, context.DeadlineExceeded)}, nil
+		}, func(text string) bool { return text == "1" }), nil
 	})
 	step("resources/list", func(ctx context.Context) (any, error) { return session.ListResources(ctx, nil) })
 	step("resources/templates/list", func(ctx context.Context) (any, error) {

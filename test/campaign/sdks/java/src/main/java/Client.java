@@ -7,7 +7,7 @@ import io.modelcontextprotocol.spec.McpSchema;
 import io.modelcontextprotocol.spec.McpSchema.CallToolRequest;
 import java.net.URI;
 import java.time.Duration;
-import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -56,7 +56,8 @@ public final class Client {
       var request = CallToolRequest.builder("progress").arguments(Map.of("steps", 3)).progressToken("progress-1").build();
       var result = client.callTool(request);
       settled(PROGRESS, 3);
-      return Map.of("progress", PROGRESS, "result", result);
+      // The SDK runs the handlers of notifications concurrently.
+      return Map.of("progress", PROGRESS.stream().sorted(Comparator.comparing(Object::toString)).toList(), "result", result);
     });
     step("ask", () -> Map.of("result", call(client, "ask", Map.of()), "questions", QUESTIONS));
     // The SDK cannot cancel a request.
