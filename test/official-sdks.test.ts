@@ -12,7 +12,8 @@ const PAIRS = TYPESCRIPT.flatMap((client) =>
   TYPESCRIPT.map((server) => [client.name, server.name, client, server] as const),
 );
 
-describe('an official client with an official server', () => {
+// Five processes start per pair.
+describe('an official client with an official server', { timeout: 240_000 }, () => {
   let gateway: Gateway;
 
   beforeAll(async () => {

@@ -9,7 +9,7 @@ import type { Command } from './programs.ts';
 import { startTap } from './tap.ts';
 import { parseTranscript, type Transcript } from './transcript.ts';
 
-const START_MS = 60_000;
+const START_MS = 120_000;
 const DISCOVERY_MS = 20_000;
 const CLIENT_MS = 240_000;
 
