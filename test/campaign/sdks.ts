@@ -26,7 +26,7 @@ interface PairResult {
 /** Transcripts and bytes of pairs that failed. */
 const FOLDER = join(tmpdir(), 'sluice-sdks');
 /** Pairs that run at the same time: most of their time they wait. */
-const AT_ONCE = 3;
+const AT_ONCE = 4;
 /** Names of SDKs, separated by commas: runs only the pairs of these. */
 const SELECTED = process.env.SLUICE_SDKS?.split(',');
 

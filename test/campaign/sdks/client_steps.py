@@ -56,6 +56,8 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 
 async def restarted() -> None:
     """Prints that the server may be restarted, and waits until it has been."""
+    global current_step
+    current_step = "echo after a restart"
     print('{"step":"restart"}', flush=True)
     await asyncio.to_thread(sys.stdin.readline)
 
