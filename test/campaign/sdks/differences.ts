@@ -45,6 +45,13 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
       'a server without sessions cannot find the call that a notification cancels; Sluice also ends the connection',
   },
   {
+    step: 'resources/read of an unknown resource',
+    direct: '{"error":{"code":-32002*',
+    through: '{"error":{"code":-32602*',
+    section: '2026-07-28, Resources, Error Handling',
+    reason: 'the modern era has no error -32002: clients of it get -32602 from a server of the other era',
+  },
+  {
     step: 'echo after a restart',
     direct: '{"error":*}',
     through: '{"result":{*again*}}',

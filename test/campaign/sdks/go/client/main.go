@@ -29,7 +29,20 @@ var received struct {
 func step(name string, run func(context.Context) (any, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	result, err := run(ctx)
+	var result any
+	err := context.DeadlineExceeded
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, err = run(ctx)
+	}()
+	select {
+	case <-done:
+	case <-time.After(stepTimeout + time.Second):
+		// Not every call ends with its context.
+		fmt.Printf(`{"step":%q,"error":"no response"}`+"\n", name)
+		return
+	}
 	line := map[string]any{"step": name, "result": result}
 	if err != nil {
 		line = map[string]any{"step": name, "error": failure(err)}
