@@ -205,25 +205,25 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 export const MAX_PARSED_VALUES = 50_000;
 
-/** Whether JSON has more values than allowed, by its commas and brackets outside strings. */
-function hasTooManyValues(text: string): boolean {
+/** Whether JSON has more values than this, by its commas and brackets outside strings. */
+function hasMoreValues(text: string, limit: number): boolean {
   // A value takes at least two characters.
-  if (text.length <= 2 * MAX_PARSED_VALUES) return false;
+  if (text.length <= 2 * limit) return false;
   let count = 0;
-  for (let at = 0; at < text.length && count <= MAX_PARSED_VALUES; ) {
+  for (let at = 0; at < text.length && count <= limit; ) {
     const code = text.charCodeAt(at);
     if (code === COMMA || code === OPEN_BRACE || code === OPEN_BRACKET) count++;
     at = code === QUOTE ? skipString(text, at) : at + 1;
   }
-  return count > MAX_PARSED_VALUES;
+  return count > limit;
 }
 
 /**
  * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a
- * SyntaxError, also for more than {@link MAX_PARSED_VALUES}. Costs one search for a backslash for texts without escaped keys.
+ * SyntaxError, also for more values than `maxValues`: outside of the event loop, any number is allowed. Costs one search for a backslash for texts without escaped keys.
  */
-export function parseJson(text: string): unknown {
-  if (hasTooManyValues(text)) throw new SyntaxError(`more than ${MAX_PARSED_VALUES} values`);
+export function parseJson(text: string, maxValues: number = MAX_PARSED_VALUES): unknown {
+  if (hasMoreValues(text, maxValues)) throw new SyntaxError(`more than ${maxValues} values`);
   const value: unknown = JSON.parse(text);
   return text.includes('\\') && hasEscapedKey(text) ? readJson(text, Number) : value;
 }

@@ -42,7 +42,7 @@ export class SchemaWorkerHandler {
     this.#cache(key, validate);
     let value: unknown;
     try {
-      value = parseJson(stripCodeFence(text));
+      value = parseJson(stripCodeFence(text), Number.POSITIVE_INFINITY);
     } catch {
       return { kind: 'invalid', problem: 'the text is not JSON' };
     }

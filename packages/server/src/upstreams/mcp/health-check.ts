@@ -29,8 +29,8 @@ export class HealthCheck {
     void this.close();
     const session = await openLegacy(this.#options);
     this.#session = session;
-    if (previous) this.#onSessionLost();
     await session.request('ping');
+    if (previous) this.#onSessionLost();
   }
 
   /** Closes the session; the next check opens one. Never rejects. */

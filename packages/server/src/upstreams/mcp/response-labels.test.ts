@@ -141,7 +141,7 @@ const UNUSABLE: readonly (readonly [string, Form, RegExp])[] = [
   [
     'an event stream without a response',
     () => [EVENTS, 'data: [DONE]\n\n'],
-    /ended the event stream of tools\/call before the response, and an event that is not JSON-RPC: "\[DONE\]"/,
+    /ended the event stream of tools\/call before the response, and another event: "\[DONE\]"/,
   ],
   [
     'another response',

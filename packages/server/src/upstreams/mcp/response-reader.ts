@@ -101,6 +101,8 @@ const MAX_OTHER_BYTES = 4 * 1024;
 const ERROR_BODY_MS = 5_000;
 /** Time an upstream may keep a response open after it is complete, so that its connection can be reused, in milliseconds. */
 const LINGER_MS = 1_000;
+/** Bytes of it. */
+const MAX_LINGERING_BYTES = 64 * 1024;
 
 const OPEN_BRACE = 0x7b;
 /** In latin1, like {@link PREFIXES}. */
@@ -147,6 +149,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #isScanning = false;
   /** The response ended while the scan was busy. */
   #hasEnded = false;
+  /** The body was cut off, so that it may say something else, or the upstream has sent messages before the response. */
+  #mayBeProcessed = false;
+  #lingeringBytes = 0;
   /** Milliseconds for which the scan was busy, and since when it is. */
   #busyMs = 0;
   #busySince = 0;
@@ -204,11 +209,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
       this.#linger();
       return this.#sink.onAccepted?.();
     }
-    if (mediaType(headers) === 'text/event-stream' && (this.#isSuccess || !requiresStream)) return this.#beginStream();
-    this.#mode = requiresStream ? 'other' : 'start';
-    if (!this.#isSuccess || requiresStream) {
-      this.#timer = setTimeout(() => this.#complete(), ERROR_BODY_MS).unref();
-    }
+    if (this.#isSuccess && isEventStream(headers)) return this.#beginStream();
+    this.#mode = 'start';
+    if (!this.#isSuccess || requiresStream) this.#timer = setTimeout(this.#onBodyTimeout, ERROR_BODY_MS).unref();
   }
 
   get #isSuccess(): boolean {
@@ -217,6 +220,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #beginStream(): void {
     const { scan } = this.#request;
+    if (this.#request.requiresStream) clearTimeout(this.#timer);
     this.#isStream = true;
     if (scan && this.#isSuccess) return this.#beginScan(scan(true));
     this.#mode = 'stream';
@@ -258,6 +262,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
         if (this.#body.length > MAX_OTHER_BYTES) this.#complete();
         return true;
       default:
+        this.#lingeringBytes += chunk.length;
+        if (this.#lingeringBytes > MAX_LINGERING_BYTES) this.#call?.abort();
         return true;
     }
   }
@@ -282,7 +288,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   /** Decides by the first bytes of a body, after white space, what it is. */
   #readStart(chunk: Buffer): boolean {
-    this.#sink.onActivity();
+    if (!this.#request.requiresStream) this.#sink.onActivity();
     const { scan, maxBytes } = this.#request;
     for (let at = 0; at < chunk.length && this.#start.length < START_BYTES; at++) {
       const byte = chunk[at] ?? 0;
@@ -299,11 +305,14 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (isOpen && this.#body.length <= maxBytes) return true;
     const body = this.#body.concat().subarray(this.#skippedBytes);
     this.#body = undefined;
-    if (start.startsWith('{') || start.startsWith('[') || start === '') {
+    const { requiresStream } = this.#request;
+    const isStream = EVENT_FIELDS.some((field) => start.startsWith(field));
+    if (isStream && (this.#isSuccess || !requiresStream)) this.#beginStream();
+    else if (requiresStream) this.#mode = 'other';
+    else if (start.startsWith('{') || start.startsWith('[') || start === '') {
       if (scan && this.#isSuccess) this.#beginScan(scan(false));
       else this.#mode = 'json';
-    } else if (EVENT_FIELDS.some((field) => start.startsWith(field))) this.#beginStream();
-    else this.#mode = 'other';
+    } else this.#mode = 'other';
     return this.#read(body);
   }
 
@@ -338,7 +347,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#isScanning = true;
     this.#busySince = performance.now();
     scan.write(chunk).then(
-      (isEnough) => this.#onScanStep(scan, isEnough),
+      (isEnough) => this.#guard(() => this.#onScanStep(scan, isEnough)),
       (error: unknown) => this.#onError(error),
     );
     return false;
@@ -371,8 +380,19 @@ export class ResponseReader implements ResponseHandler, EventSink {
       this.#hasEnded = true;
       return;
     }
+    this.#guard(() => this.#complete());
+  }
+
+  /** 5 s after the head of an error: the upstream may keep its body open. */
+  readonly #onBodyTimeout = (): void => {
+    this.#mayBeProcessed = true;
+    this.#guard(() => this.#complete());
+    this.#call?.abort();
+  };
+
+  #guard(step: () => void): void {
     try {
-      this.#complete();
+      step();
     } catch (error) {
       this.#onError(error);
     }
@@ -382,7 +402,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (this.#mode === 'done') return clearTimeout(this.#timer);
     // A body that is cut off still says something.
     const isKnown = this.#mode === 'other' || (this.#mode !== 'head' && this.status >= 300);
-    if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#complete();
+    this.#mayBeProcessed = true;
+    if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#guard(() => this.#complete());
     this.#finish();
     if (this.#isStream) this.#sink.onStreamEnd(error);
     else this.#sink.onRejected({ error, status: this.status || undefined });
@@ -395,6 +416,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       case 'json':
         return this.#completeJson();
       case 'stream':
+        if (!this.#isSuccess) return this.#rejectBody(Buffer.alloc(0));
         this.#finish();
         return this.#sink.onStreamEnd(undefined);
       case 'scan':
@@ -454,7 +476,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const isFailure = 'error' in value || !this.#isSuccess;
     if (isFailure && sessionId !== undefined) {
       const isOwn = id !== undefined && isSameId(id, value.id);
-      this.#judge(rejectionText(value, ''), isOwn, sessionId);
+      this.#evaluateSession(rejectionText(value, ''), isOwn, sessionId);
     }
     this.#finish();
     if (this.#isStream) this.#linger();
@@ -462,10 +484,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#sink.onResponse(text, value, isAscii, large);
   }
 
-  /** Of an event stream, no response is repeated: the upstream has begun to process the request. */
-  #judge(text: string, isOwn: boolean, sessionId: string): void {
+  /** A request that the upstream may have processed is not repeated. */
+  #evaluateSession(text: string, isOwn: boolean, sessionId: string): void {
     const verdict = sessionVerdict({ status: this.status, text, isOwn, sessionId });
-    this.session = verdict === 'unknown' && this.#isStream ? 'lost' : verdict;
+    this.session = verdict === 'unknown' && this.#mayBeProcessed ? 'lost' : verdict;
   }
 
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
@@ -537,18 +559,19 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #takeMessage(text: string, value: unknown): void {
     if (isJsonObject(value) && typeof value.method === 'string') {
+      this.#mayBeProcessed = true;
       this.#sink.onActivity();
       this.#sink.onMessage(text, value);
     } else if (isJsonObject(value) && this.#isResponse(value)) {
       this.#sink.onActivity();
       this.#respond(text, value, false, undefined);
-    } else this.#skipped ??= text.slice(0, 100);
+    } else this.#skipped ??= isJsonObject(value) ? Object.keys(value).join(', ') : detach(text.slice(0, 100));
   }
 
   /** Describes the end of an event stream before the response. */
   get incompleteStream(): string {
-    const skipped =
-      this.#skipped === undefined ? '' : `, and an event that is not JSON-RPC: "${quoted(this.#skipped)}"`;
+    // Of JSON, which may be the result of another request, it has only the names of the members.
+    const skipped = this.#skipped === undefined ? '' : `, and another event: "${quoted(this.#skipped)}"`;
     return `ended the event stream of ${this.#request.name} before the response${skipped}`;
   }
 
@@ -556,7 +579,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const value = parsed ?? tryParseJson(body.toString());
     const { sessionId } = this.#request;
     const text = rejectionText(value, body.toString('utf8', 0, MAX_OTHER_BYTES));
-    if (sessionId !== undefined && !this.#isSuccess) this.#judge(text, false, sessionId);
+    const isOwn = isJsonObject(value) && this.#request.id !== undefined && isSameId(this.#request.id, value.id);
+    if (sessionId !== undefined && !this.#isSuccess) this.#evaluateSession(text, isOwn, sessionId);
     const rejection = this.reject(body, value);
     // The rest of the body is of no use.
     const call = this.#call;
@@ -610,4 +634,13 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
 function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
+}
+
+/** Whether the label of a response is that of an event stream. */
+function isEventStream(headers: ResponseHeaders): boolean {
+  const { 'content-type': type } = headers;
+  return (
+    mediaType(headers) === 'text/event-stream' ||
+    (Array.isArray(type) && type.every((line) => /^text\/event-stream\b/i.test(line)))
+  );
 }

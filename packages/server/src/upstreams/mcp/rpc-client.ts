@@ -219,24 +219,19 @@ export class RpcClient<E extends Era = Era> {
   }
 
   /**
-   * Whether the upstream has lost the session, by a `ping` in it. If a response does not name the session, a new session
-   * shows whether the upstream works without it. Undefined if that is unknown: a session may have state. Never rejects.
+   * Whether the upstream has lost the session, by a `ping` in it. If that is rejected without naming the session, one in a new
+   * session shows whether the upstream rejects all of them. Undefined if that is unknown: a session may have state. Never rejects.
    */
-  async isLost(): Promise<boolean | undefined> {
+  async isLost(timeoutMs: number = TIMEOUT_MS): Promise<boolean | undefined> {
     if (this.sessionId === undefined) return false;
-    try {
-      const reply = await this.request('ping');
-      return reply.kind === 'error' && reply.isSessionLost === true;
-    } catch (error) {
-      if (!(error instanceof UpstreamError)) throw error;
-      if (error.kind !== 'http' || isProxyStatus(error.status)) return error.kind === 'session-lost' || undefined;
-    }
-    try {
-      await (await openLegacy(this.#options)).close();
-      return true;
-    } catch {
-      return undefined;
-    }
+    const options = { ...this.#options, timeoutMs };
+    const found = await pingIn(options, this.#envelope);
+    if (found !== 'rejected') return found;
+    // An upstream may reject all pings.
+    const other = await openLegacy(options).catch(() => undefined);
+    const works = other && (await pingIn(options, other.#envelope)) === false;
+    void other?.close();
+    return works || undefined;
   }
 
   /** Ends the session upstream, if there is one; never rejects. */
@@ -245,6 +240,18 @@ export class RpcClient<E extends Era = Era> {
     const request = { method: 'DELETE', headers: this.#envelope.headers() };
     const limits = { maxBytes: MAX_CLOSE_BYTES, timeoutMs: CLOSE_TIMEOUT_MS };
     await collectResponse(this.#options.transport, request, limits).catch(() => undefined);
+  }
+}
+
+/** Whether the response to a `ping` names the loss of the session; undefined if there is none. Never rejects. */
+async function pingIn(options: RpcClientOptions, envelope: Envelope<Era>): Promise<boolean | 'rejected' | undefined> {
+  try {
+    const { outcome, isSessionLost } = await send(options, envelope, 'ping');
+    return outcome?.kind === 'error' && isSessionLost === true;
+  } catch (error) {
+    if (!(error instanceof UpstreamError)) return undefined;
+    if (error.kind === 'http' && !isProxyStatus(error.status)) return 'rejected';
+    return error.kind === 'session-lost' || undefined;
   }
 }
 

@@ -172,7 +172,7 @@ describe('sendMessage', () => {
       'an event that is not JSON',
       stream('data: {"jsonrpc"\n\n'),
       'dropped',
-      'before the response, and an event that is not JSON-RPC: "{"jsonrpc""',
+      'before the response, and another event: "{"jsonrpc""',
     ],
     ['a stream without the response', stream(': hi\n\n'), 'dropped', 'ended the event stream of tools/list before'],
     ['half an event', stream('data: {"jsonrpc":"2.0","id":"7","result":{}}\n'), 'dropped', 'ended the event stream'],

@@ -7,11 +7,11 @@ export type SessionVerdict =
   /** The upstream has processed the request, and names the loss of the session as its error. */
   | 'lost'
   /** The upstream rejected the request without naming the session: another request in it decides. */
-  | 'doubtful'
+  | 'uncertain'
   | 'known';
 
 /** A response, or the part of it that says something about the session. */
-export interface SessionEvidence {
+export interface SessionSignal {
   readonly status: number;
   /** See {@link rejectionText}. */
   readonly text: string;
@@ -47,14 +47,14 @@ export function isProxyStatus(status: number | undefined): boolean {
  * 404; many servers send 400 with a text. An upstream that has processed a request may say the same of a session of its own
  * business (a checkout, a browser), so only texts without any other word count, and only with these two statuses.
  */
-export function sessionVerdict({ status, text, isOwn, sessionId }: SessionEvidence): SessionVerdict {
+export function sessionVerdict({ status, text, isOwn, sessionId }: SessionSignal): SessionVerdict {
   const reason = text.replaceAll(sessionId, ' ').trim();
   if (status === 404 && (!isOwn || isSessionRejection(reason.replace(STATUS_PREFIX, '')))) return 'unknown';
   if (status === 400 && isSessionRejection(reason.replace(STATUS_PREFIX, ''))) return 'unknown';
   const error = reason.replace(ERROR_PREFIX, '');
   if (status === 410 || NOT_INITIALIZED.test(error) || isSessionRejection(error)) return 'lost';
   if (status < 400 || isProxyStatus(status)) return 'known';
-  return !isOwn || status === 401 || status === 403 || status >= 500 ? 'doubtful' : 'known';
+  return !isOwn || status === 401 || status === 403 || status >= 500 ? 'uncertain' : 'known';
 }
 
 /** Whether a text says that a session is not valid, and nothing else. */

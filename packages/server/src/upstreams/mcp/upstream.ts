@@ -42,10 +42,11 @@ export interface UpstreamSession {
   bridge: SessionNotificationBridge | undefined;
   /** Leased to one call, from before its request is sent until it ends. */
   leased: boolean;
-  /** When it was last found to be known to the upstream, in milliseconds of `performance.now()`. */
+  /** When it was last checked, in milliseconds of `performance.now()`, and the check in progress, which never rejects. */
   checkedAt: number;
-  /** Opens a session in place of it; undefined for one that cannot be replaced. */
-  reopen: (() => Promise<UpstreamSession>) | undefined;
+  checking: Promise<void> | undefined;
+  /** Whether it is leased to one call at a time. */
+  isExclusive: boolean;
   /** Log level last sent to the upstream. */
   logLevel: string | undefined;
   /** Whether other replicas use it too. */
@@ -86,6 +87,8 @@ export interface SessionOwner {
 
 /** Minimum time between two checks of a session that the upstream knows. */
 const CHECK_INTERVAL_MS = 5_000;
+/** Time for the response to each request of a check: calls wait for it. */
+const CHECK_TIMEOUT_MS = 2_000;
 
 /** Time for which a call waits until its new session is shared with other replicas. */
 const SHARING_MS = 1_000;
@@ -119,6 +122,14 @@ export class UpstreamSessionPool {
   /** Session of the owner with this key, or a promise while it opens. */
   get(key: string): UpstreamSession | Promise<UpstreamSession> | undefined {
     return this.#sessions.get(key);
+  }
+
+  /** Session for the next request of an owner; a promise while it is opened or checked. Rejects with {@link UpstreamError}. */
+  use(key: string, open: () => Promise<UpstreamSession>): UpstreamSession | Promise<UpstreamSession> {
+    const session = this.#sessions.get(key);
+    if (!session) return open();
+    if (session instanceof Promise || !session.checking) return session;
+    return session.checking.then(() => this.#sessions.get(key) ?? open());
   }
 
   /** Opens a session for an owner without one. Rejects with {@link UpstreamError}. */
@@ -168,24 +179,22 @@ export class UpstreamSessionPool {
   }
 
   /**
-   * Replaces a session that the upstream has lost, according to the response to a request in it. If that is doubtful, a `ping`
+   * Replaces a session that the upstream has lost, according to the response to a request in it. If that is uncertain, a `ping`
    * decides, and the next request waits for it: a session that is known may have state.
    */
   check(session: UpstreamSession, verdict: SessionVerdict): void {
-    const { client, owner, reopen } = session;
+    const { client, owner } = session;
     if (verdict === 'known' || client?.sessionId === undefined || this.#sessions.get(owner) !== session) return;
-    if (verdict !== 'doubtful' || !reopen) return this.#replace(session);
-    if (performance.now() - session.checkedAt < CHECK_INTERVAL_MS) return;
-    const checking = client.isLost().then((isLost) => {
+    if (verdict !== 'uncertain') return this.#replace(session);
+    // One that is leased to a call at a time has no state in between.
+    if (session.isExclusive) return this.discard(session);
+    if (session.checking || performance.now() - session.checkedAt < CHECK_INTERVAL_MS) return;
+    session.checking = client.isLost(CHECK_TIMEOUT_MS).then((isLost) => {
+      session.checking = undefined;
       session.checkedAt = performance.now();
-      // It may have been closed meanwhile.
-      if (this.#sessions.get(owner) !== checking) return session;
-      this.#sessions.set(owner, session);
-      if (!isLost) return session;
-      this.#replace(session);
-      return this.#sessions.get(owner) ?? reopen();
+      // It may have been replaced or closed meanwhile.
+      if (isLost && this.#sessions.get(owner) === session) this.#replace(session);
     });
-    this.#sessions.set(owner, checking);
   }
 
   #replace(session: UpstreamSession): void {
@@ -277,7 +286,7 @@ export class UpstreamSessionPool {
     const own = client ?? (await openLegacy(this.#optionsOf(owner)));
     const session = createSession('legacy', own.sessionHeaders, owner.key, own);
     session.isShared = client !== undefined;
-    if (!owner.isExclusive) session.reopen = () => this.open(owner);
+    session.isExclusive = owner.isExclusive === true;
     await owner.onOpened?.(session, own);
     return session;
   }
@@ -337,7 +346,8 @@ function createSession(
     bridge: undefined,
     leased: false,
     checkedAt: Number.NEGATIVE_INFINITY,
-    reopen: undefined,
+    checking: undefined,
+    isExclusive: false,
     logLevel: undefined,
     isShared: false,
   };

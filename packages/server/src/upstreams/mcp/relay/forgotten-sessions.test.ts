@@ -307,7 +307,8 @@ it('a call is executed exactly once, unless the upstream has rejected its sessio
       const body = type === 'text/event-stream' ? `data: ${content}\n\n` : content;
       const isOwn = form === 'rpc' && id.includes('$id');
       const isStream = type === 'text/event-stream' && content !== '';
-      const isUnknown = !isStream && ((status === 404 && (!isOwn || isRejection)) || (status === 400 && isRejection));
+      const isRead = !isStream || (form === 'rpc' && id !== '0');
+      const isUnknown = (status === 404 && (!isOwn || isRejection)) || (status === 400 && isRejection && isRead);
       response = undefined;
       const open = CLIENTS[client]?.[1] ?? statelessClient;
       const caller = await open(url);

@@ -185,7 +185,9 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   onSessionUnknown({ error }: Rejection): void {
     const session = this.#session;
     // An upstream that sent a request has processed the call.
-    if (this.#serverRequests || this.#resumeSchedule || this.#cancelTimer || !session) return this.#fail(error);
+    if (this.#resumeSchedule)
+      return this.#fail(this.#error('http', 'did not resume its event stream: it has lost the session'));
+    if (this.#serverRequests || this.#cancelTimer || !session) return this.#fail(error);
     if (this.#resent)
       return this.#fail(this.#error('http', `does not know a session that it has just opened: ${INSTANCES}`));
     this.#resent = true;

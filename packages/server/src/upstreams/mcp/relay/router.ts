@@ -322,12 +322,12 @@ export class CallRouter {
   ): SessionOpener {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
-    if (session) return () => sessions.get(session.id) ?? sessionBindings.open(upstream, session, headers);
+    if (session) return () => sessions.use(session.id, () => sessionBindings.open(upstream, session, headers));
     const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
     return supportsServerRequests(capabilities)
       ? () => callSessionPool.acquire(upstream, owner)
-      : () => sessions.get(key) ?? sessions.open(owner);
+      : () => sessions.use(key, () => sessions.open(owner));
   }
 }
 

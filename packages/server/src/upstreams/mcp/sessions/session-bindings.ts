@@ -89,14 +89,16 @@ export class SessionBindings {
     session: DownstreamSession,
     headers: readonly string[],
   ): Promise<RpcReply> {
-    const find = () => upstream.sessions.get(session.id) ?? this.open(upstream, session, headers);
+    const find = () => upstream.sessions.use(session.id, () => this.open(upstream, session, headers));
     const bound = await find();
     try {
       const reply = await request(bound, method, uri, upstream);
       if (reply.kind === 'error' && reply.isSessionLost) upstream.sessions.check(bound, 'lost');
       return reply;
     } catch (error) {
-      if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') throw error;
+      if (!(error instanceof UpstreamError)) throw error;
+      if (error.kind === 'http') upstream.sessions.check(bound, 'uncertain');
+      if (error.kind !== 'session-lost') throw error;
       upstream.sessions.onLost(bound);
       return await request(await find(), method, uri, upstream);
     }

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
-import type { UpstreamError } from '../../../http/client/errors.ts';
+import { UpstreamError } from '../../../http/client/errors.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
@@ -43,6 +43,7 @@ export interface ConnectionHandler {
 export class StreamConnection implements ResponseSink {
   isBlocked = false;
   readonly #handler: ConnectionHandler;
+  readonly #address: string;
   readonly #reader: ResponseReader;
   #delivering = false;
   #closed = false;
@@ -56,6 +57,7 @@ export class StreamConnection implements ResponseSink {
     maxBytes: number = MAX_EVENT_BYTES,
   ) {
     this.#handler = handler;
+    this.#address = transport.address;
     this.#reader = new ResponseReader(transport.address, { ...read, maxBytes }, this);
     this.#reader.send(transport, request);
   }
@@ -122,8 +124,9 @@ export class StreamConnection implements ResponseSink {
     this.onRejected(rejection);
   }
 
-  onInternalError(error: unknown): void {
-    throw error;
+  onInternalError(cause: unknown): void {
+    const what = 'sent a message that could not be handled';
+    this.#end({ kind: 'ended', error: new UpstreamError('invalid', this.#address, what, { cause }) });
   }
 
   #end(outcome: ConnectionOutcome): void {

@@ -493,8 +493,7 @@ export class Tasks {
     addTo(this.#byUser, holder.user, id);
     if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
     this.#byUpstreamId.set(keyOf(record), id);
-    const progressKey = progressKeyOf(record);
-    if (progressKey !== undefined) this.#byProgress.set(progressKey, id);
+    this.#indexProgress(record);
     if (session && !isTerminal(record.status)) this.#pin(entry, session);
   }
 
@@ -523,8 +522,7 @@ export class Tasks {
     this.#shares.delete(id);
     deleteFrom(this.#byUser, record.holder.user, id);
     deleteFrom(this.#byClientSession, record.clientSession, id);
-    const progressKey = progressKeyOf(record);
-    if (progressKey !== undefined) this.#byProgress.delete(progressKey);
+    this.#dropProgress(record);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
     this.onRemoved?.(record);
     return true;
@@ -552,11 +550,24 @@ export class Tasks {
   }
 
   #set(entry: Entry, change: TaskChange): void {
-    const before = keyOf(entry.record);
-    entry.record = { ...entry.record, ...change };
-    if (before === keyOf(entry.record)) return;
-    this.#byUpstreamId.delete(before);
+    const before = entry.record;
+    entry.record = { ...before, ...change };
+    if (keyOf(before) === keyOf(entry.record)) return;
+    // The task is known in another session now.
+    this.#byUpstreamId.delete(keyOf(before));
     this.#byUpstreamId.set(keyOf(entry.record), entry.record.id);
+    this.#dropProgress(before);
+    this.#indexProgress(entry.record);
+  }
+
+  #indexProgress(record: TaskRecord): void {
+    const key = progressKeyOf(record);
+    if (key !== undefined) this.#byProgress.set(key, record.id);
+  }
+
+  #dropProgress(record: TaskRecord): void {
+    const key = progressKeyOf(record);
+    if (key !== undefined && this.#byProgress.get(key) === record.id) this.#byProgress.delete(key);
   }
 
   /** Changes a record at once. A failure to store that costs a request to the upstream after the next start. */
