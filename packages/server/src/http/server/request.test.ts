@@ -62,3 +62,13 @@ it('passes nothing on after it was aborted by its reader', async () => {
   await new Promise((resolve) => setImmediate(resolve));
   expect(events).toBe(1);
 });
+
+it('discards a body that nobody listens for', async () => {
+  const { request } = received();
+  for (let at = 0; at < 3; at++) request.push(Buffer.alloc(10_000, at));
+  request.finish();
+  request.discardUnread();
+  await new Promise(setImmediate);
+  expect(request.takeBody(1)).toBeUndefined();
+  expect(request.isFull).toBe(false);
+});

@@ -163,7 +163,7 @@ export class ServerRequest implements RequestLike {
 
   #emitUnread(chunks: readonly Buffer[]): void {
     let at = 0;
-    while (at < chunks.length && this.#flows && !this.#ended) this.#events?.emit('data', chunks[at++]);
+    for (; at < chunks.length && this.#flows && !this.#ended; at++) this.#events?.emit('data', chunks[at]);
     this.#unread = undefined;
     if (this.#ended || at === chunks.length) return;
     this.#unread = new ChunkBuffer();
