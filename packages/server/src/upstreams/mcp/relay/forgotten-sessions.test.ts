@@ -16,6 +16,8 @@ interface Reply {
   readonly status: number;
   readonly type: string;
   readonly body: string;
+  /** The connection is reset after so many bytes of the body, or the body never ends. */
+  readonly ends?: 'reset' | 'never';
 }
 
 const TOOL = '{"name":"a","inputSchema":{"type":"object"}}';
@@ -24,7 +26,8 @@ const TOOL = '{"name":"a","inputSchema":{"type":"object"}}';
  * A legacy upstream with sessions. `rejection` is its response to a request in an unknown session, `onCall` that to a call,
  * which it has executed by then.
  */
-async function statefulUpstream(rejection: Reply, onCall?: () => Reply | undefined) {
+async function statefulUpstream(rejection: Reply, onCall?: () => Reply | undefined, rejected: readonly string[] = []) {
+  const rejects = new Set(rejected);
   const sessions = new Set<string>();
   const seen: { readonly method: string; readonly session: string }[] = [];
   let tools = TOOL;
@@ -33,8 +36,14 @@ async function statefulUpstream(rejection: Reply, onCall?: () => Reply | undefin
     const { id, method = request.method ?? '' } = body === '' ? {} : JSON.parse(body);
     const session = String(request.headers['mcp-session-id'] ?? '');
     seen.push({ method, session });
-    const send = ({ status, type, body: text }: Reply) =>
-      response.writeHead(status, { 'content-type': type }).end(text.replaceAll('$id', String(id)));
+    const send = ({ status, type, body: text, ends }: Reply) => {
+      const content = text.replaceAll('$id', String(id));
+      response.writeHead(status, { 'content-type': type });
+      if (!ends) return response.end(content);
+      return response.write(content, () => {
+        if (ends === 'reset') setImmediate(() => response.destroy());
+      });
+    };
     const result = (json: string) =>
       send({ status: 200, type: 'application/json', body: `{"jsonrpc":"2.0","id":$id,"result":${json}}` });
     if (request.headers['mcp-protocol-version'] === '2026-07-28') {
@@ -44,6 +53,7 @@ async function statefulUpstream(rejection: Reply, onCall?: () => Reply | undefin
         body: '{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no"}}',
       });
     }
+    if (rejects.has(method)) return send({ status: 403, type: 'text/plain', body: 'forbidden' });
     if (method === 'initialize') {
       const opened = `s-${sessions.size}-${seen.length}`;
       sessions.add(opened);
@@ -71,6 +81,8 @@ async function statefulUpstream(rejection: Reply, onCall?: () => Reply | undefin
   return {
     url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/mcp`,
     seen,
+    /** Methods that get 403. */
+    rejects,
     count: (method: string) => seen.filter((one) => one.method === method).length,
     /** Forgets all sessions, as in a restart. */
     restart: (newTools = TOOL) => {
@@ -223,6 +235,70 @@ it.each(LOST)(
     expect(next).not.toBe(first);
   },
 );
+
+/** Responses that may say that a call was executed, if they are read to their end. */
+const CUT_OFF: readonly (readonly [string, Reply])[] = [
+  [
+    '404 and a part of an error',
+    {
+      status: 404,
+      type: 'application/json',
+      body: '{"jsonrpc":"2.0","id":$id,"error":{"code":-32002,"message":"Custo',
+      ends: 'reset',
+    },
+  ],
+  ['404 without the body', { status: 404, type: 'application/json', body: '', ends: 'reset' }],
+  ['400 and a part of a text', { status: 400, type: 'text/plain', body: 'Invalid session', ends: 'reset' }],
+];
+
+it.each(CUT_OFF)('a call is not sent again after a response that is cut off (%s)', async (_name, cut) => {
+  let isCut = false;
+  const upstream = await statefulUpstream(cut, () => (isCut ? cut : undefined));
+  const client = await legacyClient(await register(upstream.url));
+  await client.call('tools/call', '{"name":"a"}');
+  isCut = true;
+  const before = upstream.count('tools/call');
+  expect(errorOf(await client.call('tools/call', '{"name":"a"}')).code).toBe(-32603);
+  expect(upstream.count('tools/call')).toBe(before + 1);
+});
+
+it('an error with the id of its call has run, whatever its form', async () => {
+  const error: Reply = {
+    status: 404,
+    type: 'application/json',
+    body: '{"jsonrpc":"2.0","id":$id,"error":"Customer 4711 not found"}',
+  };
+  const upstream = await statefulUpstream(error, () => error);
+  const client = await legacyClient(await register(upstream.url));
+  expect(errorOf(await client.call('tools/call', '{"name":"a"}')).message).toContain('Customer 4711 not found');
+  expect(upstream.count('tools/call')).toBe(1);
+});
+
+it('a session works on whose upstream rejects pings, and nothing is replaced', async () => {
+  const failure: Reply = { status: 500, type: 'text/plain', body: 'broken' };
+  let fails = false;
+  const upstream = await statefulUpstream(failure, () => (fails ? failure : undefined), ['ping']);
+  const client = await legacyClient(await register(upstream.url));
+  const first = JSON.parse(reply(await client.call('tools/call', '{"name":"a"}'))).result;
+  fails = true;
+  await client.call('tools/call', '{"name":"a"}');
+  fails = false;
+  expect(JSON.parse(reply(await client.call('tools/call', '{"name":"a"}'))).result).toEqual(first);
+});
+
+it('an upstream that opens no session during a check does not end the service', async () => {
+  const failure: Reply = { status: 500, type: 'text/plain', body: 'broken' };
+  const upstream = await statefulUpstream(failure, undefined, []);
+  const client = await legacyClient(await register(upstream.url));
+  await client.call('tools/call', '{"name":"a"}');
+  upstream.restart();
+  upstream.rejects.add('initialize');
+  expect(errorOf(await client.call('tools/call', '{"name":"a"}')).code).toBe(-32603);
+  await expect.poll(() => upstream.count('initialize')).toBeGreaterThan(1);
+  upstream.rejects.delete('initialize');
+  await client.call('tools/call', '{"name":"a"}');
+  expect((await fetch(`${tests.service.management}/healthz`)).status).toBe(200);
+});
 
 /** Responses that do not name the session. */
 const UNNAMED: readonly Reply[] = [
