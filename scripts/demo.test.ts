@@ -69,7 +69,7 @@ test('walks an agent through the service, on other ports when the default ones a
     ),
     expect.stringMatching(/^✓ sample {4}capability service at 127\.0\.0\.1:\d+, registered /),
     expect.stringMatching(/^✓ register {2}POST \/api\/v1\/forwards: .* has 1\d tools, \d+ resources, \d+ prompts$/),
-    expect.stringMatching(/^✓ connect {3}MCP session with sluice \d+\.\d+\.\d+, protocol 2025-11-25$/),
+    expect.stringMatching(/^✓ connect {3}MCP session with mcp-servers\/everything \d+\.\d+\.\d+, protocol 2025-11-25$/),
     expect.stringMatching(/^✓ list {6}tools\/list, answered from the registry: 1\d tools, including echo$/),
     '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
     '✓ reject    tools/call not-registered: error -32602, tool not found: not-registered',

@@ -246,9 +246,9 @@ class Run {
   /** Restarts the service, and compares its registry with the acknowledged writes. */
   async compare(): Promise<void> {
     const { logs } = this.#gateway;
-    for (const { level, msg } of logs) {
+    for (const line of logs) {
       // Lines that are not JSON come from Node.js.
-      if (level === undefined || level === 'error') this.#fail(`log: ${msg}`);
+      if (line.level === undefined || line.level === 'error') this.#fail(`log: ${JSON.stringify(line)}`);
     }
     const code = await this.#gateway.stop();
     if (code !== 0) this.#fail(`exit code ${code}`);

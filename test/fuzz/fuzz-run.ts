@@ -16,6 +16,7 @@ const UNDOCUMENTED_RULES = [
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same for URLs.
   /must be an http or https URL/,
+  /must be \\?"none\\?" or the http or https URL of a proxy/,
   // Headers with references that are invalid or cannot be used, names that are refused or differ in case only.
   /headers\.\S* (?:must contain|must be printable|contains|refers to|is set by the service itself|is a duplicate)/,
   /another origin: send headers with it/,

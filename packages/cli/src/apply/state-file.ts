@@ -91,7 +91,7 @@ export function readStateFiles(texts: readonly StateSource[]): DesiredState {
 
 /** Members allowed in the entries of a section. Tools may have any (decisions 4.1). */
 const KNOWN_MEMBERS: Readonly<Partial<Record<Section, readonly string[]>>> = {
-  namespaces: Object.keys(namespace.shape),
+  namespaces: Object.keys(namespace.omit({ mcpUrl: true }).shape),
   forwards: Object.keys(forwardInput.shape),
   services: Object.keys(service.shape).filter((member) => member !== 'health'),
 };

@@ -30,7 +30,7 @@ it('it is known whether more files can be opened', () => {
 });
 
 it('connections get shares of it, and none is limited without it', () => {
-  expect(socketLimits(256)).toEqual({ listeners: 153, rejected: 12, upstreams: 64 });
+  expect(socketLimits(256)).toEqual({ listeners: 140, rejected: 12, upstreams: 64 });
   expect(socketLimits(undefined)).toEqual({ listeners: undefined, rejected: undefined, upstreams: undefined });
 });
 

@@ -6,6 +6,7 @@ export const TOO_MANY_OPEN_FILES = 'too many open files: try again later';
 /** Shares of the open files of the process; the rest is for everything else: files, processes, gRPC, the database. */
 const LISTENER_SHARE = 0.6;
 const UPSTREAM_SHARE = 0.25;
+/** Part of the share of the listeners. */
 const REJECTED_SHARE = 0.05;
 
 /** Numbers of sockets that the process may open; undefined where the system has no limit. */
@@ -21,7 +22,11 @@ export interface SocketLimits {
 /** Returns the limits for a process that may open so many files. */
 export function socketLimits(openFiles: number | undefined): SocketLimits {
   const part = (share: number) => openFiles && Math.max(1, Math.floor(openFiles * share));
-  return { listeners: part(LISTENER_SHARE), rejected: part(REJECTED_SHARE), upstreams: part(UPSTREAM_SHARE) };
+  return {
+    listeners: part(LISTENER_SHARE - REJECTED_SHARE),
+    rejected: part(REJECTED_SHARE),
+    upstreams: part(UPSTREAM_SHARE),
+  };
 }
 
 /** Returns the number of files that the process may open; undefined without a limit, or where it is not known. */

@@ -442,7 +442,7 @@ describe('an upstream that ends its stream before the response', () => {
       call.send(notification('x'), id === undefined ? {} : { id });
       call.response.end();
       expect(await reading.ended).toBe(true);
-      expect(reading.messages[1]).toContain('ended the event stream before the response');
+      expect(reading.messages[1]).toContain('ended the event stream of tools/call before the response');
       expect(upstream.resumptions.all).toEqual([]);
     }
   });

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { createLogger } from './log.ts';
 import { RequestMetrics } from './metrics/request-metrics.ts';
@@ -44,26 +44,6 @@ function start() {
     },
   };
 }
-
-test('a sample is taken although the resident memory cannot be read, as without a free file descriptor', () => {
-  const { series, pass, complete, read } = start();
-  pass(STEP);
-  series.sample();
-  const { memoryUsage } = process;
-  const failing = () => {
-    throw new Error('EMFILE: too many open files, uv_resident_set_memory');
-  };
-  process.memoryUsage = Object.assign(failing, { rss: failing });
-  onTestFinished(() => {
-    process.memoryUsage = memoryUsage;
-  });
-  complete(3);
-  pass(STEP);
-  series.sample();
-  pass(STEP);
-  expect(read({ since: START }).service.completions).toEqual([0, 3, null, null]);
-  expect(read({ since: START }).service.rss_bytes).toEqual([expect.any(Number), expect.any(Number), null, null]);
-});
 
 test('calls are counted per step of ten seconds, with errors and latencies', () => {
   const { call, fail, pass, read } = start();

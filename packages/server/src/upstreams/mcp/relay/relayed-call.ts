@@ -182,11 +182,11 @@ export class RelayedCall implements ResponseSink, InFlightCall {
   }
 
   /** The upstream does not know the session and did not process the call: sends it again, once, in a new session. */
-  onSessionUnknown({ error }: Rejection): void {
+  onSessionUnknown({ error, status }: Rejection): void {
     const session = this.#session;
     // An upstream that sent a request has processed the call.
     if (this.#resumeSchedule)
-      return this.#fail(this.#error('http', 'did not resume its event stream: it has lost the session'));
+      return this.#fail(this.#error('http', `did not resume its event stream (HTTP ${status})`));
     if (this.#serverRequests || this.#cancelTimer || !session) return this.#fail(error);
     if (this.#resent)
       return this.#fail(this.#error('http', `does not know a session that it has just opened: ${INSTANCES}`));
