@@ -14,6 +14,7 @@ export * from './schemas/expose.ts';
 export * from './schemas/fields.ts';
 export * from './schemas/forward-headers.ts';
 export * from './schemas/forward-history.ts';
+export * from './schemas/forward-test.ts';
 export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';

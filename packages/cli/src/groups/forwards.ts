@@ -13,9 +13,10 @@ import { addPageOptions, listPages, noteOmitted, type PageOptions } from '../ent
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
-import { createProgress } from '../terminal/progress.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { addExposeOptions, EXPOSE_HELP, type ExposeOptions, parseExposeOptions } from './expose-options.ts';
+import { collectHeader, HEADER_HELP, HEADER_NOTE, withProgress } from './forward-options.ts';
+import { testForwardCommand } from './forward-test.ts';
 
 /**
  * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
@@ -49,20 +50,9 @@ export function forwardsCommand(context: Context): Command {
     .addCommand(addCommand(context))
     .addCommand(editCommand(context))
     .addCommand(refreshCommand(context))
+    .addCommand(testForwardCommand(context))
     .addCommand(historyCommand(context))
     .addCommand(removeCommand(context));
-}
-
-const HEADER_HELP = 'Header of all requests to the upstream, with references to secrets; may be repeated';
-const HEADER_NOTE = `\
-References to secrets are \${env:SERVICE_SECRET_NAME}, a variable of the service, and \${file:NAME}, a file in its
-SERVICE_SECRETS_PATH. Quote them, so that the shell does not replace them.`;
-
-/** Option parser that collects headers. Throws {@link Failure}, without the value, for text without a colon. */
-function collectHeader(text: string, so: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const at = text.indexOf(':');
-  if (at < 1) throw new Failure('invalid value of --header: expected "name: value"');
-  return { ...so, [text.slice(0, at).trim()]: text.slice(at + 1).trim() };
 }
 
 const COMPRESSION_HELP = 'Let the upstream compress its responses, for slow connections';
@@ -332,21 +322,4 @@ function removeCommand(context: Context): Command {
     const removed = await unwrap(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
     context.output().done(removed, `removed forward ${removed.removed}`);
   });
-}
-
-/** Shows the elapsed time on a terminal while work is running. */
-async function withProgress<T>(context: Context, what: string, work: Promise<T>): Promise<T> {
-  const { stderr } = context.terminal;
-  if (!stderr.isTerminal) return work;
-  const progress = createProgress(stderr, context.options().plain);
-  const started = performance.now();
-  const timer = setInterval(() => {
-    progress.update(`${what}, ${Math.round((performance.now() - started) / 1000)} s`);
-  }, 250);
-  try {
-    return await work;
-  } finally {
-    clearInterval(timer);
-    progress.end();
-  }
 }

@@ -133,6 +133,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/forwards/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test the connection to an upstream step by step
+         * @description Resolves its host, connects, and reads its lists, for at most 5 s per step and 30 s in all. Stops at the first step that fails. Executes no tool, registers nothing and closes its sessions. Only one run at a time.
+         */
+        post: operations["testForward"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/forwards/{name}/history": {
         parameters: {
             query?: never;
@@ -1827,6 +1847,45 @@ export interface components {
             proxy?: string | null;
             /** @description Whether the upstream may compress its responses. null: false. */
             compression?: boolean | null;
+        };
+        ForwardTest: {
+            /** @description Address of the upstream, without its query. */
+            address: string;
+            /** @description Whether no step failed. */
+            ok: boolean;
+            /** @description All steps, in order. Those after a failed one are skipped. */
+            steps: components["schemas"]["ForwardTestStep"][];
+        };
+        ForwardTestInput: {
+            /** @description Name of a registered forward. */
+            name?: string;
+            /**
+             * Format: uri
+             * @description HTTP or HTTPS URL of an upstream that is not registered.
+             */
+            address?: string;
+            /** @description Headers of all requests to `address`, as those of a forward. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description URL of the HTTP proxy for requests to `address`, or `none`. */
+            proxy?: string;
+        };
+        ForwardTestStep: {
+            /** @enum {string} */
+            step: "resolve" | "proxy" | "connect" | "tls" | "http" | "era" | "session" | "lists" | "ping";
+            /** @enum {string} */
+            status: "ok" | "warning" | "failed" | "skipped";
+            /** @description Milliseconds. */
+            duration: number;
+            /** @description What was sent, at most 512 bytes. */
+            sent?: string;
+            /** @description What was received, at most 512 bytes. */
+            received?: string;
+            /** @description What was found. Of a failed step the same text as `statusMessage` of a forward, with the remedy. */
+            message?: string;
+            /** @description What to do about it. */
+            remedy?: string;
         };
         InferenceConfig: {
             /** @description Upstream of new requests */
@@ -3764,6 +3823,44 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
             502: components["responses"]["BadGateway"];
+        };
+    };
+    testForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForwardTestInput"];
+            };
+        };
+        responses: {
+            /** @description All steps, also if one failed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ForwardTest"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getForwardHistory: {

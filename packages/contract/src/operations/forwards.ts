@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { deleteResult } from '../schemas/envelope.ts';
 import { FORWARD_HISTORY_CAPACITY, forwardChange } from '../schemas/forward-history.ts';
+import { forwardTest, forwardTestInput } from '../schemas/forward-test.ts';
 import { forward, forwardInput, forwardPatch, refreshResult } from '../schemas/forwards.ts';
 import { defineOperation, PAGE_QUERY } from './operation.ts';
 
@@ -72,6 +73,18 @@ export const forwardOperations = {
     description: 'Repeats discovery. If it fails, the previously discovered entries remain.',
     responses: { 200: { description: 'Numbers of discovered entries', data: refreshResult } },
     errors: ['NOT_FOUND', 'BAD_GATEWAY'],
+  }),
+  test: defineOperation({
+    id: 'testForward',
+    method: 'POST',
+    path: `${path}/test`,
+    tag,
+    summary: 'Test the connection to an upstream step by step',
+    description:
+      'Resolves its host, connects, and reads its lists, for at most 5 s per step and 30 s in all. Stops at the first step that fails. Executes no tool, registers nothing and closes its sessions. Only one run at a time.',
+    body: { kind: 'forward test', schema: forwardTestInput },
+    responses: { 200: { description: 'All steps, also if one failed', data: forwardTest } },
+    errors: ['NOT_FOUND', 'UNAVAILABLE'],
   }),
   history: defineOperation({
     id: 'getForwardHistory',

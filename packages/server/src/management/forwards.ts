@@ -24,7 +24,7 @@ const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
-  const { list, create, get, update, remove, refresh, history } = operations.forwards;
+  const { list, create, get, update, remove, refresh, test, history } = operations.forwards;
   const serialize = (forward: Forward, snapshot = registry.current): string => {
     // The forward may have been removed meanwhile, and its name reused.
     const isIn = ({ forwards: registered }: Snapshot): boolean =>
@@ -87,6 +87,21 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     await forwards.refresh(name);
     const result: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
     return dataResponse(JSON.stringify(result));
+  });
+
+  let isTesting = false;
+  router.addWithBody(test, async ({ body }) => {
+    const { name, address = '', proxy } = body;
+    const registered = name === undefined ? undefined : registry.current.forwards.get(name);
+    if (name !== undefined && !registered) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
+    if (isTesting) throw new OperationError('UNAVAILABLE', 'another test of a forward is running: wait for its end');
+    isTesting = true;
+    try {
+      const target = registered ?? { address, proxy, headers: changedHeaders(undefined, body.headers) };
+      return dataResponse(JSON.stringify(await forwards.test(target)));
+    } finally {
+      isTesting = false;
+    }
   });
 
   router.add(history, ({ name }) => {

@@ -10,6 +10,7 @@ const BODIES: Readonly<Record<string, object>> = {
   namespace: { name: 'x' },
   forward: { name: 'x', address: UNREACHABLE },
   'forward change': { labels: { a: 'b' } },
+  'forward test': { address: UNREACHABLE },
   tool: { name: 'x', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} },
   resource: { name: 'x', location: 'x:1', type: 'custom' },
   prompt: { name: 'x' },

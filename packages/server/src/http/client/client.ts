@@ -134,6 +134,8 @@ export interface TransportOptions {
   readonly maxDecodedBytes?: number;
   /** Proxy that requests are sent through; by default they are sent directly. */
   readonly proxy?: EgressProxy | undefined;
+  /** Called for each redirect that is followed, with its status and target. */
+  readonly onRedirect?: ((status: number, target: URL) => void) | undefined;
   /** Headers of requests that do not have them themselves: lower-case names and values, alternating. */
   readonly defaultHeaders?: readonly string[];
 }

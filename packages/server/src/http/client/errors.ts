@@ -48,15 +48,19 @@ export class UpstreamError extends Error {
   readonly code: number | undefined;
   /** Parsed `data` of the JSON-RPC error. */
   readonly data: unknown;
+  /** What to do about it: the end of the message, after a semicolon. */
+  readonly remedy: string | undefined;
 
   /** `what` is the predicate of the message, whose subject is the upstream. */
   constructor(
     kind: UpstreamFailure,
     address: string,
     what: string,
-    details: { status?: number; code?: number; data?: unknown; cause?: unknown } = {},
+    details: { status?: number; code?: number; data?: unknown; cause?: unknown; remedy?: string | undefined } = {},
   ) {
-    super(`upstream ${address} ${what}`, details.cause === undefined ? undefined : { cause: details.cause });
+    const end = details.remedy === undefined ? '' : `; ${details.remedy}`;
+    super(`upstream ${address} ${what}${end}`, details.cause === undefined ? undefined : { cause: details.cause });
+    this.remedy = details.remedy;
     this.kind = kind;
     this.address = address;
     this.status = details.status;
@@ -66,9 +70,17 @@ export class UpstreamError extends Error {
 
   /** The same failure with another message and without its cause. */
   withMessage(message: string): UpstreamError {
-    const { kind, address, status, code, data } = this;
+    const { kind, address, status, code, data, remedy } = this;
     const details = { ...(status !== undefined && { status }), ...(code !== undefined && { code }), data };
-    return new UpstreamError(kind, address, message.replace(`upstream ${address} `, ''), details);
+    const what = message.replace(`upstream ${address} `, '');
+    const end = `; ${remedy}`;
+    if (remedy === undefined || !what.endsWith(end)) return new UpstreamError(kind, address, what, details);
+    return new UpstreamError(kind, address, what.slice(0, -end.length), { ...details, remedy });
+  }
+
+  /** The message without the remedy. */
+  get problem(): string {
+    return this.remedy === undefined ? this.message : this.message.slice(0, -`; ${this.remedy}`.length);
   }
 
   /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it reports that. */
@@ -196,7 +208,7 @@ export function unfollowedRedirect(
   why: string,
 ): UpstreamError {
   const where = target === undefined ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
-  return new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status}); ${why}`, { status });
+  return new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status})`, { status, remedy: why });
 }
 
 /** Redirects that took longer than connecting may. */

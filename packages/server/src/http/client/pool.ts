@@ -82,6 +82,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #sockets: UpstreamSockets | undefined;
+  readonly #onRedirect: TransportOptions['onRedirect'];
   /** Number of calls that wait for a socket. */
   #withoutSocket = 0;
   readonly #connections = new Set<Connection>();
@@ -109,6 +110,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
     this.#keepAliveMs = keepAliveMs;
     this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
     this.#sockets = options.sockets;
+    this.#onRedirect = options.onRedirect;
     this.#sockets?.add(this);
   }
 
@@ -203,6 +205,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget, IdleConn
     const now = performance.now();
     if (this.#state === 'destroyed') return call.fail(transportClosed(address));
     if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, connectTimeoutMs));
+    this.#onRedirect?.(status, target);
     call.redirects++;
     call.request = this.#encoder.redirect(request, pathOf(target));
     this.#send(call, now);

@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ForwardChange, ServerInfo } from '@sluice/contract';
-import { members, memberText } from '@sluice/protocol/json/text';
+import type { ForwardChange, ForwardTest, ServerInfo } from '@sluice/contract';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
-import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
-import type { Forward, KnownCatalog } from '../../registry/entries.ts';
+import type { Forward } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
 import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
 import type { LongMutation, Registry } from '../../registry/registry.ts';
@@ -18,7 +17,9 @@ import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
+import { type ForwardTestTarget, testForward } from './forward-test/forward-test.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
+import { readServerInfo } from './server-info.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
 import type { AnnouncedList } from './streams/list-change-watcher.ts';
@@ -248,6 +249,17 @@ export class Forwards {
       ...(message !== undefined && { statusMessage: message }),
       ...(serverInfo && { serverInfo }),
     };
+  }
+
+  /**
+   * Tests the connection to an upstream step by step, without executing anything. Throws {@link OperationError} for headers that
+   * cannot be used.
+   */
+  async test(target: ForwardTestTarget): Promise<ForwardTest> {
+    const { registry, secrets, log, clientInfo, http, catalogLimits } = this.#options;
+    requireUsableHeaders(secrets, target);
+    const { turns } = registry;
+    return testForward(target, { secrets, log, clientInfo, http, turns, limits: catalogLimits });
   }
 
   /** Upstream of a forward. */
@@ -496,50 +508,4 @@ export function requireUsableHeaders(secrets: Secrets, forward: Pick<Forward, 'a
 
 function statusMessage(health: UpstreamHealth): string | undefined {
   return health.kind === 'pending' ? 'discovery pending' : health.message;
-}
-
-/**
- * Returns the description of an upstream server for its forward (decisions 2.4), of several eras the first; undefined
- * before the first discovery.
- */
-export function readServerInfo(catalogs: readonly KnownCatalog[]): ServerInfo | undefined {
-  const [first] = catalogs;
-  if (!first?.identity.startsWith('{')) return undefined;
-  const { identity } = first;
-  // The text is not parsed as a whole: it may be of any size and depth.
-  const server =
-    objectMember(identity, 'serverInfo') ?? objectMember(memberText(identity, '_meta') ?? '{}', META_SERVER_INFO);
-  const capabilities = memberNames(memberText(identity, 'capabilities') ?? '{}');
-  const extensions = memberNames(memberText(memberText(identity, 'capabilities') ?? '{}', 'extensions') ?? '{}');
-  return {
-    serverName: stringMember(server, 'name') ?? '',
-    version: stringMember(server, 'version') ?? '',
-    ...optional('description', stringMember(server, 'description')),
-    ...optional('websiteUrl', stringMember(server, 'websiteUrl')),
-    capabilities: capabilities.filter((name) => name !== 'extensions' && name !== 'experimental'),
-    extensions,
-    ...optional('instructions', stringMember(identity, 'instructions')),
-  };
-}
-
-/** Text of a member with an object value. */
-function objectMember(json: string, key: string): string | undefined {
-  const text = memberText(json, key);
-  return text?.startsWith('{') ? text : undefined;
-}
-
-/** Value of a member with a string value. */
-function stringMember(json: string | undefined, key: string): string | undefined {
-  const text = json === undefined ? undefined : memberText(json, key);
-  return text?.startsWith('"') ? String(JSON.parse(text)) : undefined;
-}
-
-function memberNames(json: string): string[] {
-  return [...members(json)].map(({ key }) => key);
-}
-
-function optional<Key extends string>(key: Key, value: string | undefined): { [K in Key]?: string } {
-  const members: { [K in Key]?: string } = {};
-  if (value !== undefined) members[key] = value;
-  return members;
 }

@@ -16,7 +16,7 @@ import { copyOf } from '../../http/message-parser.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './relay/large-message.ts';
 import { isAnonymousId, isSameId } from './request-ids.ts';
 import { rejectionText, type SessionVerdict, sessionVerdict } from './session-loss.ts';
-import { describeUnusable } from './unusable-response.ts';
+import { describeUnusable, remedyOf } from './unusable-response.ts';
 
 /** A request whose response is read. */
 export interface ReadRequest {
@@ -595,8 +595,12 @@ export class ResponseReader implements ResponseHandler, EventSink {
   reject(body: Buffer, parsed: unknown): Rejection {
     const { status, headers } = this;
     const content = body.subarray(0, MAX_OTHER_BYTES);
-    const what = describeUnusable({ request: this.#request.name, status, headers, body: content, value: parsed });
-    const error = new UpstreamError(status < 300 ? 'invalid' : 'http', this.#address, what, { status });
+    const path = URL.parse(this.#address)?.pathname ?? '/';
+    const response = { request: this.#request.name, path, status, headers, body: content, value: parsed };
+    const error = new UpstreamError(status < 300 ? 'invalid' : 'http', this.#address, describeUnusable(response), {
+      status,
+      remedy: remedyOf(response),
+    });
     return { error, status, value: isJsonObject(parsed) ? parsed : undefined };
   }
 

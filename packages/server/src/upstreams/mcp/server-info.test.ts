@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { KnownCatalog } from '../../registry/entries.ts';
-import { readServerInfo } from './forwards.ts';
+import { readServerInfo } from './server-info.ts';
 
 function catalog(identity: unknown, era: 'legacy' | 'modern' = 'legacy'): KnownCatalog {
   return { key: era, era, capabilities: {}, identity: JSON.stringify(identity), cache: {} };

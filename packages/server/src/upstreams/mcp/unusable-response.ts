@@ -7,6 +7,8 @@ import { rejectionText } from './session-loss.ts';
 
 /** A response that is not the JSON-RPC response to its request. */
 export interface UnusableResponse {
+  /** Path of the address, whose query is not shown: it may contain credentials. */
+  readonly path: string;
   /** HTTP method and JSON-RPC method of the request, such as `tools/list`. */
   readonly request: string;
   readonly status: number;
@@ -27,7 +29,7 @@ const BINARY_SHARE = 10;
 
 /**
  * Returns what an upstream did, as the predicate of a message: what it answered to which request with which status, type and
- * text, and what to do about it.
+ * text.
  */
 export function describeUnusable(response: UnusableResponse): string {
   const { request, status, headers, body, value } = response;
@@ -35,14 +37,12 @@ export function describeUnusable(response: UnusableResponse): string {
   const label = type === undefined ? '' : `, ${quoted(String(type))}`;
   const text = shownText(response);
   const content = text === '' ? '' : `: ${text}`;
-  const end = `${content}; ${remedy(response)}`;
-  if (status >= 300) return `answered ${request} with HTTP ${status}${label}${end}`;
-  if (body.length === 0)
-    return `accepted ${request} without answering it (HTTP ${status}${label}); ${remedy(response)}`;
+  if (status >= 300) return `answered ${request} with HTTP ${status}${label}${content}`;
+  if (body.length === 0) return `accepted ${request} without answering it (HTTP ${status}${label})`;
   if (value === undefined)
-    return `answered ${request} with ${describeContent(response)} (HTTP ${status}${label})${end}`;
+    return `answered ${request} with ${describeContent(response)} (HTTP ${status}${label})${content}`;
   const what = `JSON that is not the JSON-RPC response${memberNames(value)}`;
-  return `answered ${request} with ${what} (HTTP ${status}${label}); ${remedy(response)}`;
+  return `answered ${request} with ${what} (HTTP ${status}${label})`;
 }
 
 /** Of JSON that may be a result, only the names of its members are shown. */
@@ -61,19 +61,26 @@ function isWebPage(headers: ResponseHeaders, body: Buffer): boolean {
   return mediaType(headers) === 'text/html' || /^\s*<(?:!doctype html|html)/i.test(body.toString('latin1', 0, 100));
 }
 
-function isBinary(body: Buffer): boolean {
+/** Returns whether the beginning of a body is no text. */
+export function isBinary(body: Buffer): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is counted
   const others = body.toString().match(/[\u0000-\u0008\u000e-\u001f\ufffd]/g)?.length ?? 0;
   return others > body.length / BINARY_SHARE;
 }
 
 /** The text of a response on one line, in double quotes: of an error, a web page's title, a challenge, or the body itself. */
-function shownText({ headers, body, value, status }: UnusableResponse): string {
-  const text = textOf(headers, body, value);
+function shownText({ path, headers, body, value, status }: UnusableResponse): string {
+  const text = withoutQuery(textOf(headers, body, value), path);
   const own = text.trim() === '' && status >= 400 ? challengeText(headers['www-authenticate']) : text;
   const line = escapeInvisible(quoted(own.slice(0, 4 * SHOWN_CHARACTERS)));
   if (line === '') return '';
   return line.length > SHOWN_CHARACTERS ? `"${line.slice(0, SHOWN_CHARACTERS)}…"` : `"${line}"`;
+}
+
+/** Removes the query of the address, which error pages repeat. */
+function withoutQuery(text: string, path: string): string {
+  const [before = '', ...after] = text.split(`${path}?`);
+  return [before, ...after.map((rest) => rest.replace(/^[^\s"'<>]*/, '…'))].join(`${path}?`);
 }
 
 function textOf(headers: ResponseHeaders, body: Buffer, value: unknown): string {
@@ -119,7 +126,7 @@ const REMEDIES: Readonly<Record<number, string>> = {
 };
 
 /** Returns what to do about an unusable response. */
-function remedy({ status, headers, body, value }: UnusableResponse): string {
+export function remedyOf({ status, headers, body, value }: UnusableResponse): string {
   const text = body.toString('latin1', 0, 2_048);
   if (/HTTPS server|SSL-enabled server port|plain HTTP request was sent to HTTPS/i.test(text)) {
     return 'use an https:// address';

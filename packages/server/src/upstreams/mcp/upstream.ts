@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
-import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
+import { serverOf, type TransportOptions, type UpstreamTransport } from '../../http/client/client.ts';
 import { EgressProxies, type ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
@@ -432,6 +432,23 @@ export function secretOrigins({
   return readsRequests ? [origin, new URL(proxy).origin] : [origin];
 }
 
+/** Creates the transport of an upstream, with the headers of its forward. */
+export function openTransport(
+  address: string,
+  headers: SecretHeaders | undefined,
+  { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes, sockets }: UpstreamHttp,
+  onRedirect?: TransportOptions['onRedirect'],
+): UpstreamTransport {
+  const transport = createTransport(address, {
+    proxy: proxies.for(new URL(address), proxy),
+    sockets,
+    defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity', 'user-agent', USER_AGENT],
+    ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
+    onRedirect,
+  });
+  return headers ? new HeaderTransport(transport, headers) : transport;
+}
+
 const NO_ERAS: ReadonlySet<Era> = new Set();
 
 /** One upstream MCP server: its connections, sessions, eras and health. */
@@ -461,14 +478,7 @@ export class Upstream {
   ) {
     this.forward = forward;
     const url = new URL(address);
-    const { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes, sockets } = http;
-    const transport = createTransport(address, {
-      proxy: proxies.for(url, proxy),
-      sockets,
-      defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity', 'user-agent', USER_AGENT],
-      ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
-    });
-    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
+    this.transport = openTransport(address, headers, http);
     this.origin = url.origin;
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport, shared, () => observer.onSessionLost?.());

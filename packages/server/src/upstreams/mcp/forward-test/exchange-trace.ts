@@ -1,0 +1,167 @@
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { escapeInvisible, singleLine, truncateBytes } from '@sluice/protocol/text';
+import type {
+  RawHeaders,
+  ResponseHandler,
+  ResponseHeaders,
+  UpstreamCall,
+  UpstreamRequest,
+  UpstreamTransport,
+} from '../../../http/client/client.ts';
+import type { UpstreamError } from '../../../http/client/errors.ts';
+import { isBinary } from '../unusable-response.ts';
+
+/** Bytes of a text in the result of a test. */
+const MAX_TEXT_BYTES = 512;
+/** Bytes of the bodies of a request and a response in it. */
+const MAX_BODY_BYTES = 256;
+
+/** One request and its response. */
+export class Exchange {
+  /** HTTP method and JSON-RPC method, such as `POST initialize`. */
+  readonly name: string;
+  /** JSON-RPC method; that of HTTP for other requests. */
+  readonly method: string;
+  readonly #requestBody: string;
+  readonly #startedAt: number = performance.now();
+  #endedAt: number | undefined = undefined;
+  #head: string | undefined = undefined;
+  #body: Buffer = Buffer.alloc(0);
+
+  constructor({ method, body }: UpstreamRequest) {
+    this.#requestBody = typeof body === 'string' ? body : '';
+    const message = tryParseJson(this.#requestBody);
+    const rpcMethod = isJsonObject(message) && typeof message.method === 'string' ? message.method : undefined;
+    this.method = rpcMethod ?? method;
+    this.name = rpcMethod === undefined ? method : `${method} ${rpcMethod}`;
+  }
+
+  /** Milliseconds until its end, or so far. */
+  get duration(): number {
+    return (this.#endedAt ?? performance.now()) - this.#startedAt;
+  }
+
+  /** The request and the beginning of its body. */
+  get sent(): string {
+    const body = this.#requestBody.slice(0, MAX_BODY_BYTES);
+    return body === '' ? this.name : `${this.name}: ${body}`;
+  }
+
+  /**
+   * The first line of the response, its type and the beginning of its body, but not that of lists; undefined without a response.
+   */
+  get received(): string | undefined {
+    if (this.#head === undefined || this.#body.length === 0 || this.method.endsWith('/list')) return this.#head;
+    return `${this.#head}: ${isBinary(this.#body) ? 'binary data' : this.#body.toString()}`;
+  }
+
+  onHead(status: number, headers: ResponseHeaders, reason: string): void {
+    const type = headers['content-type'];
+    this.#head = `HTTP ${status}${reason === '' ? '' : ` ${reason}`}${type === undefined ? '' : `, ${type}`}`;
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.#body.length >= MAX_BODY_BYTES) return;
+    this.#body = Buffer.concat([this.#body, chunk]).subarray(0, MAX_BODY_BYTES);
+  }
+
+  onEnd(): void {
+    this.#endedAt ??= performance.now();
+  }
+}
+
+/** Records what is sent and received through a transport: with the secrets of its headers already removed. */
+export class ExchangeTrace implements UpstreamTransport {
+  readonly exchanges: Exchange[] = [];
+  readonly #transport: UpstreamTransport;
+  readonly #firstHead = Promise.withResolvers<void>();
+  #hasHead = false;
+
+  constructor(transport: UpstreamTransport) {
+    this.#transport = transport;
+  }
+
+  get address(): string {
+    return this.#transport.address;
+  }
+
+  /** Resolves with the head of the first response. */
+  get firstHead(): Promise<void> {
+    return this.#firstHead.promise;
+  }
+
+  /** Whether there was a response. */
+  get hasHead(): boolean {
+    return this.#hasHead;
+  }
+
+  /** Returns the exchanges of these methods. */
+  of(...methods: readonly string[]): Exchange[] {
+    return this.exchanges.filter(({ method }) => methods.includes(method));
+  }
+
+  dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
+    const exchange = new Exchange(request);
+    this.exchanges.push(exchange);
+    const onHead = () => {
+      this.#hasHead = true;
+      this.#firstHead.resolve();
+    };
+    return this.#transport.dispatch(request, new TracingHandler(exchange, handler, onHead));
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  destroy(): Promise<void> {
+    return this.#transport.destroy();
+  }
+}
+
+/** Records a response and passes it on. */
+class TracingHandler implements ResponseHandler {
+  readonly #exchange: Exchange;
+  readonly #handler: ResponseHandler;
+  readonly #onHead: () => void;
+
+  constructor(exchange: Exchange, handler: ResponseHandler, onHead: () => void) {
+    this.#exchange = exchange;
+    this.#handler = handler;
+    this.#onHead = onHead;
+  }
+
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
+    this.#exchange.onHead(status, headers, reason);
+    this.#onHead();
+    this.#handler.onHead(status, headers, raw, reason);
+  }
+
+  onData(chunk: Buffer): boolean {
+    this.#exchange.onData(chunk);
+    return this.#handler.onData(chunk);
+  }
+
+  onEnd(): void {
+    this.#exchange.onEnd();
+    this.#handler.onEnd();
+  }
+
+  onError(error: UpstreamError): void {
+    this.#exchange.onEnd();
+    this.#handler.onError(error);
+  }
+}
+
+/**
+ * Returns a function that makes texts for the result of a test: one line of at most 512 bytes, in which everything is printable,
+ * without the query of the address, which may contain credentials.
+ */
+export function textsFor({ search, searchParams }: URL): (text: string) => string {
+  const hidden = [search.slice(1), ...searchParams.values()].filter(({ length }) => length >= 4);
+  return (text) => {
+    let shown = text;
+    for (const secret of hidden) shown = shown.replaceAll(secret, '…');
+    return truncateBytes(escapeInvisible(singleLine(shown, MAX_TEXT_BYTES)), MAX_TEXT_BYTES);
+  };
+}
