@@ -133,8 +133,17 @@ describe('diagnostics', () => {
       'proxy headers': { status: 'ok', message: 'this request has x-forwarded-proto, x-forwarded-user' },
       evaluators: { status: 'failed', message: expect.stringContaining('gate') },
       'forward crm': { status: 'ok' },
-      'forward down': { status: 'failed', message: '127.0.0.1:9 refuses connections (ECONNREFUSED)' },
-      'forward wrong': { status: 'failed', message: expect.stringContaining('but the forward is not available: ') },
+      'forward down': {
+        status: 'failed',
+        message: 'connect: upstream http://127.0.0.1:9/mcp refused the connection (ECONNREFUSED)',
+      },
+      'forward wrong': {
+        status: 'failed',
+        message: expect.stringMatching(
+          /^era: upstream \S+ is not an MCP server: it answered initialize with HTTP 404$/,
+        ),
+        remedy: 'check the URL path (usually /mcp)',
+      },
       'service weather': { status: 'failed', message: '127.0.0.1:9 refuses connections (ECONNREFUSED)' },
       'model local': { status: 'ok' },
       // A default that need not be used.
@@ -230,7 +239,7 @@ describe('sluice doctor', () => {
     expect(out).toMatch(/^management API +ok +http:\S+ is Sluice /m);
     expect(out).toMatch(/^MCP listener +ok +http:\S+ responds$/m);
     expect(out).toMatch(/^proxy headers +warning +this request passed no proxy, and no user$/m);
-    expect(out).toMatch(/^forward down: Check that the server runs and listens on this address and port/m);
+    expect(out).toMatch(/^forward down: check that it runs and listens on this address and port/m);
   });
 
   it('prints all of them as JSON', async () => {
@@ -239,7 +248,7 @@ describe('sluice doctor', () => {
     expect(JSON.parse(out)).toContainEqual({
       name: 'forward down',
       status: 'failed',
-      message: '127.0.0.1:9 refuses connections (ECONNREFUSED)',
+      message: 'connect: upstream http://127.0.0.1:9/mcp refused the connection (ECONNREFUSED)',
       remedy: expect.any(String),
     });
   });

@@ -5,6 +5,7 @@ import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
 import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
+import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
@@ -34,7 +35,7 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 
 async function runChecks(context: ManagementContext, http: IncomingMessage): Promise<DiagnosticCheck[]> {
   const { auth, folder, listeners, checkFiles, proxies } = context.diagnostics;
-  const endpoints = await checkEndpoints(configuredEndpoints(context), proxies);
+  const endpoints = await checkEndpoints(configuredEndpoints(context), proxies, context);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [
     checkPlatform(),
@@ -63,18 +64,21 @@ interface Endpoint {
   readonly isOptional?: boolean;
   /** Setting of its forward. */
   readonly proxy?: ProxySetting;
+  /** Its forward. */
+  readonly forward?: Forward;
 }
 
 function configuredEndpoints({ registry, forwards, inference, diagnostics }: ManagementContext): Endpoint[] {
   const { auth, llmConnections, classicUrl } = diagnostics;
   const found: Endpoint[] = [];
-  const add = (name: string, address: string, problem?: string, proxy?: ProxySetting): void => {
+  const add = (name: string, address: string, details: Partial<Endpoint> = {}): void => {
     const url = URL.parse(address);
-    if (url) found.push({ name, url, problem, proxy });
+    if (url) found.push({ name, url, ...details });
   };
-  for (const { name, address, proxy } of registry.current.forwards.values()) {
-    const { available, statusMessage } = forwards.status(name);
-    add(`forward ${name}`, address, available ? undefined : (statusMessage ?? 'unavailable'), proxy);
+  for (const forward of registry.current.forwards.values()) {
+    const { name, address, proxy } = forward;
+    const { available, statusMessage = 'unavailable' } = forwards.status(name);
+    add(`forward ${name}`, address, available ? { proxy } : { proxy, problem: statusMessage, forward });
   }
   for (const service of registry.current.services.all) {
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
@@ -93,17 +97,35 @@ function addressOf({ scheme, host, port }: HttpUpstream): string {
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressProxies) {
+async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressProxies, context: ManagementContext) {
   const waiting = [...endpoints.entries()];
   const results: { endpoint: Endpoint; found: EndpointCheck }[] = [];
   const work = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const [index, endpoint] = next;
-      results[index] = { endpoint, found: await checkAddress(endpoint, proxies) };
+      const found = await checkAddress(endpoint, proxies);
+      results[index] = {
+        endpoint,
+        found: endpoint.forward ? await testForward(endpoint.forward, found, context) : found,
+      };
     }
   };
   await Promise.all(Array.from({ length: CONCURRENT }, work));
   return results;
+}
+
+/** Tests a forward that is not available step by step; `found` is what is known about its address. */
+async function testForward(
+  forward: Forward,
+  found: EndpointCheck,
+  { forwards }: ManagementContext,
+): Promise<EndpointCheck> {
+  const { steps } = await forwards.test(forward);
+  const failed = steps.find(({ status }) => status === 'failed');
+  if (!failed) return found;
+  const { step, message = 'failed', remedy } = failed;
+  const problem = remedy === undefined ? message : message.replace(`; ${remedy}`, '');
+  return { ...found, status: 'failed', message: `${step}: ${problem}`, ...(remedy !== undefined && { remedy }) };
 }
 
 /** Of an address behind a proxy, only the proxy is checked. */
@@ -125,8 +147,8 @@ function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck)
     return {
       name,
       status: 'failed',
-      message: `${message}, but the forward is not available: ${problem}`,
-      remedy: 'Correct the address, path or headers of the forward, then refresh it',
+      message: `${message} and passes all steps of a test, but the forward is not available: ${problem}`,
+      remedy: `Refresh the forward: sluice ${name.replace('forward ', 'forwards refresh ')}`,
     };
   }
   return { name, status, message, ...(remedy !== undefined && { remedy }) };

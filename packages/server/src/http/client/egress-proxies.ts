@@ -15,13 +15,26 @@ export interface EgressProxy {
 /** Setting of one forward: the URL of a proxy, `none`, or undefined for the proxies of the environment. */
 export type ProxySetting = string | undefined;
 
+const PROXY_REMEDY = 'check "proxy" of the forward, or HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the service';
+
+interface ProxyErrorDetails {
+  readonly cause?: unknown;
+  readonly remedy?: string | undefined;
+}
+
 /** A failed step of connecting through a proxy. The message names the proxy, without its credentials, and the step. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError';
+  /** The message without the remedy. */
+  readonly problem: string;
+  readonly remedy: string;
 
-  /** `problem` is the predicate. */
-  constructor({ url }: EgressProxy, problem: string, cause?: unknown) {
-    super(`proxy ${url.origin} ${problem}`, { cause });
+  /** `problem` is the predicate, `remedy` what to do about it. */
+  constructor({ url }: EgressProxy, problem: string, { cause, remedy = PROXY_REMEDY }: ProxyErrorDetails = {}) {
+    const what = `proxy ${url.origin} ${problem}`;
+    super(`${what}; ${remedy}`, { cause });
+    this.problem = what;
+    this.remedy = remedy;
   }
 }
 

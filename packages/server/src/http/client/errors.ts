@@ -106,7 +106,7 @@ const LOCAL_ERRORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS'
 
 /** Returns the error of a call that did not get through its proxy; nothing was sent to the upstream. */
 export function proxyFailure(address: string, cause: ProxyError): UpstreamError {
-  return new UpstreamError('refused', address, `is unreachable: ${cause.message}`, { cause });
+  return new UpstreamError('refused', address, `is unreachable: ${cause.problem}`, { cause, remedy: cause.remedy });
 }
 
 /** Returns the error of a connection to a proxy. */
@@ -114,32 +114,67 @@ export function proxyConnectionFailure(address: string, proxy: EgressProxy, caus
   const code = codeOf(cause);
   // A problem of this machine.
   if (LOCAL_ERRORS.has(code)) return connectionFailure(address, cause, false);
-  return proxyFailure(address, new ProxyError(proxy, connectProblem(code, cause), cause));
+  return proxyFailure(address, new ProxyError(proxy, connectProblem(code, cause).what, { cause }));
 }
 
 function codeOf(cause: Error): string {
   return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
 }
 
-function connectProblem(code: string, cause: Error): string {
-  if (code === 'ECONNREFUSED') return 'refused the connection (ECONNREFUSED)';
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `has a host name that cannot be resolved (${code})`;
-  return `is unreachable (${code}: ${cause.message})`;
+/** A failed connection: the predicate of a message, and what to do about it. */
+interface ConnectProblem {
+  readonly what: string;
+  readonly remedy: string;
 }
+
+function connectProblem(code: string, cause: Error): ConnectProblem {
+  if (code === 'ECONNREFUSED') {
+    const remedy =
+      'check that it runs and listens on this address and port, and not only on the loopback of its container';
+    return { what: 'refused the connection (ECONNREFUSED)', remedy };
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    const remedy = 'check the host of the address, and the name server of this machine or container';
+    return { what: `has a host name that cannot be resolved (${code})`, remedy };
+  }
+  if (/CERT|SIGNATURE|ISSUER/.test(code)) {
+    const remedy = CERTIFICATE_REMEDIES[code] ?? 'set NODE_EXTRA_CA_CERTS to the file of the authority that issued it';
+    return { what: `is unreachable (${code}: its certificate is not accepted: ${reasonOf(cause)})`, remedy };
+  }
+  // The message of OpenSSL names places in its source.
+  if (/^ERR_SSL_|^EPROTO$/.test(code)) return { what: `does not establish TLS (${code})`, remedy: PLAIN_REMEDY };
+  const isHandshake = /before secure TLS connection/.test(cause.message);
+  if (isHandshake) return { what: `closed the connection instead of establishing TLS (${code})`, remedy: PLAIN_REMEDY };
+  const remedy = 'check the address, and that firewalls and network policies let this machine connect';
+  return { what: `is unreachable (${code}: ${cause.message})`, remedy };
+}
+
+/** Node.js appends a hint that does not apply. */
+function reasonOf({ message }: Error): string {
+  return quoted(message.split(';', 1)[0] ?? '');
+}
+
+const PLAIN_REMEDY = 'check that this port uses TLS, else use an http:// address';
+
+const CERTIFICATE_REMEDIES: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'renew the certificate of the upstream, or correct the clock of this machine',
+  CERT_NOT_YET_VALID: 'correct the clock of this machine or of the upstream',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'use a host for which the certificate is valid, or add this one to the certificate',
+};
 
 /** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
   if (cause instanceof MalformedMessage) {
-    const what =
+    const [what, remedy] =
       cause.kind === 'too-large'
-        ? 'sent a response head beyond the limit'
-        : `sent an invalid HTTP/1.1 response: ${cause.message}`;
-    return new UpstreamError(cause.kind, address, what, { cause });
+        ? ['sent a response head beyond the limit', 'have it send fewer and shorter headers']
+        : [`sent an invalid HTTP/1.1 response: ${cause.message}`, PROTOCOL_REMEDY];
+    return new UpstreamError(cause.kind, address, what, { cause, remedy });
   }
   const code = codeOf(cause);
   if (sent) {
     const what = `closed the connection before the end of the response (${code})`;
-    return new UpstreamError('dropped', address, what, { cause });
+    return new UpstreamError('dropped', address, what, { cause, remedy: DROPPED_REMEDY });
   }
   if (LOCAL_ERRORS.has(code)) {
     const what = `is unreachable: no local sockets available (${code})`;
@@ -147,8 +182,12 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
   }
   // A lookup that cannot open files reports an unknown name.
   if ((code === 'ENOTFOUND' || code === 'EAI_AGAIN') && !canOpenFiles()) return noSocket(address);
-  return new UpstreamError('refused', address, connectProblem(code, cause), { cause });
+  const { what, remedy } = connectProblem(code, cause);
+  return new UpstreamError('refused', address, what, { cause, remedy });
 }
+
+const PROTOCOL_REMEDY = 'check that this is the port of an HTTP server, and use https:// if it requires TLS';
+const DROPPED_REMEDY = 'see the log of the upstream, and use https:// if this port requires TLS';
 
 /** No connection, because this process may not open another one. */
 export function noSocket(address: string): UpstreamError {
@@ -157,7 +196,8 @@ export function noSocket(address: string): UpstreamError {
 
 /** Connect timeout. */
 export function connectTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('refused', address, `did not accept a connection within ${afterMs / 1000} s`);
+  const remedy = 'check the address, and that no firewall or network policy drops the packets';
+  return new UpstreamError('refused', address, `did not accept a connection within ${afterMs / 1000} s`, { remedy });
 }
 
 /** Timeout for the first byte of a response. */
@@ -181,7 +221,8 @@ export function codingFailure(address: string, status: number, cause: CodingErro
   // An error status is more informative than its body.
   const [kind, answer]: [UpstreamFailure, string] =
     status < 300 ? ['invalid', message] : ['http', `HTTP ${status} and ${message}`];
-  return new UpstreamError(kind, address, `answered with ${answer}`, { status, cause });
+  const remedy = 'disable the compression of the upstream or of the proxy in front of it';
+  return new UpstreamError(kind, address, `answered with ${answer}`, { status, cause, remedy });
 }
 
 /** Coded response that expands beyond the limit. */
@@ -213,5 +254,7 @@ export function unfollowedRedirect(
 
 /** Redirects that took longer than connecting may. */
 export function redirectTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`);
+  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`, {
+    remedy: 'register the target address',
+  });
 }

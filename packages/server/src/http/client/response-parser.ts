@@ -28,6 +28,15 @@ export interface ResponseHead {
 const CR = 13;
 const SPACE = 32;
 
+/** Characters of an invalid status line in the message. */
+const SHOWN_CHARACTERS = 60;
+
+function invalidStatusLine(text: string): MalformedMessage {
+  const [line = ''] = text.slice(0, SHOWN_CHARACTERS).split(/[\r\n]/, 1);
+  const found = /^[ -~]+$/.test(line) ? `"${line}"` : 'with binary data';
+  return new MalformedMessage(`invalid status line ${found}`);
+}
+
 /**
  * Parses a head, decoded as latin1, from the status line to the empty line. Where RFC 9112 leaves a choice, whatever two
  * parsers could interpret differently is rejected. Throws {@link MalformedMessage}.
@@ -36,7 +45,7 @@ function parseHead(text: string): ResponseHead {
   const minor = text.charCodeAt(7) - 48;
   const status = statusCode(text);
   if (!text.startsWith('HTTP/1.') || (minor !== 0 && minor !== 1) || text.charCodeAt(8) !== SPACE || status < 100) {
-    throw new MalformedMessage('invalid status line');
+    throw invalidStatusLine(text);
   }
   const afterStatus = text.charCodeAt(12);
   if (afterStatus !== SPACE && afterStatus !== CR) throw new MalformedMessage('invalid status code');
@@ -143,7 +152,7 @@ export class ResponseParser extends MessageParser<ResponseHead> {
   }
 
   protected override checkStart(text: string): void {
-    if (!PROTOCOL.startsWith(text.slice(0, PROTOCOL.length))) throw new MalformedMessage('invalid status line');
+    if (!PROTOCOL.startsWith(text.slice(0, PROTOCOL.length))) throw invalidStatusLine(text);
   }
 
   protected override begin(head: ResponseHead): State {

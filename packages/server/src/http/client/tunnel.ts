@@ -45,12 +45,14 @@ export function openTunnel(
 }
 
 function rejected(proxy: EgressProxy, status: number): ProxyError {
-  return new ProxyError(proxy, `answered CONNECT with HTTP ${status}${status === 407 ? CREDENTIALS_HINT : ''}`);
+  return new ProxyError(proxy, `answered CONNECT with HTTP ${status}`, {
+    remedy: status === 407 ? 'set its user name and password in the URL of HTTPS_PROXY' : undefined,
+  });
 }
-
-const CREDENTIALS_HINT = '; set its user name and password in the URL of HTTPS_PROXY';
 
 /** Rejection of the credentials for a request that is not tunneled. */
 export function credentialsRejected(proxy: EgressProxy): ProxyError {
-  return new ProxyError(proxy, 'answered with HTTP 407; set its user name and password in the URL of HTTP_PROXY');
+  return new ProxyError(proxy, 'answered with HTTP 407', {
+    remedy: 'set its user name and password in the URL of HTTP_PROXY',
+  });
 }

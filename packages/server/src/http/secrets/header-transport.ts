@@ -76,7 +76,10 @@ class PendingCall implements UpstreamCall {
     void block.then((headers) => {
       if (this.#isAborted) return;
       if ('lines' in headers) this.#call = send(headers.lines);
-      else handler.onError(new UpstreamError('refused', address, `was not called: its ${headers.problem}`));
+      else {
+        const remedy = 'set the secret where the service runs, or change "headers" of the forward';
+        handler.onError(new UpstreamError('refused', address, `was not called: its ${headers.problem}`, { remedy }));
+      }
     });
   }
 

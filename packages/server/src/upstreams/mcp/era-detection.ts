@@ -69,7 +69,7 @@ async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs =
   const startGrace = (other: Era) => {
     grace ??= setTimeout(() => {
       const what = `did not answer in the ${other} era within ${graceMs / 1000} s of answering in the other`;
-      expired[other].abort(new UpstreamError('timeout', address, what));
+      expired[other].abort(new UpstreamError('timeout', address, what, { remedy: 'see the log of the upstream' }));
     }, graceMs);
   };
   const openingModern = attempt(openModern(limited('modern')), () => startGrace('legacy'));
@@ -143,20 +143,24 @@ function isProved(...errors: readonly (UpstreamError | undefined)[]): boolean {
 
 /** Error for a server with the transport of version 2024-11-05. */
 function sseTransportError(address: string): UpstreamError {
-  const what =
-    'is an MCP server with the HTTP+SSE transport of 2024-11-05, which is not supported; use its Streamable HTTP address ' +
-    '(often /mcp), or put a bridge in front of it (docs/other-transports.md)';
-  return new UpstreamError('invalid', address, what);
+  const what = 'is an MCP server with the HTTP+SSE transport of 2024-11-05, which is not supported';
+  const remedy =
+    'use its Streamable HTTP address (often /mcp), or put a bridge in front of it (docs/other-transports.md)';
+  return new UpstreamError('invalid', address, what, { remedy });
 }
 
 /** Error for an upstream that was probed for both eras and cannot be used in either. */
 function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
   const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
-  const reason = (error: UpstreamError | undefined) => error?.message.replace(`upstream ${address} `, 'it ') ?? '';
+  const reason = (error: UpstreamError | undefined) => error?.problem.replace(`upstream ${address} `, 'it ') ?? '';
   if (!proof) {
     const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
-    const reasons = isSame ? [reason(legacy)] : [...new Set([reason(legacy), reason(modern)])];
-    return new UpstreamError('invalid', address, `is not an MCP server: ${reasons.join('; ')}`, { cause: legacy });
+    const errors = isSame ? [legacy] : [legacy, modern];
+    const reasons = new Set(errors.map(reason).filter((text) => text !== ''));
+    const remedies = new Set(errors.flatMap((error) => error?.remedy ?? []));
+    const remedy = remedies.size > 0 ? [...remedies].join(', or ') : undefined;
+    const what = `is not an MCP server: ${[...reasons].join('; ')}`;
+    return new UpstreamError('invalid', address, what, { cause: legacy, remedy });
   }
   const versions = supportedVersions(proof.data);
   const isKnown = versions.some((version) => MODERN_VERSIONS.includes(version) || LEGACY_VERSIONS.includes(version));
@@ -164,7 +168,8 @@ function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?:
     versions.length > 0 && !isKnown
       ? `supports only unknown versions of MCP: ${quoted(versions.join(', '))}`
       : `supports the modern era of MCP but rejects requests: ${reason(proof)}`;
-  return new UpstreamError('invalid', address, what, { cause: proof });
+  const remedy = 'update the upstream, or Sluice';
+  return new UpstreamError('invalid', address, what, { cause: proof, remedy });
 }
 
 /** Versions that an error lists as supported; empty if there are none. */
@@ -293,7 +298,11 @@ export class EraCache {
     if (legacy.client ? isDeferred : !isRejected) return { legacy, modern: {} };
     if (performance.now() >= this.#modernRetryAt) return { legacy, modern: await attempt(openModern(this.#options)) };
     const what = 'rejects initialize, and has ended the connection when it received server/discover';
-    return { legacy, modern: { error: new UpstreamError('dropped', this.#options.transport.address, what) } };
+    const remedy = 'see the log of the upstream';
+    return {
+      legacy,
+      modern: { error: new UpstreamError('dropped', this.#options.transport.address, what, { remedy }) },
+    };
   }
 
   /** Records whether a probe for the modern era has broken the connection. */

@@ -53,6 +53,8 @@ export type RpcReply =
       readonly isSessionLost?: boolean;
     };
 
+const UPDATE_REMEDY = 'update the upstream, or Sluice';
+
 const TIMEOUT_MS = 30_000;
 /** Closing a session does not wait for the upstream any longer, nor read a longer response. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -163,7 +165,7 @@ export function toUpstreamError(
     isSessionLost ? 'session-lost' : 'rpc',
     address,
     `answered ${method} with error ${code}: ${quoted(message)}`,
-    { code, data },
+    { code, data, remedy: 'see the log of the upstream' },
   );
 }
 
@@ -272,11 +274,12 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const { text, result } = requireResult(toReply(response, 'initialize', address), 'initialize', address);
   const { protocolVersion } = result;
   if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
-    throw new UpstreamError('invalid', address, 'answered initialize without protocolVersion or capabilities');
+    const what = 'answered initialize without protocolVersion or capabilities';
+    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
   }
   if (!LEGACY_VERSIONS.includes(protocolVersion)) {
     const what = `answered initialize with unsupported protocol version ${quoted(protocolVersion)}`;
-    throw new UpstreamError('invalid', address, what);
+    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
   }
   const envelope = legacyEnvelope(options, protocolVersion, response.sessionId);
   const client = new RpcClient(options, envelope, text, result.capabilities);
@@ -328,13 +331,14 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   const { capabilities } = result;
   const versions = stringArray(result.supportedVersions);
   if (versions === undefined || !isJsonObject(capabilities)) {
-    throw new UpstreamError('invalid', address, `answered ${method} without supportedVersions or capabilities`);
+    const what = `answered ${method} without supportedVersions or capabilities`;
+    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
   }
   // Servers of the legacy era may answer too, with the versions that they support.
   const common = [envelope.protocolVersion, ...MODERN_VERSIONS].find((version) => versions.includes(version));
   if (common === undefined) {
     const what = `answered ${method} with unsupported protocol versions only: ${quoted(versions.join(', '))}`;
-    throw new UpstreamError('invalid', address, what);
+    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
   }
   if (common !== envelope.protocolVersion) envelope = modernEnvelope(options, common);
   return new RpcClient(options, envelope, text, capabilities);

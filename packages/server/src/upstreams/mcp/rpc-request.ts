@@ -146,7 +146,13 @@ class Exchange implements ResponseSink {
 
   onStreamEnd(error: UpstreamError | undefined): void {
     const { status, incompleteStream } = this.#reader;
-    this.#fail(error ?? new UpstreamError('dropped', this.#address, incompleteStream, { status }));
+    this.#fail(
+      error ??
+        new UpstreamError('dropped', this.#address, incompleteStream, {
+          status,
+          remedy: 'see the log of the upstream',
+        }),
+    );
   }
 
   onRejected({ error }: Rejection): void {
@@ -172,7 +178,8 @@ class Exchange implements ResponseSink {
       const busyMs = this.#reader.takeBusyMs();
       if (busyMs > 0) return this.#startTimer(busyMs);
       const what = `did not answer ${this.#request.method} within ${this.#request.timeoutMs / 1000} s`;
-      this.#fail(new UpstreamError('timeout', this.#address, what));
+      const remedy = 'see the log of the upstream, and check the URL path (usually /mcp)';
+      this.#fail(new UpstreamError('timeout', this.#address, what, { remedy }));
     }, ms);
   }
 

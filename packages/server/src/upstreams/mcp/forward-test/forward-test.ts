@@ -267,7 +267,10 @@ class RunningTest {
       return value ?? found;
     } catch (error) {
       if (error instanceof UpstreamError) {
-        const last = SENT[step] === undefined ? this.#exchanged(step === 'era' ? 0 : since) : { sent: SENT[step] };
+        const last =
+          SENT[step] === undefined
+            ? this.#exchanged(step === 'http' || step === 'era' ? 0 : since)
+            : { sent: SENT[step] };
         const { message, remedy } = error;
         this.#add(step, { ...last, status: 'failed', duration: performance.now() - startedAt, message, remedy });
       }
