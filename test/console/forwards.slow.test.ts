@@ -179,3 +179,18 @@ test('shows the history of a forward, and why a refresh fails', async (context) 
   expect(await history.filter({ hasText: 'Discovered' }).last().textContent()).toMatch(/2 tools, .* in \d+ ms/);
   await history.filter({ hasText: 'refused the connection' }).first().waitFor();
 });
+
+test('tests the connection to a forward step by step', async (context) => {
+  const page = await tests.open(context, '#/forwards');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'tested', address: upstream.url, namespace: 'tested' });
+  await rowOf(page, 'tested').getByRole('button', { name: 'Details' }).click();
+  const start = dialog(page).getByRole('button', { name: 'Test', exact: true });
+  const steps = dialog(page).getByRole('list', { name: 'Steps of the test' }).locator('li');
+  await start.click();
+  await steps.filter({ hasText: 'lists' }).filter({ hasText: 'legacy: 2 tools' }).waitFor();
+  expect(await steps.count()).toBe(9);
+  await upstream.down();
+  await start.click();
+  await steps.filter({ hasText: 'failed' }).filter({ hasText: 'refused the connection' }).waitFor();
+});

@@ -30,7 +30,8 @@ export function doctorCommand(context: Context): Command {
       `
 Checks names, connections and certificates of all configured addresses, from the machine of the service, and the ports,
 configuration files, registry folder, limits, clock, proxy headers and evaluators of the service. Sends no credentials to
-these addresses. If no service runs on this computer, checks whether one could start: its environment, files and ports.
+these addresses, except to forwards that are not available, which are tested like "sluice forwards test". If no service runs
+on this computer, checks whether one could start: its environment, files and ports.
 
 Examples:
   sluice doctor --output json

@@ -1048,7 +1048,7 @@ export interface paths {
         put?: never;
         /**
          * Check the service and what it depends on
-         * @description Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent. Only one run at a time.
+         * @description Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent, except by the tests of forwards that are not available (`testForward`). Only one run at a time.
          */
         post: operations["runDiagnostics"];
         delete?: never;

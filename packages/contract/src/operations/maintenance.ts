@@ -22,7 +22,7 @@ export const maintenanceOperations = {
     tag: 'service',
     summary: 'Check the service and what it depends on',
     description:
-      'Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent. Only one run at a time.',
+      'Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent, except by the tests of forwards that are not available (`testForward`). Only one run at a time.',
     responses: { 200: { description: 'All checks', data: diagnostics } },
     errors: ['UNAVAILABLE'],
   }),

@@ -6,6 +6,7 @@ import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
 import { ForwardHistory } from './forward-history.tsx';
+import { ForwardTest } from './forward-test.tsx';
 
 /** Address, state, counts and server of a forward. */
 export function ForwardDetails({ forward, onClose }: { readonly forward: Forward; readonly onClose: () => void }) {
@@ -93,6 +94,8 @@ export function ForwardDetails({ forward, onClose }: { readonly forward: Forward
       ) : (
         <p>Not known: the server has not been discovered yet.</p>
       )}
+      <h3 className="section-title">Connection</h3>
+      <ForwardTest name={name} />
       <h3 className="section-title">History</h3>
       <ForwardHistory name={name} />
       <h3 className="section-title">JSON</h3>

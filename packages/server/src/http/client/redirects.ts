@@ -49,6 +49,7 @@ export function followedRedirect(
     );
   }
   if (!isRepeatable) return fail('its body cannot be sent again');
-  if (count >= MAX_REDIRECTS) return fail(`more than ${MAX_REDIRECTS} redirects are not followed`);
+  if (count >= MAX_REDIRECTS)
+    return fail(`more than ${MAX_REDIRECTS} redirects are not followed: register the address where they should end`);
   return target;
 }
