@@ -160,8 +160,7 @@ class TracingHandler implements ResponseHandler {
 export function textsFor({ search, searchParams }: URL): (text: string) => string {
   const hidden = [search.slice(1), ...searchParams.values()].filter(({ length }) => length >= 4);
   return (text) => {
-    let shown = text;
-    for (const secret of hidden) shown = shown.replaceAll(secret, '…');
-    return truncateBytes(escapeInvisible(singleLine(shown, MAX_TEXT_BYTES)), MAX_TEXT_BYTES);
+    const redacted = hidden.reduce((result, secret) => result.replaceAll(secret, '…'), text);
+    return truncateBytes(escapeInvisible(singleLine(redacted, MAX_TEXT_BYTES)), MAX_TEXT_BYTES);
   };
 }
