@@ -48,10 +48,12 @@ describe('exported signals', () => {
 });
 
 describe('export settings', () => {
+  const endpoint = ENDPOINT.OTEL_EXPORTER_OTLP_ENDPOINT;
+
   it('have the defaults of OpenTelemetry', () => {
     expect(parseOpenTelemetry(ENDPOINT)).toEqual({
-      traces: { protocol: 'http/protobuf', sampler: SAMPLED, batch: BATCH },
-      metrics: { protocol: 'http/protobuf', intervalMs: 60_000, timeoutMs: 30_000 },
+      traces: { endpoint, protocol: 'http/protobuf', sampler: SAMPLED, batch: BATCH },
+      metrics: { endpoint, protocol: 'http/protobuf', intervalMs: 60_000, timeoutMs: 30_000 },
       warnings: [],
     });
   });
@@ -64,7 +66,7 @@ describe('export settings', () => {
       OTEL_METRIC_EXPORT_INTERVAL: '1000',
     });
     expect(traces?.protocol).toBe('grpc');
-    expect(metrics).toEqual({ protocol: 'http/json', intervalMs: 1000, timeoutMs: 1000 });
+    expect(metrics).toEqual({ endpoint, protocol: 'http/json', intervalMs: 1000, timeoutMs: 1000 });
   });
 
   it('include the batch settings', () => {
