@@ -209,6 +209,11 @@ export const MAX_PARSED_VALUES = 50_000;
 function hasMoreValues(text: string, limit: number): boolean {
   // A value takes at least two characters.
   if (text.length <= 2 * limit) return false;
+  // Most long texts have so few of these characters that it does not matter which of them are in strings.
+  const separators = /[,{[]/g;
+  let found = 0;
+  while (found <= limit && separators.test(text)) found++;
+  if (found <= limit) return false;
   let count = 0;
   for (let at = 0; at < text.length && count <= limit; ) {
     const code = text.charCodeAt(at);
