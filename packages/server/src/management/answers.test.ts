@@ -206,7 +206,7 @@ test('every operation returns each of its statuses in the documented form', asyn
 
   const own = allOperations
     // Diagnostics have their own tests.
-    .filter((operation) => isJsonOperation(operation) && operation.id !== 'runDiagnostics')
+    .filter((operation) => isJsonOperation(operation) && !['runDiagnostics', 'testForward'].includes(operation.id))
     .flatMap(({ id, responses, errors }) =>
       [...Object.keys(responses), ...errors.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
     );

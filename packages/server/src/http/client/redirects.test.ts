@@ -97,7 +97,7 @@ describe('a redirect to the same origin', () => {
     const { error } = await new Sent(pool(upstream, { connectTimeoutMs: 5_000 })).done;
     expect(error).toMatchObject({
       kind: 'refused',
-      message: `upstream http://127.0.0.1:${upstream.port}/mcp redirected for more than 5 s`,
+      message: `upstream http://127.0.0.1:${upstream.port}/mcp redirected for more than 5 s; register the target address`,
     });
     expect(upstream.requests).toHaveLength(2);
   });
