@@ -186,7 +186,9 @@ describe('headers of a forward', () => {
     await expect.poll(async () => reply(await callEcho())).toContain(`${file('rotated')}, which does not exist`);
     expect(await manage('GET', `/${name}`)).toMatchObject({
       available: false,
-      statusMessage: expect.stringContaining('which does not exist; retrying in'),
+      statusMessage: expect.stringContaining(
+        'which does not exist; set the secret where the service runs, or change "headers" of the forward; retrying in',
+      ),
     });
   });
 });
