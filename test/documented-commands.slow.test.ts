@@ -71,7 +71,7 @@ const ADDED: readonly (readonly [string, string])[] = [
 ];
 /** Commands after which the entries and credentials are as before. */
 const READS =
-  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
+  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show|test))\b/;
 const SERVICES = ['weather', 'sample-tools', 'sample-code'];
 const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
 
@@ -100,7 +100,8 @@ beforeAll(async () => {
   await symlink(join(ROOT, 'packages'), join(folder, 'packages'));
   const configuration = join(folder, 'connections.yaml');
   await writeFile(configuration, 'llm_connections: [{ name: local, model: m, url: "http://127.0.0.1:9/v1" }]');
-  service = await startTestService({}, ['--service-config', configuration]);
+  const secrets = { SERVICE_SECRET_CRM: 'secret of the examples' };
+  service = await startTestService(secrets, ['--service-config', configuration]);
   postgres = await startPostgres();
   const other = await startTestService();
   const upstream = await startRawUpstream({ scripts: SCRIPTS });
