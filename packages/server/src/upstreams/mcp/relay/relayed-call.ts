@@ -189,7 +189,9 @@ export class RelayedCall implements ResponseSink, InFlightCall {
       return this.#fail(this.#error('http', `did not resume its event stream (HTTP ${status})`));
     if (this.#serverRequests || this.#cancelTimer || !session) return this.#fail(error);
     if (this.#resent)
-      return this.#fail(this.#error('http', `does not know a session that it has just opened: ${INSTANCES}`));
+      return this.#fail(
+        this.#error('http', `does not know a session that it has just opened (HTTP ${status}): ${INSTANCES}`),
+      );
     this.#resent = true;
     this.#release();
     this.#plan.upstream.sessions.onLost(session);
