@@ -1,5 +1,5 @@
 import { rpc } from '../../packages/server/testing/listener.ts';
-import { post, send } from '../fixtures/raw-client.ts';
+import { post, reply, send } from '../fixtures/raw-client.ts';
 import { Register, type WriteOutcome } from './replicas-register.ts';
 
 /** What clients did and found. */
@@ -309,7 +309,7 @@ export class ToolClients {
     this.#calls.set(id, call);
     const params = { name: tool.name, arguments: { id } };
     const response = await post(url, rpc('tools/call', params)).catch(() => undefined);
-    const result = response?.status === 200 ? Object(JSON.parse(response.text)).result : undefined;
+    const result = response?.status === 200 ? Object(JSON.parse(reply(response))).result : undefined;
     if (!response || response.status === 502) {
       // It may still be carried out.
       this.#tally.lost++;
