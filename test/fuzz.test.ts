@@ -52,7 +52,7 @@ it('responses of every operation match /openapi.json, and the service does not f
   );
   // With other seeds, random evaluators or revisions may all be invalid.
   if (testSeed() === DEFAULT_SEED) expect(failed).toEqual([]);
-});
+}, 240_000);
 
 it('a path of the legacy backend that is not percent-encoded is expected to be unavailable', () => {
   const request = {

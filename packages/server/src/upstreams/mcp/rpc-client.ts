@@ -81,10 +81,12 @@ function legacyEnvelope(
   sessionId?: string,
 ): Envelope<'legacy'> {
   const session = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+  // A modern server that is probed expects the method of each request.
+  const probe = protocolVersion === '' ? [HEADER_METHOD, 'initialize'] : [];
   const sessionHeaders = protocolVersion === '' ? [] : [HEADER_PROTOCOL_VERSION, protocolVersion, ...session];
   // A session opened for a request that has passed gateways carries their count in `headers`.
   const hops = headers.includes(HEADER_HOPS) ? [] : [HEADER_HOPS, '1'];
-  const all = [...sessionHeaders, ...hops, ...headers];
+  const all = [...sessionHeaders, ...probe, ...hops, ...headers];
   return { era: 'legacy', protocolVersion, sessionId, sessionHeaders, headers: () => all, params: (params) => params };
 }
 
