@@ -26,7 +26,10 @@ it('responses to random requests match /openapi.json, and the service does not f
   expect(responses.size).toBeGreaterThan(30);
 }, 120_000);
 
-it('responses of every operation match /openapi.json, and the service does not fail', { tags: ['slow'] }, async () => {
+it('responses of every operation match /openapi.json, and the service does not fail', {
+  tags: ['slow'],
+  timeout: 240_000,
+}, async () => {
   const responses = await fuzz(ENOUGH_REQUESTS);
   const seen = new Set([...responses.values()].flatMap((statuses) => [...statuses.keys()]));
   // There is no legacy backend; whether there is a request for it depends on the seed.
@@ -52,7 +55,7 @@ it('responses of every operation match /openapi.json, and the service does not f
   );
   // With other seeds, random evaluators or revisions may all be invalid.
   if (testSeed() === DEFAULT_SEED) expect(failed).toEqual([]);
-}, 240_000);
+});
 
 it('a path of the legacy backend that is not percent-encoded is expected to be unavailable', () => {
   const request = {
