@@ -33,7 +33,9 @@ it('entries that are the same for other capabilities, or as before, are not pars
   const parsed = async (work: () => Promise<unknown>) => {
     parse.mockClear();
     await work();
-    const names = parse.mock.calls.map(([text]) => /^\{"name":"([^"]*)"(?!,"(?:address|version)")/.exec(String(text))?.[1]);
+    const names = parse.mock.calls.map(
+      ([text]) => /^\{"name":"([^"]*)"(?!,"(?:address|version)")/.exec(String(text))?.[1],
+    );
     return names.filter((name) => name !== undefined);
   };
   const listFor = async (capabilities: string) =>
