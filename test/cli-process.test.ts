@@ -101,7 +101,7 @@ describe('a command', () => {
     expect(misspelt).toEqual({ code: 1, out: '', err: "sluice: unknown command 'heatlh'\n(Did you mean health?)\n" });
   });
 
-  it('whose pipe is closed exits silently', async () => {
+  it('whose pipe is closed exits silently', { tags: ['slow'] }, async () => {
     // Many times the capacity of a pipe.
     const description = 'x'.repeat(20_000);
     for (let at = 0; at < 200; at += 1)
@@ -179,7 +179,7 @@ describe('on an older Node.js', () => {
   it.each([
     ['packages/cli', {}],
     ['deep/below/cli', { workspaces: [] }],
-  ])('does not run a Node.js that was not installed with it (%s)', async (below, manifest) => {
+  ])('does not run a Node.js that was not installed with it (%s)', { tags: ['slow'] }, async (below, manifest) => {
     expect(await copied(below, manifest)).toEqual({ ...rejected, runs: 0 });
   });
 });
@@ -204,19 +204,23 @@ describe('sluice serve', () => {
     ['--host', 'http://127.0.0.1:1', 'SERVICE_MGMT_LISTEN'],
     ['--token', 'sesame', 'authenticating proxy'],
     ['--output', 'json', 'RUST_LOG'],
-  ])('rejects %s, which has no effect on a service, and names the right setting', async (option, value, advice) => {
-    for (const argv of [
-      ['serve', option, value],
-      [option, value, 'serve'],
-    ]) {
-      const { code, out, err } = await sluice(...argv);
-      expect([code, out]).toEqual([1, '']);
-      expect(err).toMatch(/^sluice: [^\n]+\n$/);
-      expect(err).toContain(`sluice serve does not accept ${option}: `);
-      expect(err).toContain(advice);
-      expect(err).not.toContain(value);
-    }
-  });
+  ])(
+    'rejects %s, which has no effect on a service, and names the right setting',
+    { tags: ['slow'] },
+    async (option, value, advice) => {
+      for (const argv of [
+        ['serve', option, value],
+        [option, value, 'serve'],
+      ]) {
+        const { code, out, err } = await sluice(...argv);
+        expect([code, out]).toEqual([1, '']);
+        expect(err).toMatch(/^sluice: [^\n]+\n$/);
+        expect(err).toContain(`sluice serve does not accept ${option}: `);
+        expect(err).toContain(advice);
+        expect(err).not.toContain(value);
+      }
+    },
+  );
 
   it('passes its flags to the service, and returns its exit code', async () => {
     const { code, err } = await sluice('serve', '--service-config', 'missing.yaml');

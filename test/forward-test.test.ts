@@ -140,7 +140,8 @@ describe('a test of a forward', () => {
 
   it('rejects what a forward could not have', async () => {
     for (const [body, message] of [
-      [{}, 'address is required, unless name is set'],
+      [{}, 'address or name is required'],
+      [{ name: 'crm', address: 'http://localhost:3000/mcp' }, 'address cannot be combined with name'],
       [{ name: 'crm', proxy: 'none' }, 'name cannot be combined with headers or proxy'],
       [{ name: 'none' }, 'forward not found: none'],
       [{ address: 'localhost:3000' }, 'must be an http or https URL'],

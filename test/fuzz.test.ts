@@ -6,7 +6,7 @@ import { FuzzRun } from './fuzz/fuzz-run.ts';
 /** Enough for every operation and every status; the campaign sends many times as many. */
 const ENOUGH_REQUESTS = 2_800;
 /** Enough for most of them. */
-const FEW_REQUESTS = 400;
+const FEW_REQUESTS = 150;
 
 /** Sends random requests; fails if a response does not match /openapi.json, or the service failed. */
 async function fuzz(requests: number) {
@@ -23,7 +23,7 @@ async function fuzz(requests: number) {
 
 it('responses to random requests match /openapi.json, and the service does not fail', async () => {
   const responses = await fuzz(FEW_REQUESTS);
-  expect(responses.size).toBeGreaterThan(30);
+  expect(responses.size).toBeGreaterThan(20);
 }, 120_000);
 
 it('responses of every operation match /openapi.json, and the service does not fail', {

@@ -50,7 +50,7 @@ test('what others change appears by itself', async (context) => {
   await page.locator('td', { hasText: /^elsewhere$/ }).waitFor({ state: 'detached' });
 });
 
-test('Ctrl+K goes to a page, tool, forward or namespace without a mouse', async (context) => {
+test('Ctrl+K goes to a page, tool, forward or namespace without a mouse', { tags: ['slow'] }, async (context) => {
   const page = await tests.open(context, '#/');
   await page.keyboard.press('Control+k');
   await page.locator('#palette').pressSequentially('namespace def');
@@ -61,7 +61,9 @@ test('Ctrl+K goes to a page, tool, forward or namespace without a mouse', async 
   expect(page.url()).toContain('#/namespaces?open=default');
 });
 
-test('Ctrl+K does what the pages offer: opens a form, refreshes a forward, changes the theme', async (context) => {
+test('Ctrl+K does what the pages offer: opens a form, refreshes a forward, changes the theme', {
+  tags: ['slow'],
+}, async (context) => {
   const page = await tests.open(context, '#/');
   const upstream = await tests.upstream();
   await tests.service.register('forwards', { name: 'acted', address: upstream.url });
@@ -85,7 +87,7 @@ test('Ctrl+K does what the pages offer: opens a form, refreshes a forward, chang
   await page.locator('#namespace-name').waitFor({ state: 'detached' });
 });
 
-test('plots of the last hour are drawn after the first paint', async (context) => {
+test('plots of the last hour are drawn after the first paint', { tags: ['slow'] }, async (context) => {
   const page = await tests.open(context, '#/');
   await page.getByText('Tool calls per minute').waitFor();
   await page.locator('.plots svg.layout-svg-wrapper').first().waitFor();
@@ -106,7 +108,9 @@ test('the theme follows the system, and a choice is remembered', async (context)
   await expect.poll(theme).toBe('light');
 });
 
-test('a service that is away is reported once and noticed when it is back; nothing on the page is lost', async (context) => {
+test('a service that is away is reported once and noticed when it is back; nothing on the page is lost', {
+  tags: ['slow'],
+}, async (context) => {
   const page = await tests.open(context, '#/');
   const env = { SERVICE_MGMT_LISTEN: `127.0.0.1:${await freePort()}` };
   const first = await startTestService(env);
@@ -126,7 +130,7 @@ test('a service that is away is reported once and noticed when it is back; nothi
   await page.locator('td', { hasText: /^typed$/ }).waitFor();
 });
 
-test('an expired login of the proxy leads to the login page', async (context) => {
+test('an expired login of the proxy leads to the login page', { tags: ['slow'] }, async (context) => {
   const page = await tests.open(context, '#/namespaces');
   await page.route('**/api/v1/**', (route) => route.fulfill({ status: 401, body: 'Unauthorized' }));
   await page.reload();
@@ -137,7 +141,7 @@ test('an expired login of the proxy leads to the login page', async (context) =>
   await page.locator('table tbody tr').first().waitFor();
 });
 
-test('an error of the service shows its message and can be tried again', async (context) => {
+test('an error of the service shows its message and can be tried again', { tags: ['slow'] }, async (context) => {
   const page = await tests.open(context, '#/');
   const error = { data: null, error: { code: 'INTERNAL', message: 'internal error; see the service log' } };
   await page.route('**/api/v1/namespaces', (route) => route.fulfill({ status: 500, json: error }));

@@ -12,7 +12,7 @@ import { callTools } from './tool-calls.ts';
 const UNDOCUMENTED_RULES = [
   // Consistency between members.
   /does not match address/,
-  /is required, unless name is set|cannot be combined with headers or proxy/,
+  /address or name is required|cannot be combined with (?:name|headers or proxy)/,
   // Ports up to 65535, and IPv6 addresses in brackets: a pattern for it would be unreadable.
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same for URLs.

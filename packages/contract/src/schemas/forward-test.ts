@@ -1,3 +1,4 @@
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { forwardInput } from './forwards.ts';
 
@@ -13,7 +14,8 @@ export const forwardTestInput = z
   })
   .refine((body) => (body.name === undefined) !== (body.address === undefined), {
     path: ['address'],
-    error: 'is required, unless name is set',
+    error: ({ input }) =>
+      isJsonObject(input) && input.name !== undefined ? 'cannot be combined with name' : 'or name is required',
   })
   .refine((body) => body.name === undefined || (body.headers === undefined && body.proxy === undefined), {
     path: ['name'],
