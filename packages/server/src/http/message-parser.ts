@@ -141,6 +141,8 @@ export abstract class MessageParser<Head> {
   /** Number of bytes of an empty line before the head that were skipped. */
   #skippedBytes = 0;
 
+  /** What errors name. */
+  protected abstract readonly kind: 'request' | 'response';
   /** Whether an empty line before the head is skipped: at most one per message. */
   protected abstract readonly allowsEmptyLine: boolean;
   /** Parses a head, decoded as latin1, from the first line to the empty line. */
@@ -384,8 +386,9 @@ export abstract class MessageParser<Head> {
 
   #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
     if (this.#partial.length + end - start > limit) {
+      const part = this.#state === 'head' ? 'headers' : this.#state === 'size' ? 'chunk-size line' : this.#state;
       throw new MalformedMessage(
-        `headers, trailers or chunk-size line too large: the limit is ${limit} bytes, which is fixed`,
+        `${this.kind} ${part} too large: the limit is ${limit} bytes, which is fixed`,
         'too-large',
       );
     }

@@ -135,6 +135,7 @@ export class ResponseParser extends MessageParser<ResponseHead> {
    * the next request was sent. An empty line cannot be part of another response; the connection is not used again nevertheless.
    */
   protected override allowsEmptyLine = false;
+  protected override readonly kind = 'response';
   readonly #sink: ResponseSink;
 
   constructor(sink: ResponseSink) {

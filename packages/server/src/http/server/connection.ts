@@ -7,6 +7,12 @@ import { type RequestHead, RequestParser, type RequestSink } from './request-par
 import { type ResponseConnection, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
 
+/** Creates headers and body of the response to a message that is not a request, or that is not supported. */
+export type ErrorResponse = (message: string) => {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+};
+
 /** What the connections of a server share. */
 export interface ConnectionOwner {
   readonly heads: HeadEncoder;
@@ -16,6 +22,7 @@ export interface ConnectionOwner {
   serve(request: ServerRequest, response: ServerResponse): void;
   /** Status of the response to CONNECT. */
   readonly connectStatus: 400 | 403;
+  readonly errorResponse: ErrorResponse;
   /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
   endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
@@ -87,7 +94,7 @@ export class Connection implements RequestSink, ResponseConnection {
     if (!this.#receives) {
       if (!this.#request && age >= keepAliveMs) this.destroy();
     } else if ((!this.#parser.inBody && age >= headMs) || (requestMs > 0 && age >= requestMs)) {
-      this.#reject(408);
+      this.#reject(408, 'malformed request: Request Timeout');
     }
   }
 
@@ -169,7 +176,7 @@ export class Connection implements RequestSink, ResponseConnection {
       end = this.#parser.execute(buffer, 0, bytes);
     } catch (error) {
       if (!(error instanceof MalformedMessage)) throw error;
-      return error.kind === 'too-large' ? this.#reject(431, error.message) : this.#reject(400);
+      return this.#reject(error.kind === 'too-large' ? 431 : 400, `malformed request: ${error.message}`);
     }
     const request = this.#request;
     if (request === undefined) {
@@ -199,7 +206,7 @@ export class Connection implements RequestSink, ResponseConnection {
     this.#isNew = false;
     const response = this.#response;
     if (response === undefined || this.socket.writableEnded) return;
-    if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus);
+    if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus, 'method CONNECT is not supported');
     if (request.head.expectsContinue) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
     this.#owner.serve(request, response);
   }
@@ -236,18 +243,18 @@ export class Connection implements RequestSink, ResponseConnection {
     if (this.#waits) this.#parseWaiting();
     if (this.#closing) return;
     if (this.#response?.writableEnded) this.#response.finish();
-    if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done)) this.#reject(400);
+    if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done))
+      this.#reject(400, 'malformed request: incomplete');
     else this.socket.end();
   }
 
   /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
-  #reject(status: 400 | 403 | 408 | 431, text = ''): void {
+  #reject(status: 400 | 403 | 408 | 431, message: string): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
-    const type = text && `Content-Type: text/plain\r\nContent-Length: ${text.length}\r\n`;
-    this.socket.write(
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${type}Connection: close\r\n\r\n${text}`,
-      'latin1',
-    );
+    const { headers, body } = this.#owner.errorResponse(message);
+    const fields = { ...headers, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
+    const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+    this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
     this.#close();
     if (this.#isNew) {
       this.#request = undefined;

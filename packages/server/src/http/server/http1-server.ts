@@ -1,7 +1,7 @@
 import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { InputTurns } from '../input-turns.ts';
-import { Connection, type ConnectionOwner } from './connection.ts';
+import { Connection, type ConnectionOwner, type ErrorResponse } from './connection.ts';
 import type { ServerRequest } from './request.ts';
 import type { ServerResponse } from './response.ts';
 import { HeadEncoder } from './response-head.ts';
@@ -33,7 +33,11 @@ export interface Http1ServerOptions {
   readonly checkMs: number;
   /** Status of the response to CONNECT. */
   readonly connectStatus: 400 | 403;
+  /** Text by default. */
+  readonly errorResponse?: ErrorResponse | undefined;
 }
+
+const textResponse: ErrorResponse = (body) => ({ headers: { 'Content-Type': 'text/plain' }, body });
 
 /**
  * Creates an HTTP/1.1 server on sockets. Compared with node:http it has no stream objects per request, parses a head that repeats
@@ -45,7 +49,7 @@ export function createHttp1Server(
   options: Http1ServerOptions,
   serve: (request: ServerRequest, response: ServerResponse) => void,
 ): HttpServer {
-  const { tls, keepAliveMs, headMs, requestMs, checkMs, connectStatus } = options;
+  const { tls, keepAliveMs, headMs, requestMs, checkMs, connectStatus, errorResponse = textResponse } = options;
   const connections = new Set<Connection>();
   let ended: ServerResponse[] = [];
   let unsent: ServerResponse[] = [];
@@ -72,6 +76,7 @@ export function createHttp1Server(
     heads: new HeadEncoder(keepAliveMs),
     turns: new InputTurns(),
     connectStatus,
+    errorResponse,
     serve,
     // Written one after the other, responses of a turn wake up their clients less often than one by one.
     endsLater: (response) => ended.length > 0 && unsent.push(response) > 0,

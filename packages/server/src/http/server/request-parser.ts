@@ -71,6 +71,7 @@ const SINGLE: ReadonlySet<string> = new Set([
  * not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
  */
 export class RequestParser extends MessageParser<RequestHead> {
+  protected override readonly kind = 'request';
   /** Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2). */
   protected override readonly allowsEmptyLine = true;
   readonly #sink: RequestSink;
