@@ -8,7 +8,7 @@ import type { ListenerConnections } from '../http/listener-connections.ts';
 import { type PublicUrl, withoutPrefix } from '../http/public-url.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
-import { createPipelineServer, type ServeRequest } from '../http/server.ts';
+import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
@@ -186,7 +186,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   const { guard, requests, allow, connections } = options;
   const serving = servingOptions(listener, options);
   const { mcp } = serving;
-  return createPipelineServer(
+  return createHttpServer(
     {
       tls: keyPair,
       readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),

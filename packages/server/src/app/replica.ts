@@ -2,7 +2,7 @@ import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, Peers, peerKey, peerServerTls }
 import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
-import { createPipelineServer } from '../http/server.ts';
+import { createHttpServer } from '../http/server.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import type { McpFilter } from '../mcp/request.ts';
@@ -90,7 +90,7 @@ export class Replica {
       ]),
     );
     const observe = requestObserver('peer', 'service::mcp::access', options.requests);
-    return createPipelineServer(
+    return createHttpServer(
       {
         tls: peerServerTls(this.#key),
         readTimeoutMs: READ_TIMEOUT_MS,
@@ -103,7 +103,7 @@ export class Replica {
         if (listener === PEER_VIEWS) return serveView(allViews, request, response);
         const handler = handlers.get(listener ?? '');
         if (handler) return handler(request, response, observation, rejection);
-        drainRequestBody(request, response);
+        drainRequestBody(request);
         response.writeHead(404, []);
         response.end();
       },

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Socket } from 'node:net';
 import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { ResponseHeaders } from './client/client.ts';
@@ -87,36 +86,6 @@ export interface ExchangeObserver {
   responseChunk(chunk: Buffer): void;
   /** Last call: the response has ended or failed and the request is complete, or the client has disconnected. */
   end(): void;
-}
-
-/**
- * A request and its body. The members of `IncomingMessage` of node:http that are needed, with the same meaning: `error` is
- * emitted if the client disconnects before the end of the body.
- */
-export interface RequestLike {
-  readonly method?: string | undefined;
-  /** Path and query. */
-  readonly url?: string | undefined;
-  readonly headers: IncomingHttpHeaders;
-  /** Names and values, alternating, in their original case. */
-  readonly rawHeaders: readonly string[];
-  /** The whole request was received. */
-  readonly complete: boolean;
-  readonly destroyed: boolean;
-  readonly socket: Pick<Socket, 'remoteAddress' | 'localAddress' | 'end'>;
-  /** Takes the body if all of it has been received and has at most `limit` bytes; no events follow then. */
-  takeBody?(limit: number): ChunkBuffer | undefined;
-  on(event: 'data', listener: (chunk: Buffer) => void): this;
-  on(event: 'error', listener: (error: Error) => void): this;
-  on(event: 'end' | 'close', listener: () => void): this;
-  once(event: 'end' | 'close', listener: () => void): this;
-  off(event: 'data', listener: (chunk: Buffer) => void): this;
-  off(event: 'end' | 'close', listener: () => void): this;
-  removeAllListeners(event: 'data' | 'end'): this;
-  pause(): this;
-  resume(): this;
-  /** Closes the connection. */
-  destroy(): this;
 }
 
 /**

@@ -1,4 +1,5 @@
-import type { RequestLike, ResponseLike } from './context.ts';
+import type { ResponseLike } from './context.ts';
+import type { ServerRequest } from './server/request.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
 export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome | PassedOutcome;
@@ -38,7 +39,7 @@ export interface PlainOutcome {
 export interface ExchangeOutcome {
   readonly kind: 'exchange';
   /** `body` is the request body if it has been read; otherwise `request` still has it. */
-  start(request: RequestLike, response: ResponseLike, body: Buffer | undefined): void;
+  start(request: ServerRequest, response: ResponseLike, body: Buffer | undefined): void;
 }
 
 /** The message is answered by another replica. */

@@ -1,11 +1,10 @@
-import { createServer } from 'node:http';
 import { onTestFinished } from 'vitest';
 import type { TransportOptions } from './client/client.ts';
 import type { UpstreamError } from './client/errors.ts';
-import { listen } from './client/listening.fixture.ts';
 import { createTransport } from './client/pool.ts';
 import { httpProblem } from './outcome.ts';
 import { Exchange, upstreamRequestHeaders } from './proxy.ts';
+import { startHttp1Server } from './server/http1-server.fixture.ts';
 
 /** A proxy in front of one upstream. */
 export interface Proxy {
@@ -19,10 +18,10 @@ export async function startProxy(upstream: string, options: TransportOptions = {
   const transport = createTransport(upstream, { redirects: 'pass', codings: 'pass', ...options });
   const errors: UpstreamError[] = [];
   onTestFinished(() => transport.destroy());
-  const server = createServer((request, response) => {
+  const port = await startHttp1Server((request, response) => {
     const plan = {
       transport,
-      path: request.url ?? '/',
+      path: request.url,
       headers: upstreamRequestHeaders(request.rawHeaders),
       body: undefined,
       responseHeaders: [],
@@ -32,5 +31,5 @@ export async function startProxy(upstream: string, options: TransportOptions = {
     };
     new Exchange(plan, request, response).start();
   });
-  return { port: await listen(server), errors };
+  return { port, errors };
 }

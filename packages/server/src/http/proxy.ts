@@ -8,9 +8,10 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
-import type { ExchangeObserver, RequestLike, ResponseLike } from './context.ts';
+import type { ExchangeObserver, ResponseLike } from './context.ts';
 import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
+import type { ServerRequest } from './server/request.ts';
 
 /** Hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -38,16 +39,7 @@ export function upstreamRequestHeaders(raw: readonly string[], excluded = NONE):
 /** Returns the headers of an upstream response of this status that are sent to the client; `excluded` as above. */
 export function clientResponseHeaders(status: number, raw: readonly string[], excluded = NONE): string[] {
   // A response without content has no length (RFC 9110 8.6).
-  const headers = endToEndHeaders(raw, (name) => excluded.has(name) || (status === 204 && name === 'content-length'));
-  return headers.some((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-disposition')
-    ? withLengthLast(headers)
-    : headers;
-}
-
-/** Node.js re-encodes `Content-Disposition` if the length is set before it. */
-function withLengthLast(headers: readonly string[]): string[] {
-  const isLength = (at: number) => headers[at - (at % 2)]?.toLowerCase() === 'content-length';
-  return [...headers.filter((_, at) => !isLength(at)), ...headers.filter((_, at) => isLength(at))];
+  return endToEndHeaders(raw, (name) => excluded.has(name) || (status === 204 && name === 'content-length'));
 }
 
 function endToEndHeaders(raw: readonly string[], isExcluded: (name: string) => boolean): string[] {
@@ -118,7 +110,7 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
  */
 export class Exchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
-  readonly #request: RequestLike;
+  readonly #request: ServerRequest;
   readonly #response: ResponseLike;
   readonly #observer: ExchangeObserver | undefined;
   #call: UpstreamCall | undefined = undefined;
@@ -128,7 +120,7 @@ export class Exchange implements ResponseHandler {
   /** The request is complete or will never be. */
   #requestEnded = false;
 
-  constructor(plan: ExchangePlan, request: RequestLike, response: ResponseLike) {
+  constructor(plan: ExchangePlan, request: ServerRequest, response: ResponseLike) {
     this.#plan = plan;
     this.#request = request;
     this.#response = response;
@@ -138,7 +130,7 @@ export class Exchange implements ResponseHandler {
   /** Sends the request. */
   start(): void {
     const { transport, path, headers } = this.#plan;
-    const { method = 'GET' } = this.#request;
+    const { method } = this.#request;
     this.#response.on('close', () => this.#onClientClose());
     const body = this.#plan.body ?? this.#streamedBody();
     if (Buffer.isBuffer(body)) {
@@ -209,7 +201,7 @@ export class Exchange implements ResponseHandler {
     // A response that has begun can only be aborted.
     if (this.#headSent) this.#response.destroy();
     else {
-      drainRequestBody(this.#request, this.#response);
+      drainRequestBody(this.#request);
       this.#respond(this.#plan.failureResponse());
     }
     // If there was no connection, the client has not stopped the body.

@@ -1,8 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import type { RequestLike, ResponseLike } from './context.ts';
+import { Readable } from 'node:stream';
 import { type jsonLines, parseJsonLines } from './json-lines.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
+import { sendBody } from './response-body.ts';
+import type { ServerRequest } from './server/request.ts';
+import type { ServerResponse } from './server/response.ts';
 
 /** What a replica answers about itself when another one asks, each piece made when the one before was sent. */
 export type View = (query: URLSearchParams) => Iterable<Buffer> | Promise<Iterable<Buffer>>;
@@ -11,30 +14,17 @@ export type View = (query: URLSearchParams) => Iterable<Buffer> | Promise<Iterab
 export type Views = Readonly<Record<string, View>>;
 
 /** Answers another replica. */
-export function serveView(views: Views, request: RequestLike, response: ResponseLike): void {
-  drainRequestBody(request, response);
-  const { method = '', url = '' } = request;
+export function serveView(views: Views, request: ServerRequest, response: ServerResponse): void {
+  drainRequestBody(request);
+  const { method, url } = request;
   const { pathname, searchParams } = new URL(url, 'http://replica');
   const view = views[`${method} ${pathname}`];
   void Promise.try(async () => {
     const found = await view?.(searchParams);
     // One of another version may ask for what this one does not have.
     response.writeHead(found === undefined ? 404 : 200, []);
-    return await send(found ?? [], response);
+    await sendBody(Readable.from(found ?? [], { highWaterMark: 1 }), response);
   }).catch(() => response.destroy());
-}
-
-/** Writes the pieces as fast as the other replica reads them. */
-async function send(pieces: Iterable<Buffer>, response: ResponseLike): Promise<void> {
-  for (const piece of pieces) {
-    if (response.destroyed) return;
-    if (response.write(piece)) continue;
-    await new Promise<void>((resolve) => {
-      response.once('drain', resolve);
-      response.once('close', resolve);
-    });
-  }
-  response.end();
 }
 
 /** What the other replicas have answered, and the ids of those that have not: what they have is missing. */

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
-import type { RequestLike, ResponseLike } from './context.ts';
+import type { ResponseLike } from './context.ts';
+import type { ServerRequest } from './server/request.ts';
 import type { Holder } from './shares.ts';
 
 /** Receives a body; exactly one of its methods is called. */
@@ -25,12 +26,12 @@ export interface BodyMemory {
 }
 
 /** Takes a small body that has arrived with its head, as nearly all have, without events; undefined for others. */
-export function takeSmallBody(request: RequestLike, limit: number): ChunkBuffer | undefined {
-  return request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
+export function takeSmallBody(request: ServerRequest, limit: number): ChunkBuffer | undefined {
+  return request.takeBody(Math.min(limit, SMALL_BODY_BYTES));
 }
 
 /** Reads a request body of at most `limit` bytes. */
-export function collectBody(request: RequestLike, limit: number, memory: BodyMemory, handler: BodyHandler): void {
+export function collectBody(request: ServerRequest, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
@@ -73,7 +74,7 @@ const TURN_BYTES = 128 * 1024;
  * Reads the rest of a large body from the next turn of the event loop on. Node.js would read up to 2 MiB of each connection in
  * one turn: many uploads at once would delay all other requests.
  */
-function readInNextTurn(request: RequestLike): void {
+function readInNextTurn(request: ServerRequest): void {
   request.pause();
   setImmediate(() => request.resume());
 }
@@ -90,29 +91,22 @@ export function hasBody({
 const LINGER_MS = 2_000;
 
 /**
- * Drains the body of a request whose response precedes its end; to be called before the response is written. If the
- * connection were closed while the client is still sending, the client would lose the response. A connection that
- * should close after the response closes when the body has been drained.
+ * Drains the body of a request whose response precedes its end, so that the client can send it before it reads the response.
+ * Closes the connection of a client that takes too long.
  */
-export function drainRequestBody(request: RequestLike, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
+export function drainRequestBody(request: ServerRequest): void {
   request.resume();
   if (request.complete || !hasBody(request.headers)) return;
   request.on('data', () => readInNextTurn(request));
-  const closing = response.shouldKeepAlive === false;
-  // Otherwise Node would close the connection right after the response.
-  response.shouldKeepAlive = true;
   const timeout = setTimeout(() => request.destroy(), LINGER_MS);
-  request.once('close', () => {
-    clearTimeout(timeout);
-    if (closing) request.socket.end();
-  });
+  request.once('close', () => clearTimeout(timeout));
 }
 
 /**
- * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike `requestTimeout` of node:http, it
- * does not apply to requests with proxied bodies, which may take any time (decisions 4.6).
+ * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike the timeout of the server, it is not for
+ * requests with proxied bodies, which may take any time (decisions 4.6).
  */
-export function setBodyTimeout(request: RequestLike, timeoutMs: number, onTimeout: () => void): void {
+export function setBodyTimeout(request: ServerRequest, timeoutMs: number, onTimeout: () => void): void {
   if (!hasBody(request.headers)) return;
   const timer = setTimeout(() => {
     // The body may be complete although it has not been read.

@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import type { IncomingHttpHeaders } from 'node:http';
 import { detach } from '@sluice/protocol/text';
 import { LOOPBACK_ADDRESS } from './address.ts';
 import {
@@ -12,10 +11,13 @@ import {
   splitHost,
 } from './host-rule.ts';
 
-/** Head of a request, as node:http parses it. */
-export type ParsedHead = Pick<IncomingMessage, 'headers' | 'httpVersion' | 'url'> & {
+/** The head of a request, as far as two parsers may interpret it differently. */
+interface ParsedHead {
+  readonly url: string;
+  readonly httpVersion: '1.0' | '1.1';
+  readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
-};
+}
 
 /** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
 function hasDuplicateHost({ rawHeaders }: ParsedHead): boolean {
@@ -27,31 +29,13 @@ function hasDuplicateHost({ rawHeaders }: ParsedHead): boolean {
   return hosts > 1;
 }
 
-/** Rejects requests that two HTTP parsers could interpret differently (request smuggling). One instance per server. */
-export class AmbiguousRequestGuard {
-  /** Connections on which a request was rejected. */
-  readonly #rejected = new WeakSet<Socket>();
-
-  /**
-   * Returns why the request is rejected; undefined if its head is unambiguous. The caller closes the connection after the
-   * response; requests that Node parses from data already received on it are rejected too.
-   */
-  rejectionReason(request: IncomingMessage): string | undefined {
-    const { socket } = request;
-    if (this.#rejected.has(socket)) return 'connection closed after a rejected request';
-    const reason = ambiguity(request);
-    if (reason !== undefined) this.#rejected.add(socket);
-    return reason;
-  }
-}
-
 /**
  * Returns why two HTTP parsers could interpret a request differently; undefined if they cannot. Accepted are bodies with one
  * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
  * forwarded without the header that names it, which is hop-by-hop.
  */
 export function ambiguity(request: ParsedHead): string | undefined {
-  const { headers, httpVersion, url = '/' } = request;
+  const { headers, httpVersion, url } = request;
   if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
   if (hasDuplicateHost(request)) return 'duplicate Host header';
   // A host in the target would compete with `Host`, which is checked; `*` is not a resource.

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import send from '@fastify/send';
 import { canOpenFiles, TOO_MANY_OPEN_FILES } from '../http/open-files.ts';
+import type { ServerRequest } from '../http/server/request.ts';
 import type { ManagementContext } from './context.ts';
+import { openFile } from './files.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
@@ -76,7 +77,7 @@ function notFound({ http }: ApiRequest<never>): ApiResponse {
   return errorResponse('NOT_FOUND', `path not found: ${pathOf(http)}`);
 }
 
-function pathOf({ url = '' }: IncomingMessage): string {
+function pathOf({ url }: ServerRequest): string {
   return url.split('?', 1)[0] ?? '';
 }
 
@@ -85,22 +86,21 @@ function secured({ status, headers, body }: ApiResponse): ApiResponse {
 }
 
 /** Returns a file, or its compressed copy if the client accepts it; undefined if there is none. */
-async function findFile(http: IncomingMessage, root: string, path: string): Promise<ApiResponse | undefined> {
+async function findFile(http: ServerRequest, root: string, path: string): Promise<ApiResponse | undefined> {
   const isHashed = path.startsWith(HASHED_FILES);
-  const options = { root, index: false as const, immutable: isHashed, maxAge: isHashed ? ONE_YEAR_MS : 0 };
+  const options = { root, immutable: isHashed, maxAge: isHashed ? ONE_YEAR_MS : 0 };
   const accepted = String(http.headers['accept-encoding'] ?? '');
   const encoding = ENCODINGS.find(
     ({ name, extension }) => new RegExp(`\\b${name}\\b`).test(accepted) && existsSync(join(root, path + extension)),
   );
   const url = `/${encodeURIComponent(path).replaceAll('%2F', '/')}${encoding?.extension ?? ''}`;
-  const { type, statusCode, headers, stream } = await send(http, url, options);
-  if (type !== 'file') return undefined;
+  const { isFile, response } = await openFile(http, url, options);
+  if (!isFile) return undefined;
   const encoded = encoding && {
     'content-encoding': encoding.name,
     'content-type': send.mime.getType(path) ?? 'application/octet-stream',
   };
-  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  return { status: statusCode, headers: { ...sent, ...encoded, vary: 'Accept-Encoding' }, body: stream };
+  return { ...response, headers: { ...response.headers, ...encoded, vary: 'Accept-Encoding' } };
 }
 
 /** Returns the page for a path below `/admin/`; 503 if the console has not been built. */

@@ -28,7 +28,9 @@ test('a body that takes too long is 408 with the envelope, and the connection is
   const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
   const text = await readAll(dripping(api.port, 'POST /api/v1/namespaces').socket);
   expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
-  expect(text).toContain('"code":"BAD_REQUEST"');
+  expect(text).toContain('"code":"BAD_REQUEST","message":"malformed request: Request Timeout"');
+  expect(text).toContain('access-control-allow-origin: *');
+  await expect.poll(() => api.log.some((line) => line.includes('"status":408'))).toBe(true);
   expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
 });
 

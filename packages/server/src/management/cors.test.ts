@@ -59,6 +59,13 @@ test('with the origin *, no origin is foreign', async (context) => {
   expect(answer.headers.vary).toBeUndefined();
 });
 
+const REASONS: Readonly<Record<string, string>> = {
+  'no HTTP': 'malformed request: invalid method',
+  'a head that is too long': 'malformed request: request headers too large: the limit is 16384 bytes, which is fixed',
+  'a body that is not a chunk': 'malformed request: invalid chunk size',
+  CONNECT: 'method CONNECT is not supported',
+};
+
 describe('a malformed request', () => {
   let api: SharedApi;
   beforeAll(async () => {
@@ -78,13 +85,14 @@ describe('a malformed request', () => {
       400,
     ],
     ['a head that is too long', `GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+    ['CONNECT', 'CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n', 400],
     [
       'a body that is not a chunk',
       'POST /api/v1/tools HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n',
       400,
     ],
     ['an expectation', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\nConnection: close\r\n\r\n', 200],
-  ] as const)('is answered like all others: %s', async ([_what, bytes, status], context) => {
+  ] as const)('is answered like all others: %s', async ([what, bytes, status], context) => {
     const socket = connect(api.port, '127.0.0.1');
     context.onTestFinished(() => {
       socket.destroy();
@@ -97,7 +105,7 @@ describe('a malformed request', () => {
     expect(head).toMatch(/^content-type: application\/json$/im);
     if (status === 200) return;
     const { error } = errorResponse.parse(JSON.parse(body));
-    const limit = 'malformed request: request headers too large: the limit is 16384 bytes, which is fixed';
-    if (status === 431) expect(error.message).toBe(limit);
+    const message = REASONS[what];
+    if (message !== undefined) expect(error.message).toBe(message);
   });
 });

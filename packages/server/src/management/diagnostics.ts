@@ -1,9 +1,9 @@
-import type { IncomingMessage } from 'node:http';
 import { type DiagnosticCheck, operations, serviceAddress } from '@sluice/contract';
 import { type HttpUpstream, httpUpstream } from '../http/address.ts';
 import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
+import type { ServerRequest } from '../http/server/request.ts';
 import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -33,7 +33,7 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
   });
 }
 
-async function runChecks(context: ManagementContext, http: IncomingMessage): Promise<DiagnosticCheck[]> {
+async function runChecks(context: ManagementContext, http: ServerRequest): Promise<DiagnosticCheck[]> {
   const { auth, folder, listeners, checkFiles, proxies } = context.diagnostics;
   const endpoints = await checkEndpoints(configuredEndpoints(context), proxies, context);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
@@ -201,7 +201,7 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
 }
 
 /** What an authenticating proxy adds to requests. The values stay out of the response. */
-function checkProxyHeaders({ headers }: IncomingMessage, auth: AuthIssuer | undefined): DiagnosticCheck {
+function checkProxyHeaders({ headers }: ServerRequest, auth: AuthIssuer | undefined): DiagnosticCheck {
   const name = 'proxy headers';
   const present = [
     'x-forwarded-for',

@@ -1,5 +1,5 @@
-import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import type { ServerRequest } from '../http/server/request.ts';
 import type { OpenStream, OpenStreams } from '../mcp/open-streams.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ApiResponse } from './responses.ts';
@@ -75,7 +75,7 @@ export class EventStreams {
   }
 
   /** Responds with a stream of the source's events. OperationError UNAVAILABLE beyond the limit. */
-  respond({ method }: IncomingMessage, open: (stream: EventStream) => EventSource): ApiResponse {
+  respond({ method }: ServerRequest, open: (stream: EventStream) => EventSource): ApiResponse {
     if (this.#count >= this.#limit) {
       const message = `too many event streams: at most ${this.#limit} can be open; try again later`;
       throw new OperationError('UNAVAILABLE', message);

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PROXIED_PREFIXES } from '@sluice/contract';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
@@ -9,6 +8,8 @@ import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
 import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import { drainRequestBody } from '../http/request-body.ts';
+import type { ServerRequest } from '../http/server/request.ts';
+import type { ServerResponse } from '../http/server/response.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 
 /**
@@ -77,11 +78,11 @@ export class LegacyBackendProxy {
    * Serves a request whose body is unread. `ownHeaders`: own response headers, alternating names and values. Returns false
    * when the request was not sent to the backend.
    */
-  serve(request: IncomingMessage, response: ServerResponse, ownHeaders: readonly string[]): boolean {
+  serve(request: ServerRequest, response: ServerResponse, ownHeaders: readonly string[]): boolean {
     const transport = this.#transport;
-    const { url = '/' } = request;
+    const { url } = request;
     const respond = ({ status, headers, body }: PlainOutcome): false => {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       new ResponseWriter(response, ownHeaders, 'null').sendPlain(status, headers, body);
       return false;
     };
@@ -110,7 +111,7 @@ export class LegacyBackendProxy {
 }
 
 /** Forwarding headers, appended to those of proxies in front. */
-function forwarding({ headers, socket }: IncomingMessage): string[] {
+function forwarding({ headers, socket }: ServerRequest): string[] {
   const { 'x-forwarded-for': before } = headers;
   const addresses = [before, socket.remoteAddress].filter((address) => address !== undefined).join(', ');
   const added = ['X-Forwarded-For', addresses, 'X-Forwarded-Proto', forwardedScheme(headers) ?? 'http'];

@@ -1,12 +1,13 @@
 import { realpath } from 'node:fs/promises';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join, sep } from 'node:path';
-import send from '@fastify/send';
 import { operations } from '@sluice/contract';
 import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
+import type { ServerRequest } from '../http/server/request.ts';
+import type { ServerResponse } from '../http/server/response.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { SECURITY_HEADERS } from './admin-console.ts';
 import type { ManagementContext } from './context.ts';
+import { openFile } from './files.ts';
 import { hasDotSegments } from './legacy-backend.ts';
 import type { Plugins } from './plugins.ts';
 import { type ApiResponse, dataResponse, errorResponse, plainError } from './responses.ts';
@@ -20,8 +21,8 @@ export function pluginRoutes(router: Router, { plugins, uiPath }: ManagementCont
   router.addPath('/plugins/*', ({ http }) => pluginFile(http, plugins));
 }
 
-async function pluginFile(http: IncomingMessage, plugins: Plugins): Promise<ApiResponse> {
-  const [path = ''] = (http.url ?? '').split('?', 1);
+async function pluginFile(http: ServerRequest, plugins: Plugins): Promise<ApiResponse> {
+  const [path = ''] = http.url.split('?', 1);
   if (hasDotSegments(path)) return errorResponse('BAD_REQUEST', DOT_SEGMENTS);
   const [, , id = '', ...segments] = decodeURI(path).split('/');
   const plugin = plugins.get(id);
@@ -31,10 +32,9 @@ async function pluginFile(http: IncomingMessage, plugins: Plugins): Promise<ApiR
   if (resolved === undefined) return errorResponse('NOT_FOUND', `path not found: ${path}`);
   if (!resolved.startsWith(plugin.folder + sep)) return errorResponse('FORBIDDEN', `path not allowed: ${path}`);
   const url = `/${encodeURIComponent(file).replaceAll('%2F', '/')}`;
-  const { type, statusCode, headers, stream } = await send(http, url, { root: plugin.folder, index: false });
-  if (type !== 'file') return errorResponse('NOT_FOUND', `path not found: ${path}`);
-  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  return { status: statusCode, headers: { ...sent, ...FILE_HEADERS, 'cache-control': 'no-cache' }, body: stream };
+  const { isFile, response } = await openFile(http, url, { root: plugin.folder });
+  if (!isFile) return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  return { ...response, headers: { ...response.headers, ...FILE_HEADERS, 'cache-control': 'no-cache' } };
 }
 
 /**
@@ -86,11 +86,11 @@ export interface PluginServiceOptions {
  * not sent, else the `host:port` that gets it.
  */
 export function servePluginService(
-  request: IncomingMessage,
+  request: ServerRequest,
   response: ServerResponse,
   { plugins, ownHeaders, log }: PluginServiceOptions,
 ): ApiResponse | string {
-  const { url = '' } = request;
+  const { url } = request;
   const [path = ''] = url.split('?', 1);
   if (hasDotSegments(path)) return errorResponse('BAD_REQUEST', DOT_SEGMENTS);
   const [, plugin = '', service = '', rest = ''] = SERVICE_PATH.exec(path) ?? [];

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import send from '@fastify/send';
 import { operations } from '@sluice/contract';
+import { openFile } from './files.ts';
 import { OpenApiDocument } from './openapi.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
@@ -72,7 +72,7 @@ export function referenceRoutes(router: Router): void {
     body: await json(),
   }));
   const addText = (path: string, type: string, text: (target: string) => string | Promise<string>): void =>
-    router.addPath(PATH + path, async ({ http: { url = '' } }) =>
+    router.addPath(PATH + path, async ({ http: { url } }) =>
       page({ status: 200, headers: { 'content-type': type }, body: await text(url) }),
     );
   addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
@@ -86,15 +86,11 @@ export function referenceRoutes(router: Router): void {
 }
 
 async function serveFile({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
-  const [path = ''] = (http.url ?? '').split('?', 1);
-  const { type, statusCode, headers, stream } = await send(http, path.slice(FILES.length), { root, index: false });
-  if (type === 'file') return page({ status: statusCode, headers: lowerCased(headers), body: stream });
-  if (statusCode <= 404) return page(errorResponse('NOT_FOUND', `path not found: ${path}`));
+  const [path = ''] = http.url.split('?', 1);
+  const { isFile, response } = await openFile(http, path.slice(FILES.length), { root });
+  if (isFile) return page(response);
+  if (response.status <= 404) return page(errorResponse('NOT_FOUND', `path not found: ${path}`));
   return page(errorResponse('BAD_REQUEST', 'malformed request'));
-}
-
-function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function page(response: ApiResponse): ApiResponse {

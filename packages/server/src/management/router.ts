@@ -1,8 +1,8 @@
-import type { IncomingMessage } from 'node:http';
 import { isWithdrawal, type Operation, type RequestBody } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
+import type { ServerRequest } from '../http/server/request.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { parseBody } from './body.ts';
 import type { ApiResponse } from './responses.ts';
@@ -10,7 +10,7 @@ import type { ApiResponse } from './responses.ts';
 /** A request of an operation. */
 export interface ApiRequest<Parameter extends string> {
   /** Its method and headers. */
-  readonly http: IncomingMessage;
+  readonly http: ServerRequest;
   /** The decoded path parameter; empty for a path without one. */
   readonly name: string;
   /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */

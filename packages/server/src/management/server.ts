@@ -1,13 +1,18 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { pipeline, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
+import type { HeaderEdits } from '../http/context.ts';
+import { editResponseHead } from '../http/filters/rewrite.ts';
 import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
 import { withoutPrefix } from '../http/public-url.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
+import { sendBody } from '../http/response-body.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
+import type { ServerRequest } from '../http/server/request.ts';
+import type { ServerResponse } from '../http/server/response.ts';
+import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
@@ -128,11 +133,13 @@ const EMPTY = Buffer.alloc(0);
  */
 export class Management {
   /** The HTTP server. The caller listens and closes. */
-  readonly server: Server;
+  readonly server: HttpServer;
   /** The routes of the API. */
   readonly router: Router = new Router();
   readonly #options: ManagementOptions;
   readonly #cors: Readonly<Record<string, string>>;
+  /** Replaces the CORS headers of MCP responses. */
+  readonly #corsEdits: HeaderEdits;
   readonly #bodyLimit: number;
   readonly #bodyTimeoutMs: number;
   readonly #stopWarning: () => void;
@@ -140,6 +147,7 @@ export class Management {
   constructor(options: ManagementOptions) {
     this.#options = options;
     this.#cors = corsHeaders(options.corsOrigin);
+    this.#corsEdits = { remove: new Set(Object.keys(this.#cors)), set: Object.entries(this.#cors).flat(), add: [] };
     this.#bodyLimit = options.bodyLimit ?? 1024 * 1024;
     this.#bodyTimeoutMs = options.bodyTimeoutMs ?? 300_000;
     this.#stopWarning = warnPublicNamespace(options.registry, options.log);
@@ -148,11 +156,16 @@ export class Management {
       {
         // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
+        tls: undefined,
+        maxConnections: undefined,
         guard: options.guard,
         connections: options.connections,
         probes: HEALTH_CHECKS,
         observe: options.observe,
-        errorResponse: this.#malformedResponse,
+        errorResponse: (message) => {
+          const { headers, body } = errorResponse('BAD_REQUEST', message);
+          return { headers: { ...this.#cors, ...headers }, body };
+        },
       },
       (request, response, observation, rejection) => this.#serve(request, response, observation, rejection),
     );
@@ -164,14 +177,14 @@ export class Management {
   }
 
   #serve(
-    request: IncomingMessage,
+    request: ServerRequest,
     response: ServerResponse,
     observation: RequestObservation,
     rejection: Rejection | undefined,
   ): void {
     const { consoleUrl } = this.#options;
-    if (consoleUrl) request.url = withoutPrefix(request.url ?? '', consoleUrl);
-    const { method = '', url = '', headers, socket } = request;
+    if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
+    const { method, url, headers, socket } = request;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(response, sent, observation);
 
@@ -188,11 +201,12 @@ export class Management {
     }
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
-      if (response.headersSent) socket.destroy();
-      else rejectMalformed(socket, 408, this.#malformedResponse);
+      if (response.headersSent) return void request.destroy();
+      response.shouldKeepAlive = false;
+      send({ ...errorResponse('BAD_REQUEST', 'malformed request: Request Timeout'), status: 408 });
     });
     if (!isDecodable(path)) {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       return send(errorResponse('BAD_REQUEST', 'invalid path: expected percent-encoded UTF-8'));
     }
     if (!METHODS_WITH_BODY.has(method) || !hasBody(headers)) {
@@ -207,7 +221,7 @@ export class Management {
     collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, path, body.concat(), send),
       onTooLarge: () => {
-        drainRequestBody(request, response);
+        drainRequestBody(request);
         send(
           errorResponse(
             'PAYLOAD_TOO_LARGE',
@@ -216,52 +230,52 @@ export class Management {
         );
       },
       onNoMemory: () => {
-        drainRequestBody(request, response);
+        drainRequestBody(request);
         const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
         send({ ...refused, headers: { ...type, 'retry-after': RETRY_AFTER_SECONDS } });
       },
-      // The client disconnected before its request was complete, or `rejectMalformed` responds.
+      // The client disconnected before its request was complete, or the body is malformed.
       onError: () => undefined,
     });
   }
 
   /** Proxies to a service of a plugin, which the headless distribution does not. */
-  #servePlugin(request: IncomingMessage, response: ServerResponse, observation: RequestObservation): void {
+  #servePlugin(request: ServerRequest, response: ServerResponse, observation: RequestObservation): void {
     const { plugins, uiPath, log } = this.#options;
     const ownHeaders = Object.entries(this.#cors).flat();
     const served =
       uiPath === undefined
-        ? errorResponse('NOT_FOUND', `path not found: ${request.url?.split('?', 1)[0]}`)
+        ? errorResponse('NOT_FOUND', `path not found: ${request.url.split('?', 1)[0]}`)
         : servePluginService(request, response, { plugins, ownHeaders, log });
     if (typeof served === 'string') observation.upstream = served;
     else {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       this.#send(response, served, observation);
     }
   }
 
   /** Serves MCP: for the console, which the browser lets reach no other origin. */
-  #serveMcp(request: IncomingMessage, response: ServerResponse, observation: RequestObservation): void {
+  #serveMcp(request: ServerRequest, response: ServerResponse, observation: RequestObservation): void {
     const { serveMcp } = this.#options;
     if (serveMcp) {
       observation.via = 'console';
-      for (const [name, value] of Object.entries(this.#cors)) response.setHeader(name, value);
+      editResponseHead(response, [this.#corsEdits]);
       return serveMcp(request, response, observation, undefined);
     }
-    drainRequestBody(request, response);
+    drainRequestBody(request);
     this.#send(response, errorResponse('UNAVAILABLE', 'no listener of the pipeline serves MCP'), observation);
   }
 
   /** Proxies requests for the legacy backend; false for all others. */
-  #proxy(request: IncomingMessage, response: ServerResponse, observation: RequestObservation, path: string): boolean {
-    const { method = '', headers } = request;
+  #proxy(request: ServerRequest, response: ServerResponse, observation: RequestObservation, path: string): boolean {
+    const { method, headers } = request;
     // CORS preflights are answered here.
     const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
     if (preflight || !isLegacyPath(method, path)) return false;
     const { legacyBackend, hostRule } = this.#options;
     const refusal = refuseForwardedHost(hostRule, request.socket.localAddress, headers);
     if (refusal) {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       this.#send(response, errorResponse('FORBIDDEN', refusal.reason), observation);
       return true;
     }
@@ -273,8 +287,8 @@ export class Management {
     return true;
   }
 
-  #handle(http: IncomingMessage, path: string, body: Buffer, send: (response: ApiResponse) => void): void {
-    const { method = '', url = '' } = http;
+  #handle(http: ServerRequest, path: string, body: Buffer, send: (response: ApiResponse) => void): void {
+    const { method, url } = http;
     const route = this.router.find(method, path);
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
@@ -326,25 +340,17 @@ export class Management {
   #send(response: ServerResponse, { status, headers, body }: ApiResponse, observation: RequestObservation): void {
     observation.rejected = status >= 400;
     const isStream = body instanceof Readable;
-    // The client disconnected while the response was made.
-    if (response.destroyed) return void (isStream && body.destroy());
-    const length = isStream || status === 204 ? undefined : { 'content-length': Buffer.byteLength(body) };
-    response.writeHead(status, { ...this.#cors, ...headers, ...length });
+    // The client disconnected while the response was made, or its body took too long.
+    if (response.destroyed || response.headersSent) return void (isStream && body.destroy());
+    const length = isStream || status === 204 ? undefined : { 'content-length': String(Buffer.byteLength(body)) };
+    response.writeHead(status, Object.entries({ ...this.#cors, ...headers, ...length }).flat());
     if (!isStream) return void response.end(body);
-    if (response.req.method === 'HEAD') {
+    if (observation.request.method === 'HEAD') {
       body.destroy();
       return void response.end();
     }
-    // A client that disconnects ends the stream; a stream that fails ends the connection.
-    pipeline(body, response, (error) => {
-      if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') this.#options.log.error('response failed', { error });
-    });
+    sendBody(body, response).catch((error) => this.#options.log.error('response failed', { error }));
   }
-
-  readonly #malformedResponse = (message: string) => {
-    const { headers, body } = errorResponse('BAD_REQUEST', message);
-    return { headers: { ...this.#cors, ...headers }, body };
-  };
 }
 
 /** Prefix of the paths that show what replicas share. */

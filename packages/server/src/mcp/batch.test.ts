@@ -11,7 +11,7 @@ import { openCall } from '../../testing/streamer.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { compile } from '../http/chain.ts';
-import { createPipelineServer } from '../http/server.ts';
+import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -433,7 +433,7 @@ describe('every message of a batch', () => {
       tracing: undefined,
     });
     const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
-    const server = createPipelineServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
+    const server = createHttpServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
     ends.push(() => {
       server.close();
       server.closeAllConnections();

@@ -6,7 +6,7 @@ import { listen } from '../../../../test/fixtures/http-server.ts';
 import { ResponseReader } from '../../testing/session-client.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { BodyBudget } from '../http/body-budget.ts';
-import { createPipelineServer } from '../http/server.ts';
+import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
@@ -59,13 +59,10 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   });
   const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
   const handle = requestHandler(options);
-  const server = createPipelineServer(
-    { ...connection, guard: () => undefined, observe },
-    (request, response, ...rest) => {
-      response.on('close', () => closed.resolve());
-      handle(request, response, ...rest);
-    },
-  );
+  const server = createHttpServer({ ...connection, guard: () => undefined, observe }, (request, response, ...rest) => {
+    response.on('close', () => closed.resolve());
+    handle(request, response, ...rest);
+  });
   onTestFinished(async () => {
     server.close();
     server.closeAllConnections();

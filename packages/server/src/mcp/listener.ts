@@ -2,10 +2,11 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
-import type { RequestLike, ResponseLike } from '../http/context.ts';
+import type { ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
+import type { ServerRequest } from '../http/server/request.ts';
 import type { ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -125,7 +126,7 @@ function receive(
   mcp: McpServing,
   path: string,
   observation: RequestObservation,
-  request: RequestLike,
+  request: ServerRequest,
   response: ResponseLike,
 ): void {
   const whole = takeSmallBody(request, mcp.maxRequestBytes);
@@ -139,11 +140,11 @@ function receive(
   collectBody(request, mcp.maxRequestBytes, memory, {
     onBody: (body) => handle(options, observation, request, response, body),
     onTooLarge: () => {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       reject(options, observation, response, 413, bodyTooLarge(mcp.maxRequestBytes));
     },
     onNoMemory: () => {
-      drainRequestBody(request, response);
+      drainRequestBody(request);
       observation.rejected = true;
       const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
       observation.answer = client;
@@ -172,14 +173,14 @@ function reject(
 
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
-  readonly request: RequestLike;
+  readonly request: ServerRequest;
   readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
   options: ServingOptions,
   observation: RequestObservation,
-  request: RequestLike,
+  request: ServerRequest,
   response: ResponseLike,
   body: ChunkBuffer | undefined,
   isUnread = false,
@@ -243,7 +244,7 @@ function respond(
   }
   if (outcome.kind === 'passed') return outcome.start(response, context.body.concat());
   // Drains the unused body, so that the next request can be read.
-  if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);
+  if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request);
   const { idText = context.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : context;
   const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { startHttp1Server } from '../server/http1-server.fixture.ts';
+import type { ServerRequest } from '../server/request.ts';
 import type { BodySink } from './client.ts';
-import { listen } from './listening.fixture.ts';
 import { type BodyObserver, incomingBody } from './request-writer.ts';
 
 /** Records what is written; returns false when the test requests backpressure. */
@@ -35,13 +34,12 @@ class Sink implements BodySink {
 }
 
 /** A request whose client has sent these bytes, and the client. */
-async function begun(bytes: string): Promise<{ request: IncomingMessage; client: Socket }> {
-  const server = createServer();
-  const client = connect(await listen(server), '127.0.0.1');
+async function begun(bytes: string): Promise<{ request: ServerRequest; client: Socket }> {
+  const { promise: received, resolve } = Promise.withResolvers<ServerRequest>();
+  const client = connect(await startHttp1Server(resolve), '127.0.0.1');
   onTestFinished(() => void client.destroy());
   client.on('error', () => undefined).write(bytes);
-  const [request] = await once(server, 'request');
-  return { request, client };
+  return { request: await received, client };
 }
 
 async function body(bytes: string, observe?: BodyObserver) {
@@ -77,13 +75,14 @@ describe('incomingBody', () => {
   });
 
   it('writes nothing while paused', async () => {
-    const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
+    const begin = `${PUT}Content-Length: 6\r\n\r\nabc`;
+    const { body: made, client, request } = await body(begin);
     const sink = new Sink();
-    sink.onWrite = () => false;
+    sink.onWrite = (piece) => String(piece) !== 'abc';
     made.start(sink);
     while (sink.log.length === 0) await new Promise(setImmediate);
     client.write('def');
-    while (request.readableLength < 3) await new Promise(setImmediate);
+    while (request.socket.bytesRead < begin.length + 3) await new Promise(setImmediate);
     expect(sink.log).toEqual(['abc']);
     made.resume();
     await sink.over;
@@ -121,7 +120,7 @@ describe('incomingBody', () => {
     made.start(sink);
     while (sink.log.length === 0) await new Promise(setImmediate);
     if (how === 'by itself') made.stop();
-    const ended = once(request, 'end');
+    const ended = new Promise<void>((resolve) => request.once('end', resolve));
     client.write('defghi');
     await ended;
     client.destroy();

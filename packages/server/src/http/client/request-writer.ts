@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { detach } from '@sluice/protocol/text';
-import type { RequestLike } from '../context.ts';
 import { HeaderLines, TOKEN } from '../header-lines.ts';
+import type { ServerRequest } from '../server/request.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 import type { EgressProxy } from './egress-proxies.ts';
 
@@ -318,7 +318,7 @@ export type BodyObserver = (chunk: Buffer) => void;
  * While the upstream reads nothing, the client's socket is not read either, and a client that disconnects then with unread
  * data in flight is noticed only when the upstream continues to read, closes the connection or times out.
  */
-export function incomingBody(request: RequestLike, observe?: BodyObserver): StreamedBody | undefined {
+export function incomingBody(request: ServerRequest, observe?: BodyObserver): StreamedBody | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   if (length === undefined && encoding === undefined) return undefined;
   return new IncomingBody(request, length === undefined ? undefined : Number(length), observe);
@@ -326,7 +326,7 @@ export function incomingBody(request: RequestLike, observe?: BodyObserver): Stre
 
 class IncomingBody implements StreamedBody {
   readonly length: number | undefined;
-  readonly #request: RequestLike;
+  readonly #request: ServerRequest;
   readonly #observe: BodyObserver | undefined;
   #sink: BodySink | undefined = undefined;
   #stopped = false;
@@ -344,7 +344,7 @@ class IncomingBody implements StreamedBody {
     this.#sink?.fail();
   };
 
-  constructor(request: RequestLike, length: number | undefined, observe: BodyObserver | undefined) {
+  constructor(request: ServerRequest, length: number | undefined, observe: BodyObserver | undefined) {
     this.#request = request;
     this.length = length;
     this.#observe = observe;

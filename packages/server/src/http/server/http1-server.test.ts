@@ -4,17 +4,16 @@ import { connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readAll, responseParts } from '../../../../../test/fixtures/raw-exchange.ts';
 import { localhostCertificate } from '../client/certificate.fixture.ts';
+import { NO_TIMEOUTS } from './http1-server.fixture.ts';
 import { createHttp1Server, type Http1ServerOptions } from './http1-server.ts';
 import type { ServerRequest } from './request.ts';
 import type { ServerResponse } from './response.ts';
 
 type Serve = (request: ServerRequest, response: ServerResponse) => void;
 
-const LONG = { keepAliveMs: 75_000, headMs: 60_000, requestMs: 0, checkMs: 60_000 };
-
 /** Starts a server, and connects a client to it. */
 async function connected(serve: Serve, options: Partial<Http1ServerOptions> = {}) {
-  const server = createHttp1Server({ ...LONG, tls: undefined, connectStatus: 400, ...options }, serve);
+  const server = createHttp1Server({ ...NO_TIMEOUTS, tls: undefined, connectStatus: 400, ...options }, serve);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(async () => {
@@ -195,37 +194,52 @@ it('sends 100 Continue to a client that waits for it', async () => {
   expect(all.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 200', 'HTTP/1.1 200']);
 });
 
+/** The response to bytes that are not a request. */
+function rejection(status: string, message: string): string {
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: text/plain\r\nContent-Length: ${message.length}\r\nConnection: close`;
+  return `${head}\r\n\r\n${message}`;
+}
+
+const BAD = '400 Bad Request';
+
 it.each([
-  ['an invalid head', 'GET / HTTP/1.1\r\nA : b\r\n\r\n', 400],
-  ['another protocol', '\x16\x03\x01', 400],
-  ['CONNECT', `CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n`, 403],
-  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx', 400],
-  ['an invalid chunk', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n', 400],
-] as const)('rejects %s without calling the handler', async (_name, bytes, status) => {
+  ['an invalid head', 'GET / HTTP/1.1\r\nA : b\r\n\r\n', BAD, 'malformed request: invalid header name'],
+  ['another protocol', '\x16\x03\x01', BAD, 'malformed request: invalid method'],
+  ['CONNECT', `CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n`, '403 Forbidden', 'method CONNECT is not supported'],
+  [
+    'two lengths',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx',
+    BAD,
+    'malformed request: several Content-Lengths',
+  ],
+  [
+    'an invalid chunk',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n',
+    BAD,
+    'malformed request: invalid chunk size',
+  ],
+])('rejects %s with the reason, without calling the handler', async (_name, bytes, status, message) => {
   const serve = vi.fn<Serve>();
   const { client } = await connected(serve, { connectStatus: 403 });
   const response = await exchange(client, `${bytes}GET / HTTP/1.1\r\n${CLOSE}`);
-  expect(response).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z][\\w ]+\r\nConnection: close\r\n\r\n$`));
+  expect(response).toBe(rejection(status, message));
   expect(serve).not.toHaveBeenCalled();
 });
 
 it.each([
-  [
-    'a head',
-    `A: ${'x'.repeat(17_000)}\r\n`,
-    'headers, trailers or chunk-size line too large: the limit is 16384 bytes, which is fixed',
-  ],
+  ['a head', `A: ${'x'.repeat(17_000)}\r\n`, 'request headers too large: the limit is 16384 bytes, which is fixed'],
   ['the number of lines', 'A:\r\n'.repeat(2_001), 'too many header lines: the limit is 2000, which is fixed'],
 ])('names the limit that %s exceeds', async (_name, lines, text) => {
   const { client } = await connected(echo);
-  const response = responseParts(await exchange(client, `GET / HTTP/1.1\r\n${lines}\r\n`));
-  expect(response.statusLine).toBe('HTTP/1.1 431 Request Header Fields Too Large');
-  expect(response.headers).toEqual(['Content-Type: text/plain', `Content-Length: ${text.length}`, 'Connection: close']);
-  expect(response.body.toString()).toBe(text);
+  const response = await exchange(client, `GET / HTTP/1.1\r\n${lines}\r\n`);
+  expect(response).toBe(rejection('431 Request Header Fields Too Large', `malformed request: ${text}`));
 });
 
 it('rejects a body that becomes invalid while its handler waits for it, and one that ends too early', async () => {
-  for (const rest of ['x\r\n', undefined]) {
+  for (const [rest, reason] of [
+    ['x\r\n', 'invalid chunk size'],
+    [undefined, 'incomplete'],
+  ]) {
     const { promise: failed, resolve } = Promise.withResolvers<Error>();
     const closed = vi.fn();
     const { client } = await connected((request, response) => {
@@ -237,7 +251,7 @@ it('rejects a body that becomes invalid while its handler waits for it, and one 
       client,
       'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n',
     );
-    expect(response).toBe('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    expect(response).toBe(rejection(BAD, `malformed request: ${reason}`));
     expect(await failed).toMatchObject({ code: 'ECONNRESET' });
     expect(closed).toHaveBeenCalledOnce();
   }

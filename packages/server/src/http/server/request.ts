@@ -2,7 +2,6 @@ import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import type { RequestLike } from '../context.ts';
 import type { RequestHead } from './request-parser.ts';
 
 /** The connection of a request. */
@@ -18,12 +17,14 @@ const MAX_UNREAD_BYTES = 64 * 1024;
  * A request and its body, with the events of `IncomingMessage`: `data` and `end` once it flows, `error` if the client
  * disconnects before the end, `close`. A body that arrived together with its head can be taken without events.
  */
-export class ServerRequest implements RequestLike {
+export class ServerRequest {
   readonly method: string;
-  readonly url: string;
+  /** Path and query; without the prefix of the public URL, once that was removed. */
+  url: string;
   readonly httpVersion: string;
   readonly headers: IncomingHttpHeaders;
-  readonly rawHeaders: string[];
+  /** Names and values, alternating, in their original case. */
+  readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly #connection: RequestConnection;
   /** The whole request was received. */
@@ -52,6 +53,7 @@ export class ServerRequest implements RequestLike {
     return this.#connection.socket;
   }
 
+  /** Takes the body if all of it has been received and has at most `limit` bytes; no events follow then. */
   takeBody(limit: number): ChunkBuffer | undefined {
     const body = this.#unread;
     if (!this.complete || this.#flows || body === undefined || body.length > limit) return undefined;
@@ -66,6 +68,9 @@ export class ServerRequest implements RequestLike {
   }
 
   // Like a stream, it begins to flow when someone listens.
+  on(event: 'data', listener: (chunk: Buffer) => void): this;
+  on(event: 'error', listener: (error: Error) => void): this;
+  on(event: 'end' | 'close', listener: () => void): this;
   on(event: string, listener: (...values: never[]) => void): this {
     this.#events ??= new EventEmitter();
     this.#events.on(event, listener as (...values: unknown[]) => void);
@@ -79,6 +84,8 @@ export class ServerRequest implements RequestLike {
     return this;
   }
 
+  off(event: 'data', listener: (chunk: Buffer) => void): this;
+  off(event: 'end' | 'close', listener: () => void): this;
   off(event: string, listener: (...values: never[]) => void): this {
     this.#events?.off(event, listener as (...values: unknown[]) => void);
     return this;
@@ -105,6 +112,7 @@ export class ServerRequest implements RequestLike {
     return this;
   }
 
+  /** Closes the connection. */
   destroy(): this {
     this.#connection.destroy();
     return this;
