@@ -22,6 +22,8 @@ beforeAll(async () => {
 it.each([
   '400 kB to the MCP listener, in chunks of 1 B',
   '400 kB to the inference listener, in chunks of 1 B',
+  '400 kB with PUT to the management listener, in chunks of 1 B',
+  '1000 kB to the legacy backend, in chunks of 1 B',
   '4 MiB of empty lines that end with CR of a legacy upstream',
   'a message in short data lines of a modern upstream',
   'a result of a legacy upstream, in chunks of 1 B',

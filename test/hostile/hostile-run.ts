@@ -56,7 +56,7 @@ export async function startHostileRun(
   const measured = stack.use(
     await startMeasuredGateway({
       args: ['--service-config', file],
-      env: { SERVICE_INFERENCE_UPSTREAM: new URL(llm).origin },
+      env: { SERVICE_INFERENCE_UPSTREAM: new URL(llm).origin, SERVICE_CLASSIC_URL: new URL(llm).origin },
       nodeArgs,
     }),
   );

@@ -12,6 +12,9 @@ const MIB = 1024 * KIB;
 /** Calls of clients that have gone before the upstream responds. */
 const GONE_CLIENTS = 20;
 
+/** Methods whose bodies the management listener reads, and one whose body it discards. */
+const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY', 'GET'];
+
 /** Messages in many small pieces: chunks of a few bytes, and short lines of event streams. */
 export function pieceCases(): HostileCase[] {
   return [...uploadCases(), ...streamCases(), ...bodyCases(), ...modelCases()];
@@ -22,11 +25,11 @@ function pieceCase(name: string, send: HostileCase['send']): HostileCase {
 }
 
 /** Sends a chunked request at once, without waiting for a response to its head, and returns the first line of the response. */
-async function upload(url: string, body: Buffer, chunkBytes: number): Promise<string> {
+async function upload(url: string, body: Buffer, chunkBytes: number, method = 'POST'): Promise<string> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname);
   const head = [
-    `POST ${pathname} HTTP/1.1`,
+    `${method} ${pathname} HTTP/1.1`,
     'Host: localhost',
     'Content-Type: application/json',
     'Accept: application/json, text/event-stream',
@@ -48,18 +51,42 @@ function uploadCases(): HostileCase[] {
     Buffer.from(
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"${'a'.repeat(bytes)}"}}}`,
     );
-  const uploaded = (name: string, bytes: number, chunkBytes: number, url: (target: HostileTarget) => string) =>
+  const uploaded = (
+    name: string,
+    bytes: number,
+    chunkBytes: number,
+    url: (target: HostileTarget) => string,
+    method?: string,
+  ) =>
     pieceCase(`${Math.round(bytes / 1000)} kB ${name}, in chunks of ${chunkBytes} B`, (_peers, target) =>
-      upload(url(target), call(bytes), chunkBytes),
+      upload(url(target), call(bytes), chunkBytes, method),
     );
   const mcp = ({ mcp: base }: HostileTarget) => `${base}/legacy/mcp`;
+  const managed = [400_000, 1_000_000].flatMap((bytes) => [
+    ...METHODS.map((method) =>
+      uploaded(
+        `with ${method} to the management listener`,
+        bytes,
+        1,
+        ({ management }) => `${management}/api/v1/tools`,
+        method,
+      ),
+    ),
+    uploaded(
+      'to an MCP endpoint of the management listener',
+      bytes,
+      1,
+      ({ management }) => `${management}/api/v1/namespaces/legacy/mcp`,
+    ),
+    uploaded('to the legacy backend', bytes, 1, ({ management }) => `${management}/api/v1/chat`),
+  ]);
   return [
     uploaded('to the MCP listener', 400_000, 1, mcp),
     uploaded('to the MCP listener', 3_900_000, 1, mcp),
     uploaded('to the MCP listener', 3_900_000, 7, mcp),
     uploaded('to the MCP listener', 3_900_000, 300, mcp),
     uploaded('to a namespace that does not exist', 3_900_000, 1, ({ mcp: base }) => `${base}/nowhere/mcp`),
-    uploaded('to the management listener', 900_000, 1, ({ management }) => `${management}/api/v1/tools`),
+    ...managed,
     uploaded('to the inference listener', 400_000, 1, ({ inference }) => `${inference}/v1/chat/completions`),
     uploaded('to the inference listener', 3_900_000, 1, ({ inference }) => `${inference}/v1/chat/completions`),
     pieceCase('20 uploads of 400 kB in chunks of 1 B', async (_peers, target) => {
@@ -104,6 +131,13 @@ function streamCases(): HostileCase[] {
     streamed('a message in empty data lines', 'legacy', spread('\ndata:')),
     streamed('a message in short data lines', 'modern', spread('\ndata:  ')),
     streamed('a message in data lines that end with CR', 'legacy', spread('\rdata:')),
+    ...(['legacy', 'modern'] as const).flatMap((era) =>
+      [notification, '{"method":"x"}', '{"id":1,"result":{}}', '0'].map((message) => {
+        const count = Math.min(24_000, (4 * MIB) / (message.length + 1));
+        const messages = Array.from({ length: count }, () => message).join();
+        return streamed(`an event with ${count} times ${message}`, era, `data:[${messages}]\n\n${end(era)}`);
+      }),
+    ),
     streamed('4 MiB of notifications', 'legacy', `data:${notification}\n\n`.repeat(80_000) + end('legacy')),
     streamed('4 MiB of notifications', 'modern', `data:${notification}\n\n`.repeat(80_000) + end('modern')),
     streamed('a stream in chunks of 1 B', 'legacy', `: ${'c'.repeat(MIB)}\n\n${end('legacy')}`, 1),
