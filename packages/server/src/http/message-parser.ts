@@ -96,7 +96,7 @@ export function copyOf(buffer: Buffer, start: number, end: number): Buffer {
 export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
 
 /** Limit of a head in bytes, and of the trailers, which are discarded. */
-export const MAX_HEAD_BYTES = 16 * 1024;
+const MAX_HEAD_BYTES = 16 * 1024;
 /** Heads up to this size are kept for comparison with the next one. */
 const MAX_KEPT_HEAD_BYTES = 2 * 1024;
 /** Limit of a chunk-size line including its extensions. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
 import { startApi } from './api.fixture.ts';
@@ -48,6 +48,16 @@ test.for([
     expect(text.match(/HTTP\/1\.1 (?!408)\d+/g) ?? [`HTTP/1.1 ${status}`]).toEqual([`HTTP/1.1 ${status}`]);
   },
 );
+
+test('a response that is ready after that is discarded', async (context) => {
+  const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  vi.spyOn(api.registry, 'refresh').mockReturnValueOnce(promise);
+  const all = readAll(dripping(api.port, 'GET /api/v1/tools').socket);
+  await expect.poll(() => api.log.some((line) => line.includes('"status":408'))).toBe(true);
+  resolve();
+  expect((await all).match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 408']);
+});
 
 test('a body that arrives in time is read, and the connection stays open after the limit', async (context) => {
   const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
