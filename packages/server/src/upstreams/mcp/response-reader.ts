@@ -103,6 +103,8 @@ const ERROR_BODY_MS = 5_000;
 const LINGER_MS = 1_000;
 /** Bytes of it. */
 const MAX_LINGERING_BYTES = 64 * 1024;
+/** Messages of an array, which are passed on in one turn of the event loop. */
+const MAX_BATCH_MESSAGES = 5_000;
 
 const OPEN_BRACE = 0x7b;
 /** In latin1, like {@link PREFIXES}. */
@@ -439,6 +441,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Version 2025-03-26 allows arrays of messages. */
   #takeBatch(text: string, value: unknown): boolean {
     if (!Array.isArray(value)) return false;
+    if (this.#rejectLargeBatch(value)) return true;
     let index = 0;
     for (const { start, end } of elements(text)) {
       const message: unknown = value[index++];
@@ -551,6 +554,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #takeEvent(data: string, value: unknown): void {
     if (!Array.isArray(value)) return this.#takeMessage(data, value);
+    if (this.#rejectLargeBatch(value)) return;
     let index = 0;
     for (const { start, end } of elements(data)) {
       if (this.#mode === 'stream') this.#takeMessage(detach(data.slice(start, end)), value[index++]);
@@ -602,6 +606,12 @@ export class ResponseReader implements ResponseHandler, EventSink {
       remedy: remedyOf(response),
     });
     return { error, status, value: isJsonObject(parsed) ? parsed : undefined };
+  }
+
+  #rejectLargeBatch({ length }: readonly unknown[]): boolean {
+    if (length <= MAX_BATCH_MESSAGES) return false;
+    this.#rejectTooLarge(`an array of ${length} messages: the limit is ${MAX_BATCH_MESSAGES}`);
+    return true;
   }
 
   #rejectTooLarge(what: string): void {

@@ -206,6 +206,16 @@ describe('sendMessage', () => {
     await expect(sendRequest(handle)).rejects.toMatchObject({ kind: 'too-large', message });
   });
 
+  it.each([
+    ['a body', (batch: string) => json(batch)],
+    ['an event', (batch: string) => stream(`data: ${batch}\n\n`)],
+  ])('finds the response among 5,000 messages of %s, and rejects more', async (_what, handle) => {
+    const batch = (count: number) => `[${'{"method":"x"},'.repeat(count - 1)}{"jsonrpc":"2.0","id":"7","result":{}}]`;
+    expect((await sendRequest(handle(batch(5_000)))).outcome).toEqual({ kind: 'result', result: {} });
+    const message = expect.stringContaining('an array of 5001 messages: the limit is 5000');
+    await expect(sendRequest(handle(batch(5_001)))).rejects.toMatchObject({ kind: 'too-large', message });
+  });
+
   it('aborts the upstream request on timeout', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const arrived = Promise.withResolvers<void>();
