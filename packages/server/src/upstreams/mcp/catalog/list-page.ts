@@ -248,7 +248,7 @@ export class ListPage implements ResultScan, JsonSink {
     if (isSameId(this.#id, message.id)) {
       this.#outcome = message.hasResult ? { kind: 'result', result: message.result } : error;
       this.items = message.items;
-    } else if (!this.#events && isJsonObject(message.error) && isAnonymousId(message.id)) this.#outcome = error;
+    } else if (isJsonObject(message.error) && isAnonymousId(message.id)) this.#outcome = error;
   }
 }
 
