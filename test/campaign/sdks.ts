@@ -137,7 +137,7 @@ function report(built: readonly BuiltSdk[], results: readonly PairResult[], skip
     ...skipped.map((line) => ` Skipped: ${line}.`),
     `\n\n${table([head, head.map(() => '---'), ...rows])}`,
     failures.length > 0 ? `\nSteps that differ:\n\n${failures.join('')}` : '',
-    `\nListed differences (\`*\` stands for any text):\n\n`,
+    `\nListed differences (\`*\` matches any text):\n\n`,
     table([['Step', 'Directly', 'Through Sluice', 'Section', 'Reason'], Array(5).fill('---'), ...known]),
   ].join('');
 }

@@ -3,7 +3,7 @@ import type { StepDifference } from './transcript.ts';
 /** A difference that Sluice makes on purpose. */
 export interface KnownDifference {
   readonly step: string;
-  /** The outcomes as JSON with sorted members; `*` stands for any text. */
+  /** The outcomes as JSON with sorted members; `*` matches any text. */
   readonly direct: string;
   readonly through: string;
   /** Section of the MCP specification that allows it. */

@@ -19,7 +19,7 @@ import { EventStore } from './sessions/event-store.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 
-/** A listener whose filters decide about requests to `/checked` when the test does; those to `/silent` are executed for ever. */
+/** A listener whose filters decide about requests to `/checked` when the test does; those to `/silent` never end. */
 async function startListener(decision: Promise<McpOutcome>): Promise<(path: string) => ResponseReader> {
   const chain = (context: McpRequest): McpOutcome | Promise<McpOutcome> => {
     const message = parseMessage(context.body);

@@ -145,7 +145,7 @@ function notificationStream(
     case 'stream':
       return { kind: 'deferred', start: (client) => resume(client, resumption) };
     case 'complete':
-      // An empty stream would be one more to resume, for ever.
+      // An empty stream would be one more to resume, endlessly.
       return { kind: 'plain', status: 405, headers: ALLOWED };
     case 'lost':
       if (resumption.idText !== undefined) {

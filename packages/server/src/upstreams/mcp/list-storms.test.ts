@@ -84,7 +84,7 @@ function message({ controller }: Awaited<ReturnType<typeof start>>): string | un
 }
 
 describe('an upstream that announces a change whenever its lists are read', () => {
-  it.each(cases)('is read less and less often, and told so ($era, $list)', async ({ era, list }) => {
+  it.each(cases)('is read at growing intervals, and its status says so ($era, $list)', async ({ era, list }) => {
     const service = await start(era);
     const { upstream, controller } = service;
     const method = LISTS[list];

@@ -56,8 +56,8 @@ export function releaseRequestId(id: number): void {
 }
 
 /**
- * Whether an id in an error stands for that of any request: null or none, if the server could not read the request, or the one
- * that servers based on the Python SDK always use.
+ * Whether an error with this id may be the response to any request: null or none, if the server could not read the request, or
+ * the id that servers based on the Python SDK always use.
  */
 export function isAnonymousId(received: unknown): boolean {
   return received === null || received === undefined || received === 'server-error';

@@ -127,7 +127,7 @@ export class ListPage implements ResultScan, JsonSink {
   #endEvent(): void {
     // A stream may begin with an event that has an id to resume from and nothing else.
     if (this.#isEnough || (this.#scanner.offset === 0 && !this.#scanner.isInvalid)) return;
-    // An event that is not JSON is none of the protocol's.
+    // An event that is not JSON is skipped.
     this.#from = -1;
     this.#captured = [];
     this.#capturedBytes = 0;
