@@ -1,0 +1,386 @@
+import type { Socket } from 'node:net';
+import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
+import { copyOf, MalformedMessage } from '../message-parser.ts';
+import type { RawHeaders, ResponseHeaders, StreamedBody } from './client.ts';
+import { codingsOf } from './content-coding.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
+import {
+  bodyFailure,
+  connectionFailure,
+  connectTimeout,
+  proxyConnectionFailure,
+  proxyFailure,
+  responseTimeout,
+  type UpstreamError,
+} from './errors.ts';
+import type { CallConnection, Http1Call } from './http1-call.ts';
+import { isLasting, isRedirect } from './redirects.ts';
+import { BodyWriter, ResponseDeadline } from './request-writer.ts';
+import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { connectEvent, openSocket, openTlsInTunnel, readPastFailedWrites, type SocketTarget } from './socket.ts';
+import { credentialsRejected, openTunnel } from './tunnel.ts';
+
+/** The pool of a connection. */
+export interface ConnectionOwner extends SocketTarget {
+  readonly address: string;
+  readonly connectTimeoutMs: number;
+  readonly firstByteTimeoutMs: number | undefined;
+  readonly passesRedirects: boolean;
+  readonly passesCodings: boolean;
+  /** Bytes of a decoded response. */
+  readonly maxDecodedBytes: number;
+  readonly proxy: EgressProxy | undefined;
+  /** Shares the time for large responses among connections. */
+  readonly turns: InputTurns;
+  /** Buffer for the reads of one connection, or of all. */
+  readonly readBuffer: Buffer;
+  /** Milliseconds in which a call must be connected. */
+  connectTimeLeft(call: Http1Call, now: number): number;
+  /** Follows a redirect of a call whose connection is closed. */
+  redirect(call: Http1Call, status: number, headers: ResponseHeaders): void;
+  /** Sends requests to the target of this one, which was redirected and has succeeded. */
+  rememberRedirect(call: Http1Call): void;
+  /** Sends requests to the original address again. */
+  forgetRedirect(): void;
+  /** Takes back an idle connection; `announcedMs` is the timeout that the upstream announced. */
+  release(connection: Connection, announcedMs: number | undefined): void;
+  /** Removes a closed connection. */
+  remove(connection: Connection): void;
+}
+
+/**
+ * One connection: carries one call at a time. Reads into a buffer, bypassing the streams of Node.js (`onread`), parses in place
+ * and copies body chunks for the handler, unless it takes the whole body from there.
+ */
+export class Connection implements ResponseSink, CallConnection {
+  /** End of its idle time (`performance.now()`); managed by the pool. */
+  expiresAt = 0;
+  /** It cannot carry further calls. */
+  closed = false;
+  readonly #pool: ConnectionOwner;
+  /** First the tunnel, if there is one, then TLS in it. */
+  #socket: Socket;
+  #isTunnelOpen = false;
+  readonly #parser: ResponseParser;
+  readonly #buffer: Buffer;
+  #call: Http1Call | undefined;
+  #connectTimer: NodeJS.Timeout | undefined;
+  /** Timeout of the response; ends with its first byte. */
+  #deadline: ResponseDeadline | undefined = undefined;
+  /** Writer of a streamed request body, until the end of the response. */
+  #writer: BodyWriter | undefined = undefined;
+  #connected = false;
+  /** It keeps the process alive. */
+  #isRef = true;
+  /** The next part of the body is its first. */
+  #isBodyNew = false;
+  /** The upstream has closed its side. */
+  #ended = false;
+  /** Input received while the handler is paused, or the connection waits for a turn. */
+  #pending: Buffer | undefined = undefined;
+  /** It continues in a later turn, since others or its own input took the time of this one. */
+  #waits = false;
+  /** Error of a failed write; only detected while a body is streamed. Only the pending response can still be read. */
+  #writeFailure: Error | undefined = undefined;
+  #ignoresWriteErrors = false;
+
+  /** Connects and sends the call; fails it if there is no connection. */
+  constructor(pool: ConnectionOwner, call: Http1Call) {
+    this.#pool = pool;
+    this.#buffer = pool.readBuffer;
+    this.#parser = new ResponseParser(this);
+    this.#call = call;
+    call.connection = this;
+    const timeLeftMs = pool.connectTimeLeft(call, performance.now());
+    this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
+    const { proxy, url } = pool;
+    if (proxy === undefined) {
+      this.#socket = this.#use(openSocket(pool, this.#onread), url);
+    } else if (url.protocol === 'http:') {
+      this.#socket = this.#use(openSocket({ url: proxy.url, tlsSession: undefined }, this.#onread), proxy.url);
+    } else {
+      this.#socket = this.#openTunnel(proxy);
+    }
+  }
+
+  get #onread() {
+    return { buffer: this.#buffer, callback: this.#read };
+  }
+
+  /** Uses the socket for calls. */
+  #use(socket: Socket, url: URL): Socket {
+    return socket
+      .once(connectEvent(url), () => this.#onConnect())
+      .on('end', () => this.#onEnd())
+      .on('error', (error) => this.#failConnection(error))
+      .on('close', () => this.#onClose());
+  }
+
+  #openTunnel(proxy: EgressProxy): Socket {
+    const pool = this.#pool;
+    const onOpen = () => {
+      tunnel.off('close', onClose);
+      this.#isTunnelOpen = true;
+      this.#socket = this.#use(openTlsInTunnel(pool, tunnel, this.#onread), pool.url);
+    };
+    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.#fail(proxyFailure(pool.address, error)));
+    const onClose = () => this.#onClose();
+    return tunnel.on('error', (error) => this.#failConnection(error)).on('close', onClose);
+  }
+
+  /** Sends a call on an idle connection. */
+  send(call: Http1Call): void {
+    this.#call = call;
+    call.connection = this;
+    if (!this.#isRef) this.#socket.ref();
+    this.#isRef = true;
+    this.#write(call);
+  }
+
+  /** Lets the process end while the connection is idle. */
+  unref(): void {
+    if (!this.#isRef) return;
+    this.#isRef = false;
+    this.#socket.unref();
+  }
+
+  /** Closes the connection without a callback. */
+  close(): void {
+    this.closed = true;
+    this.#call = undefined;
+    this.#pending = undefined;
+    this.#parser.halted = true;
+    clearTimeout(this.#connectTimer);
+    this.#deadline?.end();
+    this.#socket.destroy();
+    this.#writer?.stop();
+    this.#writer = undefined;
+  }
+
+  /** Closes the connection and fails its call. */
+  destroy(error: UpstreamError): void {
+    this.#fail(error);
+  }
+
+  /** Resumes the response body. */
+  resume(): void {
+    if (!this.#parser.halted || this.closed) return;
+    this.#parser.halted = false;
+    if (!this.#waits) this.#continue();
+  }
+
+  /** Parses the pending input, and reads what follows unless the handler is paused. */
+  #continue(): void {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending !== undefined) this.#parse(pending, pending.length);
+    else if (this.#parser.done) this.#complete(true);
+    // After parsing: pending input must not grow while the handler reads it in small chunks.
+    if (this.closed || this.#parser.halted) return;
+    if (this.#ended) this.#finish();
+    else this.#socket.resume();
+  }
+
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
+    const call = this.#call;
+    if (call === undefined) return;
+    if (status >= 300) {
+      if (this.#isHandledHere(call, status, headers)) return;
+    } else if (call.redirects > 0 && isLasting(headers)) {
+      this.#pool.rememberRedirect(call);
+    }
+    if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
+      const codings = codingsOf(headers['content-encoding']);
+      if (codings) call.decode(codings, this.#pool);
+    }
+    this.#isBodyNew = true;
+    call.handler.onHead(status, headers, raw, reason);
+  }
+
+  /** Handles redirects that are not passed on, and the rejection of a proxy; the handler of the call does not get them. */
+  #isHandledHere(call: Http1Call, status: number, headers: ResponseHeaders): boolean {
+    const { address, passesRedirects, proxy } = this.#pool;
+    if (status === 407 && proxy !== undefined && !this.#isTunnelOpen) {
+      this.#fail(proxyFailure(address, credentialsRejected(proxy)));
+      return true;
+    }
+    if (status === 404) this.#pool.forgetRedirect();
+    if (passesRedirects || !isRedirect(status)) return false;
+    // The next request may use another connection before the body of this response has arrived.
+    this.close();
+    this.#pool.redirect(call, status, headers);
+    return true;
+  }
+
+  onBody(buffer: Buffer, start: number, end: number): void {
+    const isWhole = this.#isBodyNew && this.#parser.done;
+    this.#isBodyNew = false;
+    const handler = this.#call?.handler;
+    if (handler === undefined) return;
+    const more =
+      isWhole && handler.onWholeBody
+        ? handler.onWholeBody(buffer, start, end)
+        : handler.onData(copyOf(buffer, start, end));
+    if (!more) this.#parser.halted = true;
+  }
+
+  #write({ request, streamed, headOnly }: Http1Call): void {
+    const { firstByteTimeoutMs } = this.#pool;
+    this.#parser.headOnly = headOnly;
+    if (firstByteTimeoutMs !== undefined) this.#deadline = this.#startDeadline(firstByteTimeoutMs);
+    if (streamed !== undefined) return this.#stream(request, streamed);
+    if (typeof request === 'string') this.#socket.write(request, 'latin1');
+    else if (Buffer.isBuffer(request)) this.#socket.write(request);
+    else if (!(request instanceof Error)) writeParts(this.#socket, request);
+    this.#deadline?.start();
+  }
+
+  #stream(head: Http1Call['request'], body: StreamedBody): void {
+    if (typeof head !== 'string') return;
+    const socket = this.#socket;
+    if (!this.#ignoresWriteErrors) {
+      this.#ignoresWriteErrors = true;
+      readPastFailedWrites(socket, (error) => {
+        this.#writeFailure = error;
+        this.#writer?.stop();
+      });
+    }
+    this.#writer = new BodyWriter(socket, body, this.#deadline, (how) => {
+      this.#fail(bodyFailure(this.#pool.address, how));
+    });
+    // The first chunk of the body is sent with the head.
+    socket.cork();
+    socket.write(head, 'latin1');
+    this.#writer.start();
+    process.nextTick(() => socket.uncork());
+  }
+
+  #startDeadline(milliseconds: number): ResponseDeadline {
+    return new ResponseDeadline(milliseconds, () => this.#fail(responseTimeout(this.#pool.address, milliseconds)));
+  }
+
+  /** Returns whether to continue reading. */
+  readonly #read = (bytes: number): boolean => {
+    if (this.#call === undefined) {
+      // Unsolicited data would be interpreted as the response to the next call.
+      this.close();
+    } else if (this.#parser.halted || this.#waits) {
+      // TLS delivers data that is already decrypted.
+      const pending = this.#pending ?? Buffer.alloc(0);
+      this.#pending = Buffer.concat([pending, this.#buffer.subarray(0, bytes)]);
+    } else if (bytes < LARGE_INPUT_BYTES) {
+      this.#parse(this.#buffer, bytes);
+    } else if (this.#pool.turns.begin()) {
+      this.#parse(this.#buffer, bytes);
+      if (this.#call !== undefined && this.#pool.turns.isOver) this.#wait();
+    } else {
+      this.#pending = Buffer.from(this.#buffer.subarray(0, bytes));
+      this.#wait();
+    }
+    return !this.#parser.halted && !this.#waits;
+  };
+
+  #wait(): void {
+    this.#waits = true;
+    this.#pool.turns.wait(() => {
+      this.#waits = false;
+      if (!this.closed && !this.#parser.halted) this.#continue();
+    });
+  }
+
+  #parse(buffer: Buffer, end: number): void {
+    let at = end;
+    try {
+      at = this.#parser.execute(buffer, 0, end);
+    } catch (error) {
+      if (!(error instanceof MalformedMessage)) {
+        this.close();
+        throw error;
+      }
+      this.#failConnection(error);
+    }
+    if (this.closed) return;
+    if (this.#deadline !== undefined && this.#parser.hasBegun) this.#deadline.end();
+    if (!this.#parser.halted) {
+      if (this.#parser.done) this.#complete(at === end);
+    } else if (at < end) {
+      this.#pending = Buffer.from(buffer.subarray(at, end));
+    }
+  }
+
+  /** Completes the call. `clean`: there is no input after the response. */
+  #complete(clean: boolean): void {
+    const call = this.#call;
+    const writer = this.#writer;
+    this.#call = undefined;
+    // Set before the body is stopped, since that may abort the call.
+    if (call !== undefined) call.ended = true;
+    // The connection cannot be reused if the upstream responded before the end of the request.
+    const sent = this.#socket.writableLength === 0 && writer?.complete !== false && this.#writeFailure === undefined;
+    if (call) call.isSent = sent;
+    if (clean && sent && this.#parser.persistent && !this.#ended) {
+      this.#writer = undefined;
+      writer?.stop();
+      this.#parser.reset();
+      this.#pool.release(this, this.#parser.keepAliveMs);
+    } else {
+      this.close();
+    }
+    call?.handler.onEnd();
+  }
+
+  #onConnect(): void {
+    clearTimeout(this.#connectTimer);
+    this.#connected = true;
+    if (this.#call !== undefined) this.#write(this.#call);
+  }
+
+  #onEnd(): void {
+    this.#ended = true;
+    if (this.#call === undefined) this.close();
+    else if (!this.#parser.halted && !this.#waits) this.#finish();
+    // Node.js has closed our side as well.
+    else this.#writer?.stop();
+  }
+
+  #finish(): void {
+    // After a failed write, the end of the input may be that of a reset connection and does not complete a response.
+    if (this.#writeFailure === undefined && this.#parser.finish()) this.#complete(false);
+    else this.#failConnection(this.#writeFailure ?? new Error('other side closed'));
+  }
+
+  #onClose(): void {
+    // A paused handler still receives the pending input.
+    if (!this.#ended || !(this.#parser.halted || this.#waits)) this.#failConnection(new Error('closed'));
+    this.#pool.remove(this);
+  }
+
+  #onConnectTimeout(): void {
+    const { address, connectTimeoutMs, proxy } = this.#pool;
+    if (proxy === undefined || this.#isTunnelOpen) return this.#fail(connectTimeout(address, connectTimeoutMs));
+    const what = this.#socket.connecting ? 'accept a connection' : 'answer CONNECT';
+    this.#fail(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
+  }
+
+  #failConnection(cause: Error): void {
+    const { address, proxy } = this.#pool;
+    if (this.#connected) return this.#fail(connectionFailure(address, cause, true));
+    this.#pool.tlsSession = undefined;
+    const isProxyAtFault = proxy !== undefined && !this.#isTunnelOpen;
+    this.#fail(
+      isProxyAtFault ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false),
+    );
+  }
+
+  #fail(error: UpstreamError): void {
+    const call = this.#call;
+    this.close();
+    call?.fail(error);
+  }
+}
+
+function writeParts(socket: Socket, parts: readonly Buffer[]): void {
+  socket.cork();
+  for (const part of parts) socket.write(part);
+  socket.uncork();
+}

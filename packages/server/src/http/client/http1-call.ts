@@ -1,0 +1,85 @@
+import type { ResponseHandler, StreamedBody, UpstreamCall } from './client.ts';
+import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
+import type { UpstreamError } from './errors.ts';
+import type { EncodedRequest } from './request-writer.ts';
+
+/** The connection that a request was sent on. */
+export interface CallConnection {
+  close(): void;
+  /** Resumes the response body. */
+  resume(): void;
+}
+
+/** What decoding needs to know about the upstream. */
+interface DecodingOptions {
+  readonly address: string;
+  readonly maxDecodedBytes: number;
+}
+
+/** An in-flight request. */
+export class Http1Call implements UpstreamCall, ResponseInput {
+  /** Replaced at the head of a response that has to be decoded. */
+  handler: ResponseHandler;
+  /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
+  request: EncodedRequest | UpstreamError;
+  /** Body that follows the head. */
+  readonly streamed: StreamedBody | undefined;
+  /** True for HEAD: the response has no body, regardless of its head. */
+  readonly headOnly: boolean;
+  /** Undefined until the request is sent. */
+  connection: CallConnection | undefined = undefined;
+  /** Set before the last callback; no callback follows. */
+  ended = false;
+  /** Known at the end of the call. */
+  isSent = false;
+  /** When it was first sent, in milliseconds of `performance.now()`. */
+  sentAt = 0;
+  /** Number of redirects that were followed. */
+  redirects = 0;
+  /** Handler of a response with content codings; may be busy after the end of the call. */
+  #decoded: DecodedResponse | undefined = undefined;
+
+  constructor(
+    handler: ResponseHandler,
+    request: EncodedRequest | UpstreamError,
+    streamed: StreamedBody | undefined,
+    headOnly: boolean,
+  ) {
+    this.handler = handler;
+    this.request = request;
+    this.streamed = streamed;
+    this.headOnly = headOnly;
+  }
+
+  abort(): void {
+    this.#decoded?.abort();
+    this.abortInput();
+  }
+
+  resume(): void {
+    if (this.#decoded) this.#decoded.resume();
+    else this.resumeInput();
+  }
+
+  abortInput(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.connection?.close();
+  }
+
+  resumeInput(): void {
+    if (!this.ended) this.connection?.resume();
+  }
+
+  /** Decodes the body of the response. */
+  decode(codings: readonly string[], { address, maxDecodedBytes }: DecodingOptions): void {
+    this.#decoded = new DecodedResponse(this.handler, { address, codings, maxBytes: maxDecodedBytes, input: this });
+    this.handler = this.#decoded;
+  }
+
+  /** Must not be called after the end of the call. */
+  fail(error: UpstreamError): void {
+    this.ended = true;
+    this.handler.onError(error);
+  }
+}
