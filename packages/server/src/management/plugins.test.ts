@@ -8,6 +8,7 @@ import { pluginManifest } from '@sluice/contract';
 import { Client } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { greeter } from '../../../../examples/console-plugin/greeter.ts';
+import { startProxy } from '../../testing/egress-proxy.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
 const EXAMPLE = join(import.meta.dirname, '../../../../examples/console-plugin/plugins/greetings');
@@ -62,7 +63,11 @@ beforeAll(async () => {
   const targets = [
     {
       id: 'tools',
-      services: { backend: { target: `http://127.0.0.1:${port}/base` }, down: { target: 'http://127.0.0.1:9' } },
+      services: {
+        backend: { target: `http://127.0.0.1:${port}/base` },
+        down: { target: 'http://127.0.0.1:9' },
+        remote: { target: 'http://plugin.test/base' },
+      },
     },
     { id: 'greetings', services: { greeter: { target: `http://127.0.0.1:${greeterPort}` } } },
     { id: 'absent', services: { backend: { target: `http://127.0.0.1:${port}` } } },
@@ -168,6 +173,18 @@ describe('the files of a plugin', () => {
 });
 
 describe('a service of a plugin', () => {
+  test('is reached through the proxy of the environment', async () => {
+    const address = backend.address();
+    if (address === null || typeof address === 'string') throw new Error('no TCP address');
+    const proxy = await startProxy({ hosts: { 'plugin.test': address.port } });
+    onTestFinished(proxy.close);
+    const proxied = await start({ SERVICE_UI_PATH: join(folder, 'admin'), HTTP_PROXY: proxy.url });
+    onTestFinished(() => proxied.stop(0));
+    const { status, text } = await call('GET', '/api/plugins/tools/remote/items', {}, undefined, proxied);
+    expect([status, text]).toEqual([200, '{"ok":1}']);
+    expect(proxy.requests).toEqual(['GET http://plugin.test/base/items']);
+  });
+
   test('gets method, path, query and body, but no other header of the browser', async () => {
     const headers = {
       accept: 'application/json',
