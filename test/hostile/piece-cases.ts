@@ -17,7 +17,7 @@ const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY', 'GET'];
 
 /** Messages in many small pieces: chunks of a few bytes, and short lines of event streams. */
 export function pieceCases(): HostileCase[] {
-  return [...uploadCases(), ...streamCases(), ...bodyCases(), ...modelCases()];
+  return [...uploadCases(), ...streamCases(), ...bodyCases(), ...compressedCases(), ...modelCases()];
 }
 
 function pieceCase(name: string, send: HostileCase['send']): HostileCase {
@@ -150,6 +150,27 @@ function streamCases(): HostileCase[] {
       ),
     ),
   ];
+}
+
+/** Compressed bodies, of which few bytes become many. */
+function compressedCases(): HostileCase[] {
+  const compressed = (name: string, era: Era, type: 'application/json' | 'text/event-stream', body: string) =>
+    [1, 64 * KIB].map((chunkBytes) =>
+      pieceCase(`${name} of a ${era} upstream, compressed, in chunks of ${chunkBytes} B`, (peers, target) => {
+        peers.upstreams[era].scripts['tools/call'] = {
+          ...{ kind: 'http', status: 200, type, body, chunkBytes },
+          isCompressed: true,
+        };
+        return callTool(target, era);
+      }),
+    );
+  const notifications = 'data:{"jsonrpc":"2.0","method":"notifications/x"}\n\n'.repeat(80_000);
+  return (['legacy', 'modern'] as const).flatMap((era) => [
+    ...compressed('4 MiB of a text', era, 'application/json', responseWith(`{"content":["${'a'.repeat(4 * MIB)}"]}`)),
+    ...compressed('60 MiB of a text', era, 'application/json', responseWith(`{"content":["${'a'.repeat(60 * MIB)}"]}`)),
+    ...compressed('4 MiB of notifications', era, 'text/event-stream', notifications),
+    ...compressed('4 MiB of comments', era, 'text/event-stream', ':\n'.repeat(2 * MIB)),
+  ]);
 }
 
 function bodyCases(): HostileCase[] {

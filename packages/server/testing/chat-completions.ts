@@ -139,7 +139,8 @@ async function respond(response: ServerResponse, scripted: string | CompletionSc
   await after;
   const bytes = Buffer.from(body);
   if (script.chunkBytes !== undefined) {
-    return endInChunks(response, status, headers?.['content-type'] ?? 'application/json', bytes, script.chunkBytes);
+    const type = headers?.['content-type'] ?? 'application/json';
+    return endInChunks(response, { status, type, body: bytes, chunkBytes: script.chunkBytes });
   }
   if (stopsIn === 'head') {
     if (hangsUp) response.destroy();
