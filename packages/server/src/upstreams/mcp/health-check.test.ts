@@ -49,6 +49,32 @@ describe('a health check', () => {
     expect([upstream.count('initialize'), upstream.sessions()]).toEqual([2, 1]);
   });
 
+  it('opens another session if the upstream says in words of its own that it has discarded it', async () => {
+    const { upstream, check } = await start({ eras: ['legacy'] });
+    await check.run('legacy');
+    const [first] = upstream.seen.filter(({ method }) => method === 'ping');
+    upstream.scripts.ping = ({ session }) =>
+      session === first?.session ? { kind: 'error', text: '{"code":-32000,"message":"Where were we?"}' } : '{}';
+    await check.run('legacy');
+    const before = upstream.count('initialize');
+    await check.run('legacy');
+    expect([upstream.count('initialize'), upstream.seen.at(-1)?.method]).toEqual([before, 'ping']);
+    expect(upstream.seen.at(-1)?.session).not.toBe(first?.session);
+  });
+
+  it('keeps the session of an upstream that answers every ping with an error of its own', async () => {
+    const ping = { kind: 'error', text: '{"code":-32000,"message":"ping is disabled"}' } as const;
+    const { upstream, check } = await start({ eras: ['legacy'], scripts: { ping } });
+    await check.run('legacy');
+    const first = upstream.seen.find(({ method }) => method === 'ping')?.session;
+    for (let round = 0; round < 2; round++) {
+      const before = upstream.seen.length;
+      await check.run('legacy');
+      expect(upstream.seen[before]).toMatchObject({ method: 'ping', session: first });
+      await expect.poll(upstream.sessions).toBe(1);
+    }
+  });
+
   it('accepts an error in response to ping', async () => {
     const ping = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
     const { upstream, check } = await start({ eras: ['legacy'], scripts: { ping } });

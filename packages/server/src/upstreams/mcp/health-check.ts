@@ -1,4 +1,4 @@
-import type { Era } from '@sluice/protocol/mcp/constants';
+import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { type LegacyClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 
@@ -45,7 +45,8 @@ export class HealthCheck {
 async function works(session: LegacyClient): Promise<boolean> {
   try {
     const reply = await session.request('ping');
-    return reply.kind === 'result' || !reply.isSessionLost;
+    if (reply.kind === 'result' || reply.code === METHOD_NOT_FOUND) return true;
+    return !reply.isSessionLost && !(await session.isLost());
   } catch (error) {
     if (error instanceof UpstreamError && (error.kind === 'session-lost' || error.kind === 'http')) return false;
     throw error;

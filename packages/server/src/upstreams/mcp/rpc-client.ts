@@ -14,6 +14,7 @@ import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
+  METHOD_NOT_FOUND,
   MODERN_VERSIONS,
   NAME_PARAM,
   UNSUPPORTED_VERSION,
@@ -247,11 +248,16 @@ export class RpcClient<E extends Era = Era> {
   }
 }
 
-/** Whether the response to a `ping` names the loss of the session; undefined if there is none. Never rejects. */
+/**
+ * Whether the response to a `ping` names the loss of the session; `rejected` if it is another error, undefined if there is none.
+ * Never rejects.
+ */
 async function pingIn(options: RpcClientOptions, envelope: Envelope<Era>): Promise<boolean | 'rejected' | undefined> {
   try {
     const { outcome, isSessionLost } = await send(options, envelope, 'ping');
-    return outcome?.kind === 'error' && isSessionLost === true;
+    if (outcome?.kind !== 'error') return false;
+    if (isSessionLost) return true;
+    return outcome.code === METHOD_NOT_FOUND ? false : 'rejected';
   } catch (error) {
     if (!(error instanceof UpstreamError)) return undefined;
     if (error.kind === 'http' && !isProxyStatus(error.status)) return 'rejected';

@@ -6,7 +6,7 @@ export type SessionVerdict =
   | 'unknown'
   /** The upstream has processed the request, and names the loss of the session as its error. */
   | 'lost'
-  /** The upstream rejected the request without naming the session: another request in it decides. */
+  /** The upstream rejected the request, perhaps because of the session: another request in it decides. */
   | 'uncertain'
   | 'known';
 
@@ -24,14 +24,18 @@ export interface SessionSignal {
 /** Words of a text that says nothing else than that a session is not valid, and those among them that make it say so. */
 const WORDS: ReadonlySet<string> = new Set([
   ...['no', 'valid', 'invalid', 'missing', 'unknown', 'expired', 'not', 'found', 'provided', 'or', 'and', 'mcp'],
-  ...['session', 'sessionid', 'id', 'has', 'been', 'is', 'the', 'a', 'header', 'does', 'exist', 'for'],
-  ...['terminated', 'closed', 'ended', 'required'],
+  ...['session', 'sessionid', 'id', 'has', 'been', 'is', 'was', 'the', 'a', 'header', 'does', 'exist', 'exists', 'for'],
+  ...['terminated', 'closed', 'ended', 'required', 'such', 'longer', 'with', 'recognized', 'unrecognized'],
+  ...['could', 'cannot', 'be', 'find', 'timed', 'out', 'transport', 'please', 're', 'initialize', 'reinitialize'],
 ]);
 const REJECTING: ReadonlySet<string> = new Set([
-  ...['no', 'invalid', 'missing', 'unknown', 'expired', 'not', 'terminated', 'closed', 'ended', 'required'],
+  ...['no', 'invalid', 'missing', 'unknown', 'expired', 'not', 'terminated', 'closed', 'ended', 'required', 'cannot'],
+  ...['unrecognized', 'timed'],
 ]);
 const STATUS_PREFIX = /^(?:bad request|not found):\s*/i;
 const ERROR_PREFIX = /^(?:invalid (?:params|request)|bad request|not found|gone|error):\s*/i;
+/** A text that may be about the session of the request, or one of the upstream's business. */
+const ABOUT_SESSION = /session|initiali[sz]/i;
 const NOT_INITIALIZED = /^(?:session|server|client)? ?(?:is |was )?not (?:yet )?(?:been )?initialized[.!]?$/i;
 
 /** Statuses of proxies that are overloaded or cannot reach the server. */
@@ -53,21 +57,26 @@ export function sessionVerdict({ status, text, isOwn, sessionId }: SessionSignal
   if (status === 400 && isSessionRejection(reason.replace(STATUS_PREFIX, ''))) return 'unknown';
   const error = reason.replace(ERROR_PREFIX, '');
   if (status === 410 || NOT_INITIALIZED.test(error) || isSessionRejection(error)) return 'lost';
-  if (status < 400 || isProxyStatus(status)) return 'known';
-  return !isOwn || status === 401 || status === 403 || status >= 500 ? 'uncertain' : 'known';
+  if (isProxyStatus(status)) return 'known';
+  // In other words, an upstream may say it too: otherwise, a session that it has lost would be used for ever.
+  return status >= 400 || ABOUT_SESSION.test(reason) ? 'uncertain' : 'known';
 }
 
 /** Whether a text says that a session is not valid, and nothing else. */
 function isSessionRejection(text: string): boolean {
   if (text.length > 200) return false;
-  const words = text.toLowerCase().match(/[a-z]+|[^\sa-z]/g) ?? [];
+  // Some servers send a code in place of a text: SessionNotFound, session_not_found.
+  const separated = text.replaceAll(/([a-z])(?=[A-Z])/g, '$1 ');
+  const words = separated.toLowerCase().match(/[a-z]+|[^\sa-z]/g) ?? [];
   const known = words.filter((word) => WORDS.has(word));
-  if (words.some((word) => !WORDS.has(word) && !/^[-_.:;,"'`()[\]]$/.test(word))) return false;
+  if (words.some((word) => !WORDS.has(word) && !/^[-_.:;,!"'`()[\]]$/.test(word))) return false;
   return known.some((word) => word === 'session' || word === 'sessionid') && known.some((word) => REJECTING.has(word));
 }
 
 /** Members of error bodies that may contain a text for people. */
-const TEXT_MEMBERS: readonly string[] = ['error', 'message', 'detail', 'error_description'];
+const TEXT_MEMBERS: readonly string[] = ['error', 'message', 'detail', 'error_description', 'title'];
+/** What web frameworks put beside the text: {"statusCode":400,"message":"Invalid session ID","error":"Bad Request"}. */
+const STATUS_PHRASE = /^(?:error|bad request|not found)$/i;
 
 /**
  * Returns the text of a rejection: that of the JSON-RPC error, else of a JSON body, else the body itself. `members` are those of
@@ -77,5 +86,6 @@ export function rejectionText(value: unknown, body: string, members: readonly st
   if (!isJsonObject(value)) return body;
   const { error } = value;
   if (isJsonObject(error) && typeof error.message === 'string') return error.message;
-  return members.map((member) => value[member]).find((text) => typeof text === 'string') ?? body;
+  const texts = members.map((member) => value[member]).filter((text) => typeof text === 'string');
+  return texts.find((text) => !STATUS_PHRASE.test(text)) ?? texts[0] ?? body;
 }

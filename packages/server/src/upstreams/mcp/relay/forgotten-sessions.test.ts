@@ -130,6 +130,16 @@ const REJECTIONS: readonly (readonly [string, Reply])[] = [
     },
   ],
   [
+    '400 and the JSON of a web framework',
+    {
+      status: 400,
+      type: 'application/json',
+      body: '{"statusCode":400,"message":"Session has expired. Please re-initialize!","error":"Bad Request"}',
+    },
+  ],
+  ['400 and a code', { status: 400, type: 'application/json', body: '{"error":"SessionNotFound"}' }],
+  ['400 and other words', { status: 400, type: 'text/plain', body: 'No such session' }],
+  [
     '400 and JSON-RPC of a server',
     {
       status: 400,
@@ -336,6 +346,44 @@ describe.each(UNNAMED)('a response that does not name the session ($status, $typ
   });
 });
 
+/** Responses that reject a session in words that may also be those of an upstream's business. */
+const OTHER_WORDS: readonly Reply[] = ['$id', 'null', '"server-error"'].flatMap((id) =>
+  [400, 422, 200].map((status) => ({
+    status,
+    type: 'application/json',
+    body: `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"No live session for this client"}}`,
+  })),
+);
+
+describe.each(OTHER_WORDS)('a rejection in other words ($status, $body)', (rejection) => {
+  it.each(CLIENTS)('is relayed to %s, and the next call is in a new session', async (_who, open) => {
+    const upstream = await statefulUpstream(rejection);
+    const client = await open(await register(upstream.url));
+    await client.call('tools/call', '{"name":"a"}');
+    upstream.restart();
+    const before = upstream.count('tools/call');
+    expect(errorOf(await client.call('tools/call', '{"name":"a"}'))).toMatchObject({
+      code: -32000,
+      message: 'No live session for this client',
+    });
+    expect(upstream.count('tools/call')).toBe(before + 1);
+    expect(reply(await client.call('tools/call', '{"name":"a"}'))).toContain('"text":"s-');
+  });
+
+  it('of the business does not lose a session that works', async () => {
+    let fails = false;
+    const upstream = await statefulUpstream(rejection, () => (fails ? rejection : undefined));
+    const client = await legacyClient(await register(upstream.url));
+    const first = JSON.parse(reply(await client.call('tools/call', '{"name":"a"}'))).result;
+    fails = true;
+    const before = upstream.count('tools/call');
+    for (let count = 0; count < 3; count++) await client.call('tools/call', '{"name":"a"}');
+    expect(upstream.count('tools/call')).toBe(before + 3);
+    fails = false;
+    expect(JSON.parse(reply(await client.call('tools/call', '{"name":"a"}'))).result).toEqual(first);
+  });
+});
+
 /** Texts, and whether they reject a session of the protocol and nothing else. */
 const TEXTS: readonly (readonly [string, boolean])[] = [
   ['Session not found', true],
@@ -343,6 +391,8 @@ const TEXTS: readonly (readonly [string, boolean])[] = [
   ['Invalid or missing session ID', true],
   ['MCP session has expired', true],
   ['Not Found: session terminated', true],
+  ['Session is no longer valid', true],
+  ['Session with ID "7" could not be found', false],
   ['Payment provider rejected the card', false],
   ['Customer 4711 not found', false],
   ['checkout session expired', false],

@@ -93,7 +93,7 @@ export class SessionBindings {
     const bound = await find();
     try {
       const reply = await request(bound, method, uri, upstream);
-      if (reply.kind === 'error' && reply.isSessionLost) upstream.sessions.check(bound, 'lost');
+      if (reply.kind === 'error') upstream.sessions.check(bound, reply.isSessionLost ? 'lost' : 'uncertain');
       return reply;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
