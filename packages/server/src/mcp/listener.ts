@@ -250,7 +250,12 @@ function respond(
   if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {
     case 'result':
-      return client.sendResult(outcome.json, outcome.bytes, outcome.headers);
+      return client.sendResult(
+        outcome.json,
+        outcome.bytes,
+        outcome.headers,
+        context.inBatch ? undefined : context.headers.accept,
+      );
     case 'error':
       return client.sendError(outcome.error, outcome.status);
     case 'plain':

@@ -1,3 +1,8 @@
+import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import { rpcError } from '../http/outcome.ts';
+
+/** Response to a request for a stream of a client that accepts none. */
+export const NO_EVENT_STREAMS = rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
 /**
  * A stream that ends only on request: a legacy notification stream, a modern `subscriptions/listen`, or the stream of
  * tool-call events.

@@ -1,5 +1,5 @@
 import { memberText } from '@sluice/protocol/json/text';
-import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
@@ -103,9 +103,16 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   }
 
   /**
-   * Sends a JSON-RPC result, as the last event of a stream that has begun. `bytes`: UTF-8 length of `json`, if known.
+   * Sends a JSON-RPC result: as the last event of a stream that has begun, or if this header `Accept` excludes JSON. `bytes`:
+   * UTF-8 length of `json`, if known.
    */
-  sendResult(json: string | Buffer, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
+  sendResult(
+    json: string | Buffer,
+    bytes: number = Buffer.byteLength(json),
+    headers?: readonly string[],
+    accept: string | undefined = this.#accept,
+  ): void {
+    if (!this.#streaming && !acceptsJson(accept)) this.beginStream(false, headers);
     if (this.#streaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
@@ -199,10 +206,10 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   }
 
   /** Begins the event stream unless it was begun. `prime`: sends an event id to resume from before the first message. */
-  beginStream(prime = false): void {
+  beginStream(prime = false, headers?: readonly string[]): void {
     if (this.#streaming) return;
     this.#streaming = true;
-    this.#writeStreamHead();
+    this.#writeStreamHead(headers);
     const stream = this.#openStream?.(this.idText);
     if (!stream) return;
     this.#stream = stream;
@@ -276,7 +283,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     stream.end(data);
   }
 
-  #writeStreamHead(): void {
+  #writeStreamHead(headers: readonly string[] = []): void {
     this.#response.writeHead(200, [
       'Content-Type',
       'text/event-stream',
@@ -284,6 +291,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
       'no-cache, no-transform',
       'X-Accel-Buffering',
       'no',
+      ...headers,
       ...this.#headers,
     ]);
   }

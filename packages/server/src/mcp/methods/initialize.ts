@@ -29,7 +29,7 @@ import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
-import type { OpenStreams } from '../open-streams.ts';
+import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { declarationsTo, discoverResult, initializeResult, negotiate } from '../server-info.ts';
@@ -131,9 +131,7 @@ function notificationStream(
   parts: NotificationStreamParts,
 ): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
-  if (!acceptsEventStream(accept)) {
-    return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
-  }
+  if (!acceptsEventStream(accept)) return NO_EVENT_STREAMS;
   const headers = parts.relay.upstreamHeaders(context.headers);
   // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);

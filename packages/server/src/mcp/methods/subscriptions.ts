@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_INFO } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
@@ -21,7 +22,7 @@ import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
-import type { OpenStreams } from '../open-streams.ts';
+import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
@@ -182,6 +183,7 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
+      if (!acceptsEventStream(context.headers.accept)) return NO_EVENT_STREAMS;
       return listen(context, message, namespace.name, parts, listening);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
