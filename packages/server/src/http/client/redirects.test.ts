@@ -32,6 +32,8 @@ describe('a redirect to the same origin', () => {
     ['without a scheme', (port: number) => location(`//127.0.0.1:${port}/mcp/`), '/mcp/'],
     ['with a query', location('/mcp/?a=1&b=%20'), '/mcp/?a=1&b=%20'],
     ['with a fragment', location('/mcp/#there'), '/mcp/'],
+    ['with characters of UTF-8', location('/größe/'), '/gr%C3%B6%C3%9Fe/'],
+    ['in two equal lines', location('/mcp/').repeat(2), '/mcp/'],
   ])('is followed if it is %s', async (_which, to, path) => {
     for (const status of [307, 308]) {
       const upstream = await redirecting({ '/mcp': to }, status);

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { ResponseHeaders } from './client.ts';
 import { type UpstreamError, unfollowedRedirect } from './errors.ts';
 import { mediaType } from './response-parser.ts';
@@ -36,7 +37,7 @@ export function followedRedirect(
   status: number,
   { location }: ResponseHeaders,
 ): URL | UpstreamError {
-  const target = typeof location === 'string' ? URL.parse(location, url) : null;
+  const target = parseLocation(location, url);
   const fail = (why: string) => unfollowedRedirect(address, status, target ?? undefined, why);
   if (target === null) return fail('have the server send a valid Location');
   if (target.username !== '' || target.password !== '') {
@@ -52,4 +53,16 @@ export function followedRedirect(
   if (count >= MAX_REDIRECTS)
     return fail(`more than ${MAX_REDIRECTS} redirects are not followed: register the address where they should end`);
   return target;
+}
+
+/**
+ * Returns the URL of the `Location` header; null if it is missing, invalid or ambiguous. Characters beyond ASCII, which no URI has
+ * and some servers send, are those of UTF-8, as for browsers.
+ */
+function parseLocation(location: ResponseHeaders[string], base: URL): URL | null {
+  // Some proxies repeat the line.
+  const [text, ...others] = Array.isArray(location) ? new Set(location) : [location];
+  if (text === undefined || others.length > 0) return null;
+  const bytes = Buffer.from(text, 'latin1');
+  return URL.parse(isUtf8(bytes) ? bytes.toString() : text, base);
 }

@@ -108,6 +108,7 @@ const PATH_REMEDY = 'check the URL path (usually /mcp)';
 
 /** What to do about a status; others have none. */
 const REMEDIES: Readonly<Record<number, string>> = {
+  304: 'a cache in front of it answers the request: have it pass requests on',
   400: 'the log of the upstream says what it expects',
   401: 'set its credentials in "headers" of the forward',
   404: PATH_REMEDY,
