@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { domainToASCII } from 'node:url';
 import { isLoopback } from '../host-rule.ts';
 import { ConfigError } from '../settings.ts';
 
@@ -88,7 +89,9 @@ export class EgressProxies {
 }
 
 /** Returns undefined for a text that is not the URL of an HTTP proxy; the scheme `http` may be left out. */
-function parseProxy(text: string): EgressProxy | undefined {
+function parseProxy(setting: string): EgressProxy | undefined {
+  // A variable that was read from a file ends with a line break.
+  const text = setting.trim();
   const url = URL.parse(/^[a-z][a-z\d+.-]*:\/\//i.test(text) ? text : `http://${text}`);
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;
   const { username, password } = url;
@@ -106,9 +109,13 @@ function decoded(text: string): string {
   }
 }
 
+/** Whether a connection to the host ends on this machine: by a loopback address, or by that of no interface. */
 function isOwnHost(hostname: string): boolean {
-  return isLoopback(hostname) || /\.localhost\.?$/.test(hostname) || hostname.startsWith('[::ffff:7f');
+  const host = hostname.replace(/\.$/, '');
+  return isLoopback(host) || UNSPECIFIED.has(host) || host.endsWith('.localhost') || host.startsWith('[::ffff:7f');
 }
+
+const UNSPECIFIED: ReadonlySet<string> = new Set(['0.0.0.0', '[::]', '[::ffff:0:0]']);
 
 /** Lower case, without the brackets of IPv6 and the dot of the root. */
 function bareHost(hostname: string): string {
@@ -135,13 +142,18 @@ function parseException(item: string): (host: string, port: number) => boolean {
   // An IPv6 address without brackets has no port.
   const [, name = '', digits] = (isIP(item) === 6 ? null : /^(.*?)(?::(\d+))?$/.exec(item)) ?? ['', item];
   const port = digits === undefined ? undefined : Number(digits);
-  const host = bareHost(name.replace(/^\*?\./, ''));
+  const host = asInUrls(bareHost(name.replace(/^\*?\./, '')));
   const version = isIP(host);
   const matchesHost =
     version === 0
       ? (other: string) => other === host || other.endsWith(`.${host}`)
       : inNetwork(host, version === 4 ? 32 : 128);
   return (other, otherPort) => (port === undefined || port === otherPort) && matchesHost(other);
+}
+
+/** Returns a name with characters beyond ASCII in the form that URLs have. */
+function asInUrls(name: string): string {
+  return /[^ -~]/.test(name) ? domainToASCII(name) || name : name;
 }
 
 function inNetwork(address: string, bits: number): (host: string) => boolean {
