@@ -88,6 +88,8 @@ const FORMS: readonly (readonly [string, Form])[] = [
     'an array',
     (text) => ['Content-Type: application/json\r\n', `[{"jsonrpc":"2.0","method":"notifications/x"},${text}]`],
   ],
+  ['JSON as an event stream', json('text/event-stream')],
+  ['an array as an event stream', (text) => [EVENTS, `\r\n [${text}]`]],
   ['an event stream as JSON', (text) => ['Content-Type: application/json\r\n', `event: message\ndata: ${text}\n\n`]],
   ['an event stream without a type', (text) => ['', `: hi\n\ndata: ${text}\n\n`]],
   ['an event stream as text', (text) => ['Content-Type: text/plain\r\n', `id: 1\r\ndata: ${text}\r\n\r\n`]],
@@ -131,6 +133,11 @@ const UNUSABLE: readonly (readonly [string, Form, RegExp])[] = [
     'a web page',
     () => ['Content-Type: text/html\r\n', '<html><head><title>Sign in</title></head></html>'],
     /a web page \(HTTP 200, text\/html\): "Sign in"; check the URL path/,
+  ],
+  [
+    'a web page as an event stream',
+    () => [EVENTS, '<html><head><title>Sign in</title></head></html>'],
+    /a web page \(HTTP 200, text\/event-stream\): "Sign in"; check the URL path/,
   ],
   [
     'bytes',

@@ -107,6 +107,8 @@ const MAX_LINGERING_BYTES = 64 * 1024;
 const MAX_BATCH_MESSAGES = 5_000;
 
 const OPEN_BRACE = 0x7b;
+/** First bytes of JSON and of web pages, which no line of an event stream has. */
+const NO_EVENT_STARTS: ReadonlySet<number | undefined> = new Set([OPEN_BRACE, 0x5b, 0x3c]);
 /** In latin1, like {@link PREFIXES}. */
 const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
 /** Starts of lines of an event stream, by which one is recognized under any content type. */
@@ -137,6 +139,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #call: UpstreamCall | undefined = undefined;
   #mode: Mode = 'head';
   #isStream = false;
+  /** Whether the label says so, and nothing was read yet. */
+  #isStreamByLabel = false;
   #decoder: EventStreamDecoder | undefined = undefined;
   /** The first bytes of the body, as latin1, without white space; and how many are dropped before them. */
   #start = '';
@@ -211,7 +215,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
       this.#linger();
       return this.#sink.onAccepted?.();
     }
-    if (this.#isSuccess && isEventStream(headers)) return this.#beginStream();
+    if (this.#isSuccess && isEventStream(headers)) {
+      this.#isStreamByLabel = !requiresStream;
+      return this.#beginStream();
+    }
     this.#mode = 'start';
     if (!this.#isSuccess || requiresStream) this.#timer = setTimeout(this.#onBodyTimeout, ERROR_BODY_MS).unref();
   }
@@ -245,6 +252,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   #read(chunk: Buffer): boolean {
+    if (this.#isStreamByLabel) {
+      this.#isStreamByLabel = false;
+      if (NO_EVENT_STARTS.has(chunk.find((byte) => !isSpace(byte)))) return this.#readStart(chunk);
+    }
     switch (this.#mode) {
       case 'stream':
         this.#sink.cork?.();
@@ -290,6 +301,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   /** Decides by the first bytes of a body, after white space, what it is. */
   #readStart(chunk: Buffer): boolean {
+    this.#isStream = false;
     if (!this.#request.requiresStream) this.#sink.onActivity();
     const { scan, maxBytes } = this.#request;
     for (let at = 0; at < chunk.length && this.#start.length < START_BYTES; at++) {
@@ -640,6 +652,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #finish(): void {
     clearTimeout(this.#timer);
     this.#mode = 'done';
+    this.#isStreamByLabel = false;
     this.#decoder?.stop();
     this.#large = undefined;
     this.#body = undefined;
