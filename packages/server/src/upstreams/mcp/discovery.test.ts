@@ -281,7 +281,12 @@ describe('discover', () => {
       upstream.forgetSessions();
       return list(seen);
     };
-    await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({ kind: 'session-lost' });
+    await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({
+      kind: 'session-lost',
+      message: expect.stringMatching(
+        / no longer knows the session: it answered \S+ with HTTP 404.*; if it runs as several instances, /,
+      ),
+    });
     expect(upstream.count('initialize')).toBe(4);
   });
 

@@ -5,6 +5,7 @@ import type { UpstreamTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { newRequestId, releaseRequestId } from './request-ids.ts';
 import { type BodyScan, type Rejection, ResponseReader, type ResponseSink } from './response-reader.ts';
+import { LOST_SESSION_REMEDY } from './session-loss.ts';
 
 /** Headers of every POST of a message to an upstream: names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
@@ -160,7 +161,9 @@ class Exchange implements ResponseSink {
   }
 
   onSessionUnknown({ error }: Rejection): void {
-    this.#fail(new UpstreamError('session-lost', this.#address, 'no longer knows the session', { cause: error }));
+    const address = this.#address;
+    const what = `no longer knows the session: it ${error.problem.replace(`upstream ${address} `, '')}`;
+    this.#fail(new UpstreamError('session-lost', address, what, { cause: error, remedy: LOST_SESSION_REMEDY }));
   }
 
   onInternalError(error: unknown): void {

@@ -38,6 +38,9 @@ const ERROR_PREFIX = /^(?:invalid (?:params|request)|bad request|not found|gone|
 const ABOUT_SESSION = /session|initiali[sz]/i;
 const NOT_INITIALIZED = /^(?:session|server|client)? ?(?:is |was )?not (?:yet )?(?:been )?initialized[.!]?$/i;
 
+/** What to do about an upstream that does not know the session that it has opened. */
+export const LOST_SESSION_REMEDY = 'if it runs as several instances, route all requests of a session to the same one';
+
 /** Statuses of proxies that are overloaded or cannot reach the server. */
 const PROXY_STATUSES: ReadonlySet<number | undefined> = new Set([407, 429, 502, 503, 504]);
 

@@ -93,7 +93,10 @@ describe('a suspended call whose upstream does not wait', () => {
 
   it.each([
     [401, 'answered a message with HTTP 401; set its credentials in "headers" of the forward'],
-    [404, 'no longer knows the session'],
+    [
+      404,
+      'no longer knows the session: it answered a message with HTTP 404; if it runs as several instances, route all requests of a session to the same one',
+    ],
     [503, 'answered a message with HTTP 503; a proxy in front of it cannot reach it: check that it runs'],
   ])('fails if the upstream answers the response with HTTP %i', async (status, what) => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);

@@ -15,6 +15,7 @@ import type { CallResponse, ResponseBody } from '../../downstream.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
 import { isInconclusive, postMessage } from '../rpc-request.ts';
+import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
@@ -32,7 +33,6 @@ import {
 /** Time that an upstream has to respond to a canceled call, in milliseconds. */
 const CANCELED_MS = 500;
 
-const INSTANCES = 'if it runs as several instances, route all requests of a session to the same one';
 const TOKEN_KEY = '"progressToken"';
 
 /** Maximum reconnection delay of a client: shorter than the storage time of its stream, in milliseconds. */
@@ -190,7 +190,7 @@ export class RelayedCall implements ResponseSink, InFlightCall {
     if (this.#serverRequests || this.#cancelTimer || !session) return this.#fail(error);
     if (this.#resent)
       return this.#fail(
-        this.#error('http', `does not know a session that it has just opened (HTTP ${status}): ${INSTANCES}`),
+        this.#error('http', `does not know a session that it has just opened (HTTP ${status}): ${LOST_SESSION_REMEDY}`),
       );
     this.#resent = true;
     this.#release();
