@@ -21,17 +21,22 @@ export interface SessionSignal {
   readonly sessionId: string;
 }
 
-/** Words of a text that says nothing else than that a session is not valid, and those among them that make it say so. */
-const WORDS: ReadonlySet<string> = new Set([
-  ...['no', 'valid', 'invalid', 'missing', 'unknown', 'expired', 'not', 'found', 'provided', 'or', 'and', 'mcp'],
-  ...['session', 'sessionid', 'id', 'has', 'been', 'is', 'was', 'the', 'a', 'header', 'does', 'exist', 'exists', 'for'],
-  ...['terminated', 'closed', 'ended', 'required', 'such', 'longer', 'with', 'recognized', 'unrecognized'],
-  ...['could', 'cannot', 'be', 'find', 'timed', 'out', 'transport', 'please', 're', 'initialize', 'reinitialize'],
-]);
+/** Words that say that a session is not valid. */
 const REJECTING: ReadonlySet<string> = new Set([
-  ...['no', 'invalid', 'missing', 'unknown', 'expired', 'not', 'terminated', 'closed', 'ended', 'required', 'cannot'],
-  ...['unrecognized', 'timed'],
+  ...['no', 'invalid', 'missing', 'unknown', 'expired', 'required', 'unrecognized'],
 ]);
+/** Words that say so after a negation. */
+const NEGATED: ReadonlySet<string> = new Set(['valid', 'found', 'find', 'provided', 'exist', 'exists', 'recognized']);
+const SESSION: ReadonlySet<string> = new Set(['session', 'sessionid']);
+const NEGATIONS: ReadonlySet<string> = new Set(['not', 'cannot']);
+/** Words that say so without a negation: a session that could not be closed is one of the upstream's business. */
+const ENDED: ReadonlySet<string> = new Set(['terminated', 'closed', 'ended']);
+/** Further words that a text of nothing else may have. */
+const OTHERS: ReadonlySet<string> = new Set([
+  ...['session', 'sessionid', 'id', 'mcp', 'header', 'transport', 'the', 'a', 'or', 'and', 'for', 'with', 'such'],
+  ...['has', 'been', 'is', 'was', 'does', 'could', 'be', 'longer', 'please', 're', 'initialize', 'reinitialize'],
+]);
+const WORDS = REJECTING.union(NEGATED).union(NEGATIONS).union(ENDED).union(OTHERS);
 const STATUS_PREFIX = /^(?:bad request|not found):\s*/i;
 const ERROR_PREFIX = /^(?:invalid (?:params|request)|bad request|not found|gone|error):\s*/i;
 /** A text that may be about the session of the request, or one of the upstream's business. */
@@ -61,7 +66,7 @@ export function sessionVerdict({ status, text, isOwn, sessionId }: SessionSignal
   const error = reason.replace(ERROR_PREFIX, '');
   if (status === 410 || NOT_INITIALIZED.test(error) || isSessionRejection(error)) return 'lost';
   if (isProxyStatus(status)) return 'known';
-  // In other words, an upstream may say it too: otherwise, a session that it has lost would be used for ever.
+  // In other words, an upstream may say it too: otherwise, a session that it has lost would be used again and again.
   return status >= 400 || ABOUT_SESSION.test(reason) ? 'uncertain' : 'known';
 }
 
@@ -71,9 +76,10 @@ function isSessionRejection(text: string): boolean {
   // Some servers send a code in place of a text: SessionNotFound, session_not_found.
   const separated = text.replaceAll(/([a-z])(?=[A-Z])/g, '$1 ');
   const words = separated.toLowerCase().match(/[a-z]+|[^\sa-z]/g) ?? [];
-  const known = words.filter((word) => WORDS.has(word));
   if (words.some((word) => !WORDS.has(word) && !/^[-_.:;,!"'`()[\]]$/.test(word))) return false;
-  return known.some((word) => word === 'session' || word === 'sessionid') && known.some((word) => REJECTING.has(word));
+  const has = (some: ReadonlySet<string>) => words.some((word) => some.has(word));
+  const isNegated = has(NEGATIONS);
+  return has(SESSION) && (has(REJECTING) || has(isNegated ? NEGATED : ENDED));
 }
 
 /** Members of error bodies that may contain a text for people. */
