@@ -210,7 +210,7 @@ describe('an LLM receives', () => {
     await client.call('tools/call', '{"name":"search"}', { 'x-conversation-id': 'talk' });
     const turns = Array.from({ length: 10 }, (_, at) => at + 3).map(
       (turn) =>
-        `[system]: system ${turn}\n[user]: user ${turn}!\n[unknown]: ${turn} ${'x'.repeat(999 - String(turn).length)}\n`,
+        `[system]: system ${turn}\n[user]: user ${turn}! (left out: image_url)\n[unknown]: ${turn} ${'x'.repeat(999 - String(turn).length)}\n`,
     );
     expect(prompt()).toBe(
       `# Conversation\n${turns.join('\n')}\n# Request\nmethod: tools/call\nnamespace: crm\ntool: search`,

@@ -33,15 +33,6 @@ const CALLS: readonly [string, () => Promise<unknown>, unknown][] = [
     Math.fround(Math.sin(1)),
   ],
   [
-    'a stream of the responses API',
-    async () => {
-      const stream = await client.responses.create({ model: 'm-1', input: 'Wie?', stream: true });
-      const events = await Array.fromAsync(stream);
-      return events.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
-    },
-    'Wasser läuft 💧',
-  ],
-  [
     'audio',
     async () => {
       const speech = await client.audio.speech.create({ model: 'm-1', voice: 'alloy', input: 'x' });
@@ -64,6 +55,16 @@ test.for(CALLS)('%s is proxied unchanged and not recorded', async ([, call, expe
   expect(inference.upstream.requests).toHaveLength(before + 1);
   expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
   expect(await inference.interactions()).toEqual([]);
+});
+
+test('a stream of the responses API is proxied unchanged and recorded', async () => {
+  const stream = await client.responses.create({ model: 'm-1', input: 'Wie?', stream: true });
+  const events = await Array.fromAsync(stream);
+  const text = events.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
+  expect(text).toBe('Wasser läuft 💧');
+  expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
+  const request_body = { model: 'm-1', input: 'Wie?', stream: true };
+  expect(await inference.interactions()).toMatchObject([{ completion_id: 'resp_1', request_body }]);
 });
 
 test('the upstream receives path and query unchanged', async () => {

@@ -82,6 +82,7 @@ const LINE_FEED = Buffer.of(LF);
 export class EventStreamDecoder {
   readonly #sink: EventSink;
   readonly #maxEventBytes: number;
+  readonly #maxLineBytes: number;
   /** Start of an incomplete line; grows by doubling, so that tiny chunks cost no more than large ones. */
   #partial: Buffer | undefined = undefined;
   #partialBytes = 0;
@@ -99,10 +100,14 @@ export class EventStreamDecoder {
   #id: string | undefined = undefined;
   #retry: number | undefined = undefined;
 
-  /** `maxEventBytes` bounds one event's data and any one line (default 64 MiB, decisions 8). */
-  constructor(sink: EventSink, maxEventBytes: number = DEFAULT_MAX_EVENT_BYTES) {
+  /**
+   * `maxEventBytes` bounds one event's data and any one line (default 64 MiB, decisions 8); `maxLineBytes` a line that is
+   * stored until it is complete (default: the same), unlike data for a sink that takes large ones.
+   */
+  constructor(sink: EventSink, maxEventBytes: number = DEFAULT_MAX_EVENT_BYTES, maxLineBytes: number = maxEventBytes) {
     this.#sink = sink;
     this.#maxEventBytes = maxEventBytes;
+    this.#maxLineBytes = maxLineBytes;
   }
 
   /** Ends decoding: no further callbacks, not even for the rest of the chunk being decoded. */
@@ -162,6 +167,7 @@ export class EventStreamDecoder {
     this.#appendPartial(chunk, position, length);
     if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#failTooLarge();
     else if (this.#partialBytes + this.#dataBytes > LARGE_EVENT_BYTES) this.#beginLargeLine();
+    if (this.#partialBytes > this.#maxLineBytes) this.#failTooLarge();
   }
 
   /** Passes the start of an incomplete line on if it is one of data. */

@@ -1,5 +1,3 @@
-import type { JsonValue } from '@sluice/protocol/json/parse';
-
 /**
  * Limits the memory that all exchanges in progress use for their bodies, decoded or not. One exchange uses a few MiB per
  * direction, but there may be thousands: bytes beyond the budget are not recorded, and the record is marked as truncated.
@@ -57,6 +55,11 @@ export class BoundedBuffer {
     return stored;
   }
 
+  /** View of the stored bytes, valid until the next push. */
+  get bytes(): Buffer | undefined {
+    return this.#buffer?.subarray(0, this.length);
+  }
+
   /** Returns the stored bytes in a buffer of exactly that size; undefined if there are none. No push may follow. */
   take(): Buffer | undefined {
     const buffer = this.#buffer;
@@ -65,92 +68,5 @@ export class BoundedBuffer {
     const exact = Buffer.allocUnsafeSlow(this.length);
     buffer.copy(exact, 0, 0, this.length);
     return exact;
-  }
-}
-
-/** Cost of the first value of a member name, in addition to the length of the name. */
-const NEW_MEMBER_COST = 256;
-/** Cost of an array or object, in addition to its contents: in memory an empty one takes about ten times its JSON. */
-const CONTAINER_COST = 24;
-/** Numbers other than small integers can take this many bytes as JSON, however they were written: `1e20` takes 21. */
-const LONG_NUMBER_COST = 24;
-const SCALAR_COST = 8;
-const MAX_MEMBERS = 64;
-/** Objects with more members are stored as dictionaries, which cost more per member. */
-const MAX_RECORD_MEMBERS = 32;
-const DICTIONARY_MEMBER_COST = 32;
-/** Deeper values are dropped: serializing them would exhaust the stack. */
-const MAX_DEPTH = 512;
-
-/**
- * Limits the JSON values that are stored of one stream (decisions 4.8): a few bytes of JSON can take much memory and long
- * to serialize. Every stored value is counted, except a string or number that replaces an earlier value; strings cost
- * little, since they never grow. Values beyond the limit are dropped and `isTruncated` is set.
- */
-export class BoundedValues {
-  /** Whether values were dropped. */
-  isTruncated = false;
-  /** Depth of the deepest stored value. */
-  maxDepth = 0;
-  #available: number;
-  /** Depth of the value being counted. */
-  #depth = 0;
-
-  constructor(bytes: number) {
-    this.#available = bytes;
-  }
-
-  /** Returns the list, or its first `limit` values. */
-  first(list: readonly JsonValue[], limit: number): readonly JsonValue[] {
-    if (list.length <= limit) return list;
-    this.isTruncated = true;
-    return list.slice(0, limit);
-  }
-
-  /** Reserves the bytes; returns false if fewer are available. */
-  reserve(bytes: number): boolean {
-    if (bytes > this.#available) {
-      this.isTruncated = true;
-      return false;
-    }
-    this.#available -= bytes;
-    return true;
-  }
-
-  /** Reserves the cost of the value and additional bytes; returns false if that is not available. */
-  reserveValue(value: JsonValue, additional = 0): boolean {
-    this.#depth = 0;
-    const isReserved = this.reserve(additional + this.#costOf(value, 0));
-    if (isReserved && this.#depth > this.maxDepth) this.maxDepth = this.#depth;
-    return isReserved;
-  }
-
-  /** Sets a member if its cost is available. */
-  set(members: Map<string, JsonValue>, name: string, value: JsonValue): void {
-    if (typeof value !== 'object' && members.has(name)) {
-      members.set(name, value);
-      return;
-    }
-    const isNew = !members.has(name);
-    if (isNew && members.size >= MAX_MEMBERS) this.isTruncated = true;
-    else if (this.reserveValue(value, isNew ? NEW_MEMBER_COST + name.length : 0)) members.set(name, value);
-  }
-
-  #costOf(value: JsonValue, depth: number): number {
-    if (typeof value === 'number') return (value | 0) === value ? SCALAR_COST : LONG_NUMBER_COST;
-    if (typeof value !== 'object' || value === null) return SCALAR_COST;
-    if (depth >= MAX_DEPTH) return Number.POSITIVE_INFINITY;
-    if (depth >= this.#depth) this.#depth = depth + 1;
-    let cost = CONTAINER_COST;
-    if (Array.isArray(value)) {
-      for (const each of value) cost += this.#costOf(each, depth + 1);
-      return cost;
-    }
-    let members = 0;
-    for (const [name, each] of Object.entries(value)) {
-      members++;
-      cost += name.length + this.#costOf(each, depth + 1);
-    }
-    return members > MAX_RECORD_MEMBERS ? cost + members * DICTIONARY_MEMBER_COST : cost;
   }
 }

@@ -7,6 +7,7 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
+import { codingsOf } from '../http/client/content-coding.ts';
 import type { MemoryBudget } from './bounded-memory.ts';
 
 /** Receives a decoded body. */
@@ -20,8 +21,8 @@ export interface DecodedSink {
 /** Decodes a body as it arrives. */
 export interface BodyDecoder {
   write(chunk: Buffer): void;
-  /** Called when no more arrives, whether or not the body is complete. */
-  end(): void;
+  /** Called when no more arrives, whether or not the body is complete. `isTruncated`: the rest was too large to decode. */
+  end(isTruncated?: boolean): void;
 }
 
 type CreateDecompressor = (firstByte: number) => Transform;
@@ -36,27 +37,49 @@ const DECOMPRESSORS: ReadonlyMap<string, CreateDecompressor> = new Map<string, C
   ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
 ]);
 
+/** More codings of one body are an attack: each may multiply its size by a thousand. */
+const MAX_CODINGS = 4;
+
+/** Limits of the decoding of one body, in bytes. */
+export interface DecodingLimits {
+  /** Input that waits for a decompressor, which does not delay the exchange. Reserved from the budget. */
+  readonly maxPending: number;
+  /** Input, and output: both cost time, even one without the other. */
+  readonly maxTotal: number;
+  readonly budget: MemoryBudget;
+}
+
 /**
- * Creates the decoder for a `Content-Encoding`: gzip, deflate, br, zstd or none (decisions 4.8); undefined for an unknown
- * coding. Decompression runs in the thread pool of Node.js and stops when the sink has enough, so that a small body that
- * expands to a large one costs no more than a large body. Corrupt data ends the body; data decoded before it is used.
- *
- * A decompressor receives at most `maxBytes`: input without output costs time, too. Its pending input is reserved from
- * the budget.
+ * Creates the decoder for a `Content-Encoding`: gzip, deflate, br, zstd or none, or several of them; undefined for an unknown
+ * coding. Decompression runs in the thread pool of Node.js and stops when the sink has enough. Corrupt data ends the body;
+ * data decoded before it is used.
  */
 export function createDecoder(
   encoding: string | undefined,
   sink: DecodedSink,
-  maxBytes: number,
-  budget: MemoryBudget,
+  limits: DecodingLimits,
 ): BodyDecoder | undefined {
-  const coding = (encoding ?? '').trim().toLowerCase();
-  if (coding === '' || coding === 'identity') return new ChunkCombiner(new IdentityDecoder(sink), true);
-  const createDecompressor = DECOMPRESSORS.get(coding);
-  return (
-    createDecompressor &&
-    new ChunkCombiner(new CompressedBodyDecoder(createDecompressor, sink, maxBytes, budget), false)
-  );
+  const codings = codingsOf(encoding);
+  if (codings === undefined) return new ChunkCombiner(new IdentityDecoder(sink), true);
+  if (codings.length > MAX_CODINGS) return undefined;
+  let decoder: BodyDecoder | undefined;
+  for (const coding of codings.toReversed()) {
+    const createDecompressor = DECOMPRESSORS.get(coding);
+    if (createDecompressor === undefined) return undefined;
+    decoder = new CompressedBodyDecoder(createDecompressor, decoder ? decodedInput(decoder) : sink, limits);
+  }
+  return decoder && new ChunkCombiner(decoder, false);
+}
+
+/** Passes a body that has another coding below to the decoder of that. */
+function decodedInput(decoder: BodyDecoder): DecodedSink {
+  return {
+    onDecoded(chunk) {
+      decoder.write(chunk);
+      return true;
+    },
+    onDecodedEnd: (isTruncated) => decoder.end(isTruncated),
+  };
 }
 
 /** Chunks of this size or more are passed on as they are. */
@@ -123,40 +146,43 @@ class IdentityDecoder implements BodyDecoder {
 class CompressedBodyDecoder implements BodyDecoder {
   readonly #createDecompressor: CreateDecompressor;
   readonly #sink: DecodedSink;
-  readonly #budget: MemoryBudget;
-  /** Bytes that may still be written; -1 after the limit or the budget was exceeded. */
-  #availableBytes: number;
+  readonly #limits: DecodingLimits;
+  #inputBytes = 0;
+  #outputBytes = 0;
+  /** A limit was exceeded. */
+  #isTruncated = false;
   /** Bytes that are written and not decoded. */
   #pendingBytes = 0;
   #stream: Transform | undefined = undefined;
   #hasEnded = false;
 
-  constructor(createDecompressor: CreateDecompressor, sink: DecodedSink, maxBytes: number, budget: MemoryBudget) {
+  constructor(createDecompressor: CreateDecompressor, sink: DecodedSink, limits: DecodingLimits) {
     this.#createDecompressor = createDecompressor;
     this.#sink = sink;
-    this.#budget = budget;
-    this.#availableBytes = maxBytes;
+    this.#limits = limits;
   }
 
   write(chunk: Buffer): void {
     if (chunk.length === 0 || this.#hasEnded) return;
-    if (this.#stream?.destroyed || this.#availableBytes < 0) return;
+    if (this.#stream?.destroyed || this.#isTruncated) return;
     const { length } = chunk;
-    if (length > this.#availableBytes || !this.#budget.reserve(length)) {
-      this.#availableBytes = -1;
+    const { maxPending, maxTotal, budget } = this.#limits;
+    this.#inputBytes += length;
+    if (this.#inputBytes > maxTotal || this.#pendingBytes + length > maxPending || !budget.reserve(length)) {
+      this.#isTruncated = true;
       return;
     }
-    this.#availableBytes -= length;
     this.#pendingBytes += length;
     this.#stream ??= this.#open(this.#createDecompressor(chunk[0] ?? 0));
     this.#stream.write(chunk, () => this.#releasePending(length));
   }
 
-  end(): void {
+  end(isTruncated = false): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    this.#isTruncated ||= isTruncated;
     const stream = this.#stream;
-    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#availableBytes < 0);
+    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#isTruncated);
     else if (!stream.destroyed) stream.end();
   }
 
@@ -164,18 +190,21 @@ class CompressedBodyDecoder implements BodyDecoder {
     // A closed stream may report a chunk again that was released when it closed.
     const bytes = Math.min(length, this.#pendingBytes);
     this.#pendingBytes -= bytes;
-    this.#budget.release(bytes);
+    this.#limits.budget.release(bytes);
   }
 
   #open(stream: Transform): Transform {
     stream.on('data', (chunk: Buffer) => {
-      if (!this.#sink.onDecoded(chunk)) stream.destroy();
+      this.#outputBytes += chunk.length;
+      const isTooLarge = this.#outputBytes > this.#limits.maxTotal;
+      this.#isTruncated ||= isTooLarge;
+      if (isTooLarge || !this.#sink.onDecoded(chunk)) stream.destroy();
     });
     // Data decoded before the error is used.
     stream.on('error', () => {});
     stream.on('close', () => {
       this.#releasePending(this.#pendingBytes);
-      if (this.#hasEnded) this.#sink.onDecodedEnd(this.#availableBytes < 0);
+      if (this.#hasEnded) this.#sink.onDecodedEnd(this.#isTruncated);
     });
     return stream;
   }

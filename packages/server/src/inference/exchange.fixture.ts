@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
 import { createLogger } from '../telemetry/log.ts';
+import type { RecordedCompletion } from '../telemetry/request-spans.ts';
 import { deliverChunks } from './chunks.fixture.ts';
 import { type Interaction, InteractionStore, type RecordedBody } from './interaction-store.ts';
 import { InteractionRecorder, type RecorderOptions } from './recorder.ts';
@@ -46,6 +47,8 @@ export function sized(bytes: number, members: string): string {
 export class RecordedExchanges {
   readonly store = new InteractionStore(10_000);
   readonly log: string[] = [];
+  /** What was reported to telemetry. */
+  readonly completions: RecordedCompletion[] = [];
   readonly recorder: InteractionRecorder;
 
   constructor(limits: Pick<RecorderOptions, 'bodyLimit' | 'totalLimit'> = {}) {
@@ -63,7 +66,7 @@ export class RecordedExchanges {
       splitAt = [],
     } = exchange;
     const { status = 200, responseHeaders = {}, response = '', requestEnds = true } = exchange;
-    const recording = this.recorder.start(method, target, headers);
+    const recording = this.recorder.start(method, target, headers, (completion) => this.completions.push(completion));
     deliverChunks(Buffer.from(request), splitAt, (chunk) => recording?.requestChunk(chunk));
     if (requestEnds) recording?.requestEnd();
     if (status !== 0) {

@@ -11,6 +11,8 @@ export interface RecordedBody {
   readonly body: StoredBody | undefined;
   /** Whether bytes were discarded. */
   readonly truncated: boolean;
+  /** Of a truncated request, the text of its last messages: JSON of `RequestMessage[]`. */
+  readonly outline?: StoredBody;
 }
 
 /** Recorded chat completion (decisions 2.9). */
@@ -186,8 +188,8 @@ function dropBodies(interaction: StoredInteraction): number {
   return bytes;
 }
 
-function bytesOf({ body }: RecordedBody): number {
-  return body?.bytes.length ?? 0;
+function bytesOf({ body, outline }: RecordedBody): number {
+  return (body?.bytes.length ?? 0) + (outline?.bytes.length ?? 0);
 }
 
 function withoutBody({ body, truncated }: RecordedBody): RecordedBody {

@@ -1,6 +1,6 @@
-import { toStoredBody } from './body-capture.ts';
-import { CompletionFields } from './completion-fields.ts';
 import type { Interaction, RecordedBody } from './interaction-store.ts';
+import { RequestFields } from './request-fields.ts';
+import { toStoredBody } from './stored-body.ts';
 
 /** Members that a test sets. */
 interface InteractionInput {
@@ -33,7 +33,7 @@ export function recordedInteraction(input: InteractionInput): Interaction {
 function body(text: string | undefined, truncated: boolean): RecordedBody {
   if (text === undefined) return { body: undefined, truncated };
   const bytes = Buffer.from(text);
-  const json = new CompletionFields();
+  const json = new RequestFields();
   json.write(bytes);
   return { body: toStoredBody(bytes, truncated, json), truncated };
 }

@@ -128,9 +128,9 @@ describe('truncation', () => {
     ['/v1/chat/completions', true],
     ['/openai/deployments/x/chat/completions?version=1', true],
     ['/v1/messages', false],
-  ] as const)('a truncated request is recorded by its path: %s: %s', ([target, isRecorded]) => {
+  ] as const)('a truncated request without messages is recorded by its path: %s: %s', ([target, isRecorded]) => {
     const request = sized(LIMIT + 1, '"messages":[]');
-    expect(new RecordedExchanges().recordPlain({ target, request }) !== undefined).toBe(isRecorded);
+    expect(new RecordedExchanges().recordPlain({ target, request })).toBeDefined();
     const unreadable = 'x'.repeat(LIMIT + 1);
     expect(new RecordedExchanges().recordPlain({ target, request: unreadable }) !== undefined).toBe(isRecorded);
   });

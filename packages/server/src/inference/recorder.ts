@@ -4,11 +4,12 @@ import type { ResponseHeaders } from '../http/client/client.ts';
 import { correlationOf, oversizedIdHeader } from '../telemetry/caller.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RecordedCompletion } from '../telemetry/request-spans.ts';
-import { EventStreamCapture, TextCapture } from './body-capture.ts';
+import { AnswerCapture } from './answer-capture.ts';
+import { apiOfPath } from './apis/apis.ts';
 import { MemoryBudget } from './bounded-memory.ts';
-import { parseUsage } from './completion-assembler.ts';
-import { type BodyDecoder, createDecoder } from './decoder.ts';
+import { type BodyDecoder, createDecoder, type DecodedSink } from './decoder.ts';
 import type { InteractionStore } from './interaction-store.ts';
+import { RequestCapture } from './request-capture.ts';
 
 /** Options of {@link serviceIntercept}. */
 export interface InterceptOptions {
@@ -78,8 +79,12 @@ interface RecordingOptions {
   readonly budget: MemoryBudget;
 }
 
-/** Truncated requests with this path suffix are recorded although they cannot be parsed (decisions 4.8). */
+/** Truncated requests with this path suffix are recorded although they are not JSON (decisions 4.8). */
 const COMPLETIONS_PATH = '/chat/completions';
+/** Input that waits for a decompressor, and decoded bytes of a body: multiples of the recorded bytes. */
+const MAX_PENDING = 8;
+const MAX_DECODED = 64;
+const EVENT_STREAM = /^\s*text\/event-stream\s*(?:;|$)/i;
 const MAX_PATH_CHARACTERS = 2_048;
 
 /** Recording of one proxied exchange. No method waits or throws. */
@@ -91,12 +96,12 @@ export class ExchangeRecording {
   #durationMs = 0;
   readonly #path: string;
   readonly #headers: IncomingHttpHeaders;
-  readonly #request: TextCapture;
+  readonly #request: RequestCapture;
   readonly #requestDecoder: BodyDecoder | undefined;
   #isRequestComplete = false;
   #isRequestDecoded = false;
   #status = 0;
-  #response: TextCapture | EventStreamCapture | undefined = undefined;
+  #response: AnswerCapture | undefined = undefined;
   #responseDecoder: BodyDecoder | undefined = undefined;
   #isResponseDecoded = false;
   #hasEnded = false;
@@ -114,8 +119,13 @@ export class ExchangeRecording {
     this.#onRecorded = onRecorded;
     this.#path = (target.split('?', 1)[0] ?? '').slice(0, MAX_PATH_CHARACTERS);
     this.#headers = headers;
-    this.#request = new TextCapture(bodyLimit, budget, () => this.#onRequestDecoded());
-    this.#requestDecoder = createDecoder(headers['content-encoding'], this.#request, 2 * bodyLimit, budget);
+    this.#request = new RequestCapture({
+      conversation: apiOfPath(this.#path)?.request.conversation,
+      limit: bodyLimit,
+      budget,
+      onEnd: () => this.#onRequestDecoded(),
+    });
+    this.#requestDecoder = this.#decoder(headers['content-encoding'], this.#request);
     if (this.#requestDecoder === undefined) this.#isDiscarded = true;
   }
 
@@ -124,7 +134,7 @@ export class ExchangeRecording {
     if (this.#isDiscarded || this.#isRequestComplete) return;
     try {
       this.#requestDecoder?.write(chunk);
-      if (this.#request.json.isInvalid && !this.#path.endsWith(COMPLETIONS_PATH)) this.#discard();
+      if (this.#request.fields.isInvalid && !this.#path.endsWith(COMPLETIONS_PATH)) this.#discard();
     } catch (error) {
       this.#fail(error);
     }
@@ -146,14 +156,11 @@ export class ExchangeRecording {
     if (this.#isDiscarded || this.#hasEnded || this.#status !== 0) return;
     this.#status = status;
     try {
-      const { bodyLimit, budget } = this.#options;
-      const type = headers['content-type'];
-      const isEventStream = typeof type === 'string' && /^\s*text\/event-stream\s*(?:;|$)/i.test(type);
+      const { bodyLimit: limit, budget } = this.#options;
+      const isLabeledEvents = EVENT_STREAM.test(headers['content-type']?.toString() ?? '');
       const onEnd = () => this.#onResponseDecoded();
-      const response = isEventStream
-        ? new EventStreamCapture(bodyLimit, budget, onEnd)
-        : new TextCapture(bodyLimit, budget, onEnd);
-      this.#responseDecoder = createDecoder(headers['content-encoding']?.toString(), response, 2 * bodyLimit, budget);
+      const response = new AnswerCapture({ path: this.#path, isLabeledEvents, limit, budget, onEnd });
+      this.#responseDecoder = this.#decoder(headers['content-encoding']?.toString(), response);
       // A body in an unknown coding is not stored.
       if (this.#responseDecoder !== undefined) this.#response = response;
     } catch (error) {
@@ -187,9 +194,11 @@ export class ExchangeRecording {
 
   #onRequestDecoded(): void {
     this.#isRequestDecoded = true;
-    const { isTruncated, json } = this.#request;
-    const isCompletion = isTruncated ? this.#path.endsWith(COMPLETIONS_PATH) : json.isComplete && json.hasMessages;
-    if (isCompletion) this.#recordWhenDecoded();
+    const { isTruncated, fields } = this.#request;
+    const hasConversation = fields.hasMessages || fields.hasConversation;
+    const isReadable = fields.isComplete && hasConversation;
+    if (isReadable || (isTruncated && (hasConversation || this.#path.endsWith(COMPLETIONS_PATH))))
+      this.#recordWhenDecoded();
     else this.#discard();
   }
 
@@ -215,28 +224,37 @@ export class ExchangeRecording {
     if (oversized !== undefined) log.warn(`${oversized} has more than 256 bytes and is ignored`, { path });
     const request = this.#request;
     const response = this.#response;
-    const completion = response instanceof EventStreamCapture ? response.completion : response?.json;
+    const fields = response?.fields;
     const truncated = response?.isTruncated ?? false;
     const body = response?.take();
     store.add({
       epochMs: this.#epochMs,
       path,
       conversationId: correlationOf(headers).conversationId,
-      completionId: completion?.id,
-      model: completion?.model,
+      completionId: fields?.id,
+      model: fields?.model,
       statusCode: this.#status,
       durationMs: Math.round(this.#durationMs),
-      request: { truncated: request.isTruncated, body: request.take() },
+      request: request.take(),
       response: { truncated, body },
     });
     this.#onRecorded?.({
-      ...parseUsage(body),
-      completionId: completion?.id,
-      requestModel: request.json.model,
-      responseModel: completion?.model,
+      completionId: fields?.id,
+      requestModel: request.fields.model,
+      responseModel: fields?.model,
+      inputTokens: fields?.inputTokens,
+      outputTokens: fields?.outputTokens,
+      finishReasons: fields?.finishReasons ?? [],
+      errorType: fields?.errorType,
       statusCode: this.#status,
       endedAt: this.#startedAt + this.#durationMs,
     });
+  }
+
+  #decoder(encoding: string | undefined, sink: DecodedSink): BodyDecoder | undefined {
+    const { bodyLimit, budget } = this.#options;
+    const limits = { maxPending: MAX_PENDING * bodyLimit, maxTotal: MAX_DECODED * bodyLimit, budget };
+    return createDecoder(encoding, sink, limits);
   }
 
   #discard(): void {

@@ -93,6 +93,8 @@ export interface RecordedCompletion {
   readonly outputTokens: number | undefined;
   /** Finish reasons of the choices, if the response has any. */
   readonly finishReasons: readonly string[];
+  /** Kind of the error that a response with a status of success contains. */
+  readonly errorType: string | undefined;
   /** HTTP status; 0 if the exchange ended before a response. */
   readonly statusCode: number;
   /** `performance.now()` at the end of the exchange. */

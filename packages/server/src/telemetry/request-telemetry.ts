@@ -111,7 +111,8 @@ export class RequestObservation implements RequestRecord {
   completed(completion: RecordedCompletion): void {
     const { span, upstream: server = '' } = this;
     const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
-    const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : this.failure;
+    const inResponse = this.failure ?? completion.errorType;
+    const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : inResponse;
     const seconds = (endedAt - this.startedAt) / 1000;
     this.parts.metrics.completion({
       operation: 'chat',

@@ -50,8 +50,9 @@ describe('the conversation of a prompt', () => {
   test('has the newest 200 messages of an interaction, each truncated', async () => {
     const messages = Array.from({ length: 250 }, (_, at) => ({ role: 'user', content: `${at}${'x'.repeat(5000)}` }));
     const [latest] = await new ConversationCache(conversationStore(completionRequest(...messages))).latest('talk');
-    expect(latest).toHaveLength(200);
-    expect(latest?.[0]?.content).toBe(`50${'x'.repeat(1998)}`);
+    expect(latest).toHaveLength(201);
+    expect(latest?.[0]).toEqual({ role: '', content: '', omitted: '50 earlier messages' });
+    expect(latest?.[1]?.content).toBe(`50${'x'.repeat(1998)}`);
   });
 
   test('of large bodies yields to the event loop', async () => {

@@ -104,8 +104,8 @@ describe('the history for actions', () => {
 
 const deep: unknown = JSON.parse(`${'['.repeat(255)}${']'.repeat(255)}`);
 
-function parsed(requestText: string | undefined): HistoryMessage[] {
-  return parseMessages(recordedInteraction({ ...(requestText !== undefined && { requestText }) }).request.body);
+function parsed(requestText: string | undefined): readonly HistoryMessage[] {
+  return parseMessages(recordedInteraction({ ...(requestText !== undefined && { requestText }) }).request);
 }
 
 describe('messages', () => {
@@ -122,17 +122,24 @@ describe('messages', () => {
           { type: 'input_text', text: ' and there' },
         ],
       },
-      [{ role: 'user', content: 'Look here' }],
+      [{ role: 'user', content: 'Look here and there', omitted: 'image_url' }],
     ],
     ['no role', { content: 'x' }, [{ role: 'unknown', content: 'x' }]],
     ['a role that is not a string', { role: 7, content: 'x' }, [{ role: 'unknown', content: 'x' }]],
     ['an empty role', { role: '', content: 'x' }, [{ role: 'unknown', content: 'x' }]],
     ['an empty text', { role: 'user', content: '' }, []],
-    ['parts without text', { role: 'user', content: [{ type: 'image_url' }, { type: 'text', text: '' }, 7, null] }, []],
+    [
+      'parts without text',
+      {
+        role: 'user',
+        content: [{ type: 'image_url' }, { type: 'text', text: '' }, 7, null, { type: 'image_url' }, {}],
+      },
+      [{ role: 'user', content: '', omitted: '2 image_url, other part' }],
+    ],
     ['null', { role: 'assistant', content: null, tool_calls: [] }, []],
     ['no content', { role: 'assistant' }, []],
     ['a number', { role: 'user', content: 5 }, []],
-    ['a message that is not an object', 'hello', []],
+    ['a text instead of a message', 'hello', [{ role: 'user', content: 'hello' }]],
     [
       'a lone surrogate in a part',
       { role: 'user', content: [{ type: 'text', text: 'x\ud800' }] },
@@ -159,7 +166,7 @@ describe('messages', () => {
       store.add(recordedInteraction({ requestText: completionRequest({ role: 'user', content }), responseText: '{}' }));
     }
     expect(store.list().map(({ request }) => request.truncated)).toEqual([true, false]);
-    expect(store.list().map(({ request }) => parseMessages(request.body))).toEqual([
+    expect(store.list().map(({ request }) => parseMessages(request))).toEqual([
       [],
       [{ role: 'user', content: 'x'.repeat(80) }],
     ]);

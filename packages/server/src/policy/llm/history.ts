@@ -1,40 +1,26 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isJsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
-
-import type { InteractionStore, StoredBody } from '../../inference/interaction-store.ts';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import type { InteractionStore, RecordedBody, StoredBody } from '../../inference/interaction-store.ts';
+import { earlierMessages, type RequestMessage, requestMessages } from '../../inference/request-messages.ts';
 import { ActionFailure, type HistoryMessage, type HostFunctions } from '../sandbox/action.ts';
 import type { OtherConversations, RecordedMessages } from './other-conversations.ts';
 
-/**
- * Parses the messages of a completion request (decisions 4.9). Returns none if the body is missing, truncated or dropped,
- * or has no messages with text.
- */
-export function parseMessages(body: StoredBody | undefined): HistoryMessage[] {
-  if (body?.isJson !== true) return [];
-  const request = tryParseJson(body.bytes.toString());
-  if (!isJsonObject(request) || !Array.isArray(request.messages)) return [];
-  const messages: HistoryMessage[] = [];
-  for (const message of request.messages) {
-    if (!isJsonObject(message)) continue;
-    const content = contentOf(message.content);
-    if (content !== '') messages.push({ role: roleOf(message.role), content });
-  }
-  return messages;
+/** What is stored of a request: its body, or the text of its last messages if that was truncated. */
+function storedOf({ body, outline }: RecordedBody): StoredBody | undefined {
+  return body?.isJson ? body : outline;
 }
 
-function roleOf(role: JsonValue | undefined): string {
-  return typeof role === 'string' && role !== '' ? role.toWellFormed() : 'unknown';
+/** Parses the messages of a recorded request (decisions 4.9); none if it was dropped or has no conversation. */
+export function parseMessages(request: RecordedBody): readonly RequestMessage[] {
+  const stored = storedOf(request);
+  if (stored === undefined) return [];
+  const value: unknown = tryParseJson(stored.bytes.toString());
+  if (stored !== request.outline) return isJsonObject(value) ? requestMessages(value) : [];
+  return Array.isArray(value) ? value.filter(isMessage) : [];
 }
 
-/** String content, or the concatenated text parts; empty if there is none. */
-function contentOf(content: JsonValue | undefined): string {
-  if (typeof content === 'string') return content.toWellFormed();
-  if (!Array.isArray(content)) return '';
-  let text = '';
-  for (const part of content) {
-    if (isJsonObject(part) && part.type === 'text' && typeof part.text === 'string') text += part.text;
-  }
-  return text.toWellFormed();
+function isMessage(value: unknown): value is RequestMessage {
+  return isJsonObject(value) && typeof value.role === 'string' && typeof value.content === 'string';
 }
 
 /** Bytes that are parsed without yielding to the event loop. */
@@ -69,7 +55,7 @@ const MAX_CACHED = 32;
 export class ConversationCache {
   readonly #interactions: Pick<InteractionStore, 'history'>;
   readonly #others: OtherConversations | undefined;
-  readonly #messages = new WeakMap<StoredBody, readonly HistoryMessage[]>();
+  readonly #messages = new WeakMap<StoredBody, readonly RequestMessage[]>();
   /** Bodies with cached messages, least recently used first. */
   #used: readonly WeakRef<StoredBody>[] = [];
 
@@ -82,30 +68,32 @@ export class ConversationCache {
   /**
    * Returns the messages of the latest ten interactions of a conversation, oldest first (decisions 4.9); an interaction
    * without text has an empty list. Includes the newest 200 messages of an interaction, each with its first 2000
-   * characters. Parses one large body per turn of the event loop.
+   * characters, and names what was left out. Parses one large body per turn of the event loop.
    */
-  async latest(conversationId: string): Promise<readonly (readonly HistoryMessage[])[]> {
+  async latest(conversationId: string): Promise<readonly (readonly RequestMessage[])[]> {
     const own = (id: string) => this.latestHere(id);
     const found = this.#others ? await this.#others.latest(conversationId, own) : await own(conversationId);
     return found.slice(-MAX_INTERACTIONS).map(({ messages }) => messages);
   }
 
   /** The same interactions of those that this process has recorded. */
-  async latestHere(conversationId: string): Promise<readonly RecordedMessages<HistoryMessage>[]> {
-    const conversation: RecordedMessages<HistoryMessage>[] = [];
+  async latestHere(conversationId: string): Promise<readonly RecordedMessages<RequestMessage>[]> {
+    const conversation: RecordedMessages<RequestMessage>[] = [];
     const throttle = new ReadThrottle();
     for (const interaction of this.#interactions.history(conversationId, MAX_INTERACTIONS)) {
-      const known = interaction.request.body;
+      const known = storedOf(interaction.request);
       if (known && !this.#messages.has(known)) await throttle.beforeRead(known.bytes.length);
       // The store may have dropped it in the meantime.
-      const { body } = interaction.request;
-      conversation.push({ epochMs: interaction.epochMs, messages: body ? this.#messagesOf(body) : [] });
+      const { request } = interaction;
+      conversation.push({ epochMs: interaction.epochMs, messages: this.#messagesOf(request) });
     }
     return conversation;
   }
 
-  #messagesOf(body: StoredBody): readonly HistoryMessage[] {
-    const messages = this.#messages.get(body) ?? newest(parseMessages(body));
+  #messagesOf(request: RecordedBody): readonly RequestMessage[] {
+    const body = storedOf(request);
+    if (body === undefined) return [];
+    const messages = this.#messages.get(body) ?? newest(parseMessages(request));
     this.#messages.set(body, messages);
     const others = this.#used.filter((ref) => {
       const used = ref.deref();
@@ -119,12 +107,14 @@ export class ConversationCache {
 }
 
 /** Copies, because a slice of a string retains the whole string. */
-function newest(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
-  const truncated = messages.slice(-MAX_MESSAGES).map(({ role, content }) => ({
+function newest(messages: readonly RequestMessage[]): readonly RequestMessage[] {
+  const truncated = messages.slice(-MAX_MESSAGES).map(({ role, content, ...omitted }) => ({
     role: role.slice(0, MAX_CHARACTERS),
     content: content.slice(0, MAX_CHARACTERS),
+    ...omitted,
   }));
-  return structuredClone(truncated);
+  const left = messages.length - truncated.length;
+  return structuredClone(left === 0 ? truncated : [earlierMessages(left), ...truncated]);
 }
 
 /** Maximum length of a conversation for an action, whose memory could not hold more. */
@@ -167,14 +157,16 @@ export class ConversationReader {
     let length = 0;
     const throttle = new ReadThrottle();
     for (const interaction of this.#interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
-      await throttle.beforeRead(interaction.request.body?.bytes.length ?? 0);
+      await throttle.beforeRead(storedOf(interaction.request)?.bytes.length ?? 0);
       signal?.throwIfAborted();
       // The store may have dropped it in the meantime.
-      const { body } = interaction.request;
-      this.#readBytes += body?.bytes.length ?? 0;
+      const { request } = interaction;
+      this.#readBytes += storedOf(request)?.bytes.length ?? 0;
       if (this.#readBytes > MAX_READ_BYTES)
         throw new ActionFailure('limit', `more than ${MAX_READ_BYTES / 1024 ** 2} MiB of conversations in one run`);
-      const messages = parseMessages(body).map((message) => JSON.stringify(message));
+      const messages = parseMessages(request).flatMap(({ role, content }) =>
+        content === '' ? [] : JSON.stringify({ role, content } satisfies HistoryMessage),
+      );
       for (const message of messages) length += message.length;
       conversation.push({ epochMs: interaction.epochMs, messages });
       requireRoom(length);

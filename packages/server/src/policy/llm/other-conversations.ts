@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { jsonLines } from '../../http/json-lines.ts';
 import type { OtherReplicas, Views } from '../../http/replica-views.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
-import { ActionFailure, type HistoryMessage } from '../sandbox/action.ts';
+import type { RequestMessage } from '../../inference/request-messages.ts';
+import { ActionFailure } from '../sandbox/action.ts';
 
 /** Messages of a recorded completion. */
 export interface RecordedMessages<Message> {
@@ -13,7 +14,7 @@ export interface RecordedMessages<Message> {
 
 /** How messages are passed: the beginnings of the latest ones, or all of them as JSON. */
 const MESSAGES = {
-  latest: z.object({ role: z.string(), content: z.string() }),
+  latest: z.object({ role: z.string(), content: z.string(), omitted: z.string().optional() }),
   whole: z.string(),
 } as const;
 type Kind = keyof typeof MESSAGES;
@@ -52,7 +53,7 @@ export class OtherConversations {
   }
 
   /** Adds what others have to what `own` reads; oldest first. */
-  latest(id: string, own: Read<HistoryMessage>): Promise<readonly RecordedMessages<HistoryMessage>[]> {
+  latest(id: string, own: Read<RequestMessage>): Promise<readonly RecordedMessages<RequestMessage>[]> {
     return this.#merge(id, own, (name) => this.#ask(name, 'latest', MESSAGES.latest));
   }
 
@@ -133,7 +134,7 @@ function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly Reco
 /** What this replica answers to {@link OtherConversations} of others. */
 export function conversationView(
   interactions: Pick<InteractionStore, 'conversationOf'>,
-  read: { readonly latest: Read<HistoryMessage>; readonly whole: Read<string> },
+  read: { readonly latest: Read<RequestMessage>; readonly whole: Read<string> },
 ): Views {
   return {
     [`GET ${TARGET}`]: async (query) => {

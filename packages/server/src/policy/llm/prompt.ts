@@ -1,10 +1,11 @@
 import { truncateBytes } from '@sluice/protocol/text';
 import type { Turns } from '@sluice/protocol/turns';
+import type { RequestMessage } from '../../inference/request-messages.ts';
 import type { EntryIndex } from '../../registry/index.ts';
 import { forEachInSteps, type Steps } from '../../registry/steps.ts';
 import type { EvaluatedRequest } from '../context.ts';
 import { toToolEntry } from '../registry-view.ts';
-import type { HistoryMessage, ToolEntry } from '../sandbox/action.ts';
+import type { ToolEntry } from '../sandbox/action.ts';
 
 /** Maximum lengths of inserted text (decisions 4.9). */
 const MAX_MESSAGE_BYTES = 1000;
@@ -15,7 +16,7 @@ const MAX_NAME_BYTES = 200;
 export interface PromptInput {
   readonly request: EvaluatedRequest;
   /** Messages of the latest interactions of the conversation, oldest first. */
-  readonly conversation: readonly (readonly HistoryMessage[])[];
+  readonly conversation: readonly (readonly RequestMessage[])[];
   /** Lines of the tools of the namespace, in order of registration; only for `tools/list`. */
   readonly tools: readonly string[] | undefined;
 }
@@ -29,10 +30,16 @@ export function buildUserPrompt({ request, conversation, tools }: PromptInput): 
   return sections.join('\n\n');
 }
 
-function messageLines(messages: readonly HistoryMessage[]): string {
-  return messages
-    .map(({ role, content }) => `[${sanitizeText(role, MAX_NAME_BYTES)}]: ${sanitizeText(content, MAX_MESSAGE_BYTES)}`)
-    .join('\n');
+function messageLines(messages: readonly RequestMessage[]): string {
+  return messages.map(messageLine).join('\n');
+}
+
+/** The line of a message, which names what was left out of the conversation. */
+function messageLine({ role, content, omitted }: RequestMessage): string {
+  const note = omitted === undefined ? '' : `(left out: ${sanitizeText(omitted, MAX_NAME_BYTES)})`;
+  if (role === '') return note;
+  const text = [sanitizeText(content, MAX_MESSAGE_BYTES), note].filter((part) => part !== '').join(' ');
+  return `[${sanitizeText(role, MAX_NAME_BYTES)}]: ${text}`;
 }
 
 function requestSection({ method, namespace, toolName, arguments: pairs }: EvaluatedRequest): string {

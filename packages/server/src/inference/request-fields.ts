@@ -1,24 +1,28 @@
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { stringValue } from '@sluice/protocol/json/text';
-
-/** Maximum length of a recorded id or model, in characters. */
-export const MAX_NAME_CHARACTERS = 256;
+import { MAX_NAME_CHARACTERS } from './answer-fields.ts';
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Finds the members `id`, `model` and `messages` of a body while it is proxied, and whether the body is JSON. */
-export class CompletionFields implements JsonSink {
-  /** Member `id`, if it is a string of 1 to 256 characters. */
-  id: string | undefined = undefined;
-  /** Member `model`, likewise. */
+/** Finds the members of a request that show whether it is one for a completion, while it is proxied. */
+export class RequestFields implements JsonSink {
+  /** Member `model`, if it is a string of 1 to 256 characters. */
   model: string | undefined = undefined;
   /** Whether a member `messages` is an array. */
   hasMessages = false;
+  /** Whether the member that this API has the conversation in is a text or an array. */
+  hasConversation = false;
   /** Length of the byte order mark at the beginning. */
   bomBytes = 0;
   readonly #scanner = new JsonScanner(this);
+  readonly #conversation: string | undefined;
   #key: string | undefined = undefined;
   #started = false;
+
+  /** `conversation`: the member of the API that the path of the request is of. */
+  constructor(conversation?: string) {
+    this.#conversation = conversation;
+  }
 
   /** Whether the bytes cannot be the beginning of JSON. */
   get isInvalid(): boolean {
@@ -43,7 +47,10 @@ export class CompletionFields implements JsonSink {
   onValue(kind: JsonKind): boolean {
     if (this.#key === undefined) return kind === 'object';
     if (this.#key === 'messages' && kind === 'array') this.hasMessages = true;
-    return kind === 'string' && (this.#key === 'id' || this.#key === 'model');
+    // Messages are never a text.
+    const mayBeText = kind === 'string' && this.#key !== 'messages';
+    if (this.#key === this.#conversation && (kind === 'array' || mayBeText)) this.hasConversation = true;
+    return kind === 'string' && this.#key === 'model';
   }
 
   onKey(): void {
@@ -52,9 +59,7 @@ export class CompletionFields implements JsonSink {
 
   onScalar(): void {
     const value = stringValue(this.#scanner.token ?? '""');
-    const name = value !== '' && value.length <= MAX_NAME_CHARACTERS ? value : undefined;
-    if (this.#key === 'id') this.id = name;
-    else this.model = name;
+    this.model = value !== '' && value.length <= MAX_NAME_CHARACTERS ? value : undefined;
   }
 
   onEnd(): void {}

@@ -1,13 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { propertyRuns } from '../../../../test/fixtures/seed.ts';
-import { CompletionAssembler } from './completion-assembler.ts';
+import { propertyRuns } from '../../../../../test/fixtures/seed.ts';
+import { streamed } from '../stream.fixture.ts';
 
-function assembled(...chunks: readonly (object | string)[]): object {
-  const stream = new CompletionAssembler(8 * 1024 * 1024);
-  for (const chunk of chunks) stream.add(typeof chunk === 'string' ? chunk : JSON.stringify(chunk));
-  return JSON.parse(JSON.stringify(stream.take()));
-}
+const assembled = (...chunks: readonly (object | string)[]) => streamed(chunks).answer;
 
 /** Returns a chunk of the first choice with this delta. */
 function delta(content: object, of: object = {}) {
@@ -107,15 +103,17 @@ describe('an assembled completion', () => {
     });
   });
 
-  test('has the id of the first chunk that has one, and the last value of other members', () => {
+  test('has the first id and model that are not empty, and the last value of other members', () => {
     const first = { id: '', choices: [], prompt_filter_results: [1], system_fingerprint: null };
-    const second = { id: 'a', choices: [], model: 'm', service_tier: 'default', system_fingerprint: 'fp' };
-    const third = { id: 'b', choices: [], model: 'n', service_tier: null, usage: null };
-    const whole = assembled(first, second, third);
+    const second = { id: 'a', choices: [], model: 'm', created: 5, service_tier: 'default', system_fingerprint: 'fp' };
+    const third = { id: 'b', choices: [], model: 'n', created: 0, service_tier: null, usage: null };
+    const fourth = { id: '', choices: [], model: '', created: 0, service_tier: '' };
+    const whole = assembled(first, second, third, fourth);
     expect(whole).toEqual({
       id: 'a',
       object: 'chat.completion',
-      model: 'n',
+      created: 5,
+      model: 'm',
       service_tier: 'default',
       system_fingerprint: 'fp',
       prompt_filter_results: [1],
@@ -159,6 +157,61 @@ describe('an assembled completion', () => {
     expect(byId).toMatchObject({ choices: [{ message: { tool_calls: wanted } }] });
   });
 
+  const call = (of: object) => delta({ tool_calls: [of] });
+  const f = (name: string, args: unknown) => ({ function: { name, arguments: args } });
+  const callsOf = (...chunks: readonly object[]) => {
+    const whole = assembled(...chunks);
+    return Object(whole).choices[0].message.tool_calls;
+  };
+
+  test('has tool calls with the same index and different ids as separate calls', () => {
+    const path = (name: string) => JSON.stringify({ path: name });
+    const wanted = ['a', 'b', 'c'].map((name, at) => ({
+      id: `c${at + 1}`,
+      type: 'function',
+      ...f('read', path(name)),
+    }));
+    const whole = (index?: number) => wanted.map((each) => call({ ...(index !== undefined && { index }), ...each }));
+    expect(callsOf(...whole(0))).toEqual(wanted);
+    expect(callsOf(...whole())).toEqual(wanted);
+    const inOne = delta({ tool_calls: wanted.map((each) => ({ index: 0, ...each })) });
+    expect(callsOf(inOne)).toEqual(wanted);
+    // Their pieces may be interleaved.
+    const begun = wanted.map(({ id, type }) => call({ index: 0, id, type, ...f('read', '') }));
+    const continued = wanted.map(({ id, function: called }) => call({ index: 0, id, ...f('', called.arguments) }));
+    expect(callsOf(...begun, ...continued)).toEqual(wanted);
+  });
+
+  test('has one tool call if each piece has an id of its own, but no name', () => {
+    const pieces = [call({ index: 0, id: 'a', ...f('read', '{"x"') }), call({ index: 0, id: 'b', ...f('', ':1}') })];
+    expect(callsOf(...pieces)).toEqual([{ id: 'b', ...f('read', '{"x":1}') }]);
+  });
+
+  test('has arguments that are an object as JSON', () => {
+    expect(callsOf(call({ index: 0, id: 'a', ...f('read', { path: 'a.txt' }) }))).toEqual([
+      { id: 'a', ...f('read', '{"path":"a.txt"}') },
+    ]);
+    const deep = `{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":${'['.repeat(20_000)}${']'.repeat(20_000)}}}]}}]}`;
+    expect(streamed([deep])).toMatchObject({ isTruncated: true });
+  });
+
+  test('appends content in lists, and joins the pieces of audio', () => {
+    const part = (text: string) => ({ type: 'text', text });
+    const contentOf = (...chunks: readonly object[]) => Object(assembled(...chunks)).choices[0].message.content;
+    expect(contentOf(delta({ content: [part('a')] }), delta({ content: [part('b')] }))).toEqual([part('a'), part('b')]);
+    expect(contentOf(delta({ content: 'a' }), delta({ content: [part('b')] }), delta({ content: 'c' }))).toEqual(
+      ['a', 'b', 'c'].map(part),
+    );
+    const audio = [
+      { id: 'x', transcript: 'He' },
+      { id: '', transcript: 'y', data: 'QUJD' },
+      { data: 'REVG', expires_at: 9 },
+    ];
+    expect(assembled(...audio.map((each) => delta({ audio: each })))).toMatchObject({
+      choices: [{ message: { audio: { id: 'x', transcript: 'Hey', data: 'QUJDREVG', expires_at: 9 } } }],
+    });
+  });
+
   test('concatenates reasoning, and has the last value of other additional members', () => {
     expect(
       assembled(
@@ -194,14 +247,4 @@ test('any JSON can be added', () => {
       expect(Reflect.get({}, 'content')).toBeUndefined();
     }),
   );
-});
-
-test('an event that is not a chunk is reported until the first chunk has arrived', () => {
-  const stream = new CompletionAssembler(8 * 1024 * 1024);
-  expect(stream.add('{"type":"message_start"}')).toBe(false);
-  expect(stream.add('[1]')).toBe(false);
-  expect(stream.hasStarted).toBe(false);
-  expect(stream.add('{"choices":[]}')).toBe(true);
-  expect(stream.hasStarted).toBe(true);
-  expect(stream.add('{"type":"ping"}')).toBe(true);
 });

@@ -38,7 +38,7 @@ describe('an event stream', () => {
   });
 
   test('that is not a completion is recorded as text', () => {
-    const stream = 'event: message_start\ndata: {"type":"message_start"}\n\ndata: {"choices":[]}\n\n';
+    const stream = 'event: progress\ndata: {"type":"progress"}\n\ndata: {"step":2}\n\n';
     const found = new RecordedExchanges().recordPlain({ responseHeaders: EVENTS, response: stream, splitAt: [20, 30] });
     expect(found).toMatchObject({ completionId: undefined, model: undefined });
     expect(found && bodyValue(found.response)).toBe(stream);
@@ -50,24 +50,28 @@ describe('an event stream', () => {
     });
   });
 
-  test('is read up to 4 MiB', () => {
-    const first = events(chunk('a'));
-    const padded = (bytes: number) =>
-      `${first}:${'x'.repeat(bytes - first.length - events(chunk('b')).length - 3)}\n\n`;
-    for (const [bytes, content] of [
-      [LIMIT, 'ab'],
-      [LIMIT + 1, 'a'],
-    ] as const) {
-      const stream = `${padded(bytes)}${events(chunk('b'))}`;
-      expect(stream.length).toBe(bytes);
-      const found = new RecordedExchanges().recordPlain({
-        responseHeaders: EVENTS,
-        response: stream,
-        splitAt: [7, 1e6],
-      });
-      expect(found?.response.truncated).toBe(bytes > LIMIT);
-      expect(found && bodyValue(found.response)).toMatchObject({ choices: [{ message: { content } }] });
-    }
+  test('is read to its end, and its text recorded up to 4 MiB', () => {
+    const usage = `{"id":"c-1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}`;
+    const text = 'wordy \\"text\\" ';
+    const recorded = (pieces: number) => {
+      const stream = events(chunk(text)).repeat(pieces) + events(usage);
+      return new RecordedExchanges().recordPlain({ responseHeaders: EVENTS, response: stream, splitAt: [7, 1e6] });
+    };
+    const short = recorded(100_003);
+    expect(short?.response.truncated).toBe(false);
+    const content = JSON.parse(`"${text}"`);
+    expect(short && bodyValue(short.response)).toMatchObject({
+      choices: [{ message: { content: content.repeat(100_003) }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3 },
+    });
+    const long = recorded(400_000);
+    expect(long?.response.truncated).toBe(true);
+    const body = Object(long && bodyValue(long.response));
+    expect(body).toMatchObject({ choices: [{ finish_reason: 'stop' }], usage: { prompt_tokens: 3 } });
+    const cut: string = body.choices[0].message.content;
+    expect(content.repeat(400_000).startsWith(cut)).toBe(true);
+    expect(JSON.stringify(cut).length).toBeGreaterThan(0.9 * LIMIT);
+    expect(long?.response.body?.bytes.length).toBeLessThanOrEqual(LIMIT);
   });
 
   test('that is too deep is recorded as text', () => {
@@ -122,13 +126,13 @@ describe('limits of an assembled completion', () => {
     }
   });
 
-  test('an event with many values is dropped; as the first event it makes the stream text', () => {
-    const event = manyChoices(30_000);
-    const later = recorded(BEGIN, event, END);
-    expect(later.truncated).toBe(true);
-    expect(value(later)).toMatchObject({ id: 'c-1', choices: [{ index: 0, message: { content: 'end' } }] });
-    const first = recorded(event, END);
-    expect(value(first)).toBe(first.stream);
+  test('an event with many values is dropped, but its fields are read', () => {
+    const event = `{"id":"c-1","usage":{"completion_tokens":9},${manyChoices(30_000).slice(1)}`;
+    for (const found of [recorded(BEGIN, event, END), recorded(event, END)]) {
+      expect(found.truncated).toBe(true);
+      expect(found.found?.completionId).toBe('c-1');
+      expect(value(found)).toMatchObject({ choices: [{ index: 0, message: { content: 'end' } }] });
+    }
   });
 
   test('an event with one long string is read', () => {

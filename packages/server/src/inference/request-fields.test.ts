@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { deliverChunks, splitPositions } from './chunks.fixture.ts';
-import { CompletionFields } from './completion-fields.ts';
+import { RequestFields } from './request-fields.ts';
 
-function scan(bytes: Buffer | string, positions: readonly number[] = []): CompletionFields {
-  const json = new CompletionFields();
+function scan(bytes: Buffer | string, positions: readonly number[] = []): RequestFields {
+  const json = new RequestFields('input');
   deliverChunks(Buffer.from(bytes), positions, (chunk) => json.write(chunk));
   return json;
 }
 
-test('id and model are those of the top-level object, as JSON.parse finds them', () => {
-  const keys = fc.constantFrom('id', 'model', 'messages', 'other', '"', 'é');
+test('the model is that of the top-level object, as JSON.parse finds them', () => {
+  const keys = fc.constantFrom('model', 'messages', 'other', '"', 'é');
   const values = fc.oneof(fc.string(), fc.jsonValue({ maxDepth: 2 }), fc.array(fc.jsonValue({ maxDepth: 1 })));
   fc.assert(
     fc.property(fc.dictionary(keys, values), splitPositions, (object, positions) => {
       const named = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
       const json = scan(JSON.stringify(object), positions);
-      expect([json.id, json.model]).toEqual([named(object.id), named(object.model)]);
+      expect(json.model).toBe(named(object.model));
       expect(json.hasMessages).toBe(Array.isArray(object.messages));
     }),
     { numRuns: 500 },
@@ -24,22 +24,25 @@ test('id and model are those of the top-level object, as JSON.parse finds them',
 });
 
 test.for([
-  ['{"\\u0069d":"a\\u0062\\n"}', { id: 'ab\n' }],
-  ['{"id":"first","id":"second"}', { id: 'second' }],
-  ['{"x":{"id":"inner","messages":[]},"model":"m"}', { id: undefined, model: 'm', hasMessages: false }],
-  ['[{"id":"inner","messages":[]}]', { id: undefined, hasMessages: false }],
+  ['{"\\u006dodel":"a\\u0062\\n"}', { model: 'ab\n' }],
+  ['{"model":"first","model":"second"}', { model: 'second' }],
+  ['{"x":{"model":"inner","messages":[]}}', { model: undefined, hasMessages: false }],
+  ['[{"model":"inner","messages":[]}]', { model: undefined, hasMessages: false }],
   ['{"messages":{}}', { hasMessages: false }],
   ['{"m\\u0065ssages": []}', { hasMessages: true }],
   ['{"messages":[],"messages":null}', { hasMessages: true }],
-  [`{"id":"${'x'.repeat(256)}"}`, { id: 'x'.repeat(256) }],
-  [`{"id":"${'x'.repeat(257)}","model":"m"}`, { id: undefined, model: 'm' }],
-  [`{"id":"${'x'.repeat(5_000)}","model":"m"}`, { id: undefined, model: 'm' }],
-  [`{"id":"${'\\u0061'.repeat(256)}"}`, { id: 'a'.repeat(256) }],
-  [`{"id":"${'\\u0061'.repeat(256)}b"}`, { id: undefined }],
-  [`{"${'k'.repeat(5_000)}":"v","id":"i"}`, { id: 'i' }],
-  ['{"id":"cut', { id: undefined, isComplete: false }],
-  ['{"id":"whole","messages":[{"content":"cut', { id: 'whole', hasMessages: true, isComplete: false }],
-  ['\ufeff{"id":"i"}', { id: 'i', isComplete: true, bomBytes: 3 }],
+  ['{"input":"x"}', { hasMessages: false, hasConversation: true }],
+  ['{"input":[]}', { hasConversation: true }],
+  ['{"input":7,"prompt":"x"}', { hasConversation: false }],
+  [`{"model":"${'x'.repeat(256)}"}`, { model: 'x'.repeat(256) }],
+  [`{"model":"${'x'.repeat(257)}"}`, { model: undefined }],
+  [`{"model":"${'x'.repeat(5_000)}"}`, { model: undefined }],
+  [`{"model":"${'\\u0061'.repeat(256)}"}`, { model: 'a'.repeat(256) }],
+  [`{"model":"${'\\u0061'.repeat(256)}b"}`, { model: undefined }],
+  [`{"${'k'.repeat(5_000)}":"v","model":"m"}`, { model: 'm' }],
+  ['{"model":"cut', { model: undefined, isComplete: false }],
+  ['{"model":"m","messages":[{"content":"cut', { model: 'm', hasMessages: true, isComplete: false }],
+  ['\ufeff{"model":"m"}', { model: 'm', isComplete: true, bomBytes: 3 }],
   ['', { isComplete: false, isInvalid: false }],
   ['12', { isComplete: true }],
   ['-', { isComplete: false, isInvalid: false }],

@@ -1,0 +1,169 @@
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import type { AnswerFields } from './answer-fields.ts';
+import { AnswerScan } from './answer-scan.ts';
+import type { AnswerAssembler, ReadableApi } from './apis/api.ts';
+import { ALL_FIELDS, APIS, apiOfPath } from './apis/apis.ts';
+import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
+import { BoundedValues } from './bounded-values.ts';
+
+/** Receives the data of the events of a stream. */
+export interface DataSink {
+  onData(data: string): void;
+  /** The next bytes of data that are too long to be parsed as they are. */
+  onLargeData(bytes: Buffer): void;
+  /** The end of such data. */
+  onLargeEvent(): void;
+}
+
+/** Data of the event that ends a stream. */
+const DONE = '[DONE]';
+/** Events that are stored until one shows which API the stream is of. */
+const MAX_PENDING = 64;
+const MAX_PENDING_CHARACTERS = 64 * 1024;
+/** Longer events are parsed only if they have few values, such as one with an image. */
+const LONG_EVENT_BYTES = 256 * 1024;
+const MAX_LONG_EVENT_VALUES = 8 * 1024;
+/** Members of a first event that is part of a completion of any API. */
+const COMPLETION_MEMBERS = ['choices', 'error', 'usage'] as const;
+
+/** Options of {@link StreamedAnswer}. */
+interface StreamedAnswerOptions {
+  readonly fields: AnswerFields;
+  /** Path of the request: decides only if no event does. */
+  readonly path: string;
+  /** Recorded bytes. */
+  readonly limit: number;
+  readonly budget: MemoryBudget;
+}
+
+/**
+ * The answer of a stream of any length: its events show which API it is of, whose assembler stores their values within the
+ * limit. The fields are read from all events. Data that is not JSON, and data after the end, is ignored.
+ */
+export class StreamedAnswer implements DataSink {
+  readonly #options: StreamedAnswerOptions;
+  readonly #values: BoundedValues;
+  #api: ReadableApi | undefined = undefined;
+  #assembler: AnswerAssembler | undefined = undefined;
+  /** Events of no known API so far. */
+  #pending: JsonObject[] = [];
+  #pendingCharacters = 0;
+  #hasEnded = false;
+  /** A long event. */
+  #scan: AnswerScan | undefined = undefined;
+  #held: BoundedBuffer | undefined = undefined;
+  #heldBytes = 0;
+
+  constructor(options: StreamedAnswerOptions) {
+    this.#options = options;
+    // Values cost about twice their JSON.
+    this.#values = new BoundedValues({ maxCost: 2 * options.limit, budget: options.budget });
+  }
+
+  /** Whether the API is known. */
+  get isKnown(): boolean {
+    return this.#assembler !== undefined;
+  }
+
+  /** Whether parts were dropped. */
+  get isTruncated(): boolean {
+    return this.#values.isTruncated;
+  }
+
+  /** Upper bound of the depth of the values of the answer. */
+  get maxDepth(): number {
+    return this.#values.maxDepth;
+  }
+
+  onData(data: string): void {
+    if (data === '' || this.#hasEnded) return;
+    if (data.startsWith(DONE)) this.#hasEnded = true;
+    else this.#add(tryParseJson(data), data.length);
+  }
+
+  onLargeData(bytes: Buffer): void {
+    if (this.#hasEnded) return;
+    const { fields, limit, budget } = this.#options;
+    this.#scan ??= new AnswerScan(this.#api?.tree ?? ALL_FIELDS, fields);
+    this.#scan.write(bytes);
+    this.#held ??= new BoundedBuffer(limit);
+    if (this.#held.isTruncated) return;
+    const hasManyValues = this.#scan.scanner.size > MAX_LONG_EVENT_VALUES;
+    if ((hasManyValues && this.#held.length + bytes.length > LONG_EVENT_BYTES) || !budget.reserve(bytes.length)) {
+      this.#held.isTruncated = true;
+      return;
+    }
+    this.#heldBytes += bytes.length;
+    this.#held.push(bytes);
+  }
+
+  onLargeEvent(): void {
+    const scan = this.#scan;
+    const held = this.#held;
+    this.#scan = undefined;
+    this.#held = undefined;
+    if (scan === undefined || held === undefined) return;
+    const event = held.isTruncated ? undefined : tryParseJson(held.bytes?.toString() ?? '');
+    if (event === undefined) this.#values.isTruncated = true;
+    else this.#add(event, MAX_PENDING_CHARACTERS / 2);
+    this.#releaseHeld();
+  }
+
+  /** Returns the answer as far as it has arrived; undefined if the events are not those of a completion. */
+  take(): JsonObject | undefined {
+    this.#beginByPath();
+    return this.#assembler?.take();
+  }
+
+  /** Releases the memory. */
+  release(): void {
+    this.#hasEnded = true;
+    this.#assembler = undefined;
+    this.#pending = [];
+    this.#values.release();
+    this.#releaseHeld();
+  }
+
+  #add(event: unknown, characters: number): void {
+    if (!isJsonObject(event)) return;
+    const { fields } = this.#options;
+    if (this.#assembler === undefined) {
+      const api = APIS.find((each) => each.recognizes(event));
+      if (api) this.#begin(api);
+      else this.#addPending(event, characters);
+    }
+    fields.read(this.#api?.tree ?? ALL_FIELDS, event);
+    // The API for responses has errors without an object.
+    if (event.type === 'error' && event.error === undefined)
+      fields.read(ALL_FIELDS, { error: { code: event.code ?? 0 } });
+    this.#assembler?.add(event);
+  }
+
+  #begin(api: ReadableApi): void {
+    this.#api = api;
+    this.#assembler = api.assembler(this.#values);
+    for (const event of this.#pending) this.#assembler.add(event);
+    this.#pending = [];
+  }
+
+  #addPending(event: JsonObject, characters: number): void {
+    this.#pendingCharacters += characters;
+    if (this.#pending.length < MAX_PENDING && this.#pendingCharacters <= MAX_PENDING_CHARACTERS)
+      this.#pending.push(event);
+    else this.#values.isTruncated = true;
+  }
+
+  /** Begins an answer of which only such events have arrived as any API has: an error, or usage. */
+  #beginByPath(): void {
+    if (this.#assembler !== undefined) return;
+    if (!this.#pending.some((event) => COMPLETION_MEMBERS.some((name) => event[name] !== undefined))) return;
+    const api = apiOfPath(this.#options.path) ?? apiOfPath('/chat/completions');
+    if (api) this.#begin(api);
+  }
+
+  #releaseHeld(): void {
+    this.#held = undefined;
+    this.#options.budget.release(this.#heldBytes);
+    this.#heldBytes = 0;
+  }
+}
