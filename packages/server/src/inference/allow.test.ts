@@ -51,6 +51,8 @@ describe('SERVICE_INFERENCE_ALLOW=completions', () => {
     'POST /v1/embeddings',
     'GET /v1/models',
     'GET /v1/models/llama3.2:latest',
+    'GET /v1/models/meta-llama/Llama-3.2-1B',
+    'GET /v1/models/huggingface/meta-llama/Llama-3.2-1B',
     'GET /v1/models?limit=5&x=%2F..//',
     'POST /api/chat',
     'POST /api/generate',
@@ -72,7 +74,7 @@ describe('SERVICE_INFERENCE_ALLOW=completions', () => {
     'POST /api/delete',
     'POST /api/pull',
     'POST /v1/models',
-    'GET /v1/models/a/b',
+    'POST /v1/models/a/b',
     'GET /v1/modelsx',
     'OPTIONS /api/chat',
     'POST /api/chat/',
@@ -84,6 +86,9 @@ describe('SERVICE_INFERENCE_ALLOW=completions', () => {
     'POST /api/./chat',
     'DELETE /api/chat/../delete',
     'GET /v1/models/..',
+    'GET /v1/models/a/../../x',
+    'GET /v1/models/a//b',
+    'GET /v1/models/a/%2e%2e/b',
     'GET /v1/models/..;x',
     'GET /v1/models/a\\..\\..\\api\\delete',
     'POST http://localhost/api/chat',
@@ -94,9 +99,15 @@ describe('SERVICE_INFERENCE_ALLOW=completions', () => {
     expect(seen).toEqual([]);
   });
 
-  it('answers an upgrade with 403', async () => {
-    expect(await statusOf(service, 'POST', '/api/chat', 'Connection: upgrade\r\nUpgrade: h2c\r\n')).toBe(403);
+  it.each(['websocket', 'h2c, websocket', 'h2c2', ''])('answers an upgrade to "%s" with 403', async (protocol) => {
+    expect(await statusOf(service, 'POST', '/api/chat', `Connection: upgrade\r\nUpgrade: ${protocol}\r\n`)).toBe(403);
     expect(seen).toEqual([]);
+  });
+
+  it.each(['h2c', 'H2C', 'h2c, h2'])('ignores an offer of %s', async (protocol) => {
+    const offer = `Connection: Upgrade, HTTP2-Settings\r\nUpgrade: ${protocol}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n`;
+    expect(await statusOf(service, 'POST', '/api/chat', offer)).toBe(200);
+    expect(seen).toEqual(['POST /api/chat']);
   });
 
   it('explains a rejection as JSON', async () => {

@@ -7,6 +7,8 @@ import { commaList, InvalidSettingError, quote, textSchema } from '../http/setti
 interface AllowedRequest {
   readonly method: string;
   readonly segments: readonly string[];
+  /** Whether any number of segments, but at least one, may follow. */
+  readonly hasMore: boolean;
 }
 
 /** Requests that are passed on; undefined: all. */
@@ -19,7 +21,8 @@ const COMPLETIONS: readonly string[] = [
   'POST /v1/responses',
   'POST /v1/embeddings',
   'GET /v1/models',
-  'GET /v1/models/*',
+  // Names of models have slashes.
+  'GET /v1/models/**',
   'POST /api/chat',
   'POST /api/generate',
   'POST /api/embed',
@@ -50,7 +53,9 @@ function parseItem(item: string): AllowedRequest {
   if (isAmbiguous(path) || path.includes('?')) {
     throw new InvalidSettingError(`has ${quote(item)}, whose path no request may have`);
   }
-  return { method, segments: path.split('/') };
+  const segments = path.split('/');
+  const hasMore = segments.at(-1) === '**';
+  return { method, segments: hasMore ? segments.slice(0, -1) : segments, hasMore };
 }
 
 /** Returns why a request is rejected; undefined if it is passed on. `target`: path and query as sent. */
@@ -59,6 +64,9 @@ export type InferenceRestriction = (
   target: string,
   headers: IncomingHttpHeaders,
 ) => Rejection | undefined;
+
+/** Offer to continue with HTTP/2, which Java's client and curl make by default; it is ignored (RFC 9110 7.8). */
+const OFFER = /^\s*h2c?(?:\s*,\s*h2c?)*\s*$/i;
 
 /** Maximum length of a path in a message. */
 const MAX_PATH_LENGTH = 200;
@@ -70,8 +78,9 @@ const MAX_PATH_LENGTH = 200;
 export function createInferenceRestriction(allow: readonly AllowedRequest[]): InferenceRestriction {
   return (method, target, { upgrade }) => {
     const [path = ''] = target.split('?', 1);
-    if (upgrade === undefined && !isAmbiguous(path) && isListed(allow, method, path)) return undefined;
-    const what = upgrade === undefined ? `${method} ${ellipsize(path, MAX_PATH_LENGTH)}` : 'Upgrade';
+    const isUpgrade = upgrade !== undefined && !OFFER.test(upgrade);
+    if (!isUpgrade && !isAmbiguous(path) && isListed(allow, method, path)) return undefined;
+    const what = isUpgrade ? 'Upgrade' : `${method} ${ellipsize(path, MAX_PATH_LENGTH)}`;
     return { status: 403, reason: `${what} is not allowed; SERVICE_INFERENCE_ALLOW lists the allowed requests` };
   };
 }
@@ -88,7 +97,7 @@ function isListed(allow: readonly AllowedRequest[], method: string, path: string
   return allow.some(
     (allowed) =>
       allowed.method === method &&
-      allowed.segments.length === segments.length &&
+      (allowed.hasMore ? segments.length > allowed.segments.length : segments.length === allowed.segments.length) &&
       allowed.segments.every((pattern, at) => matches(pattern, segments[at] ?? '')),
   );
 }
