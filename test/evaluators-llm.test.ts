@@ -42,7 +42,7 @@ describe('an LLM call', () => {
       { role: 'system', content: 'Judge!' },
       { role: 'user', content: '# Request\nmethod: vendor/asked\nnamespace: default\narguments:\n  q: x' },
     ];
-    expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages, temperature: 0 });
+    expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages, temperature: 0, stream: false });
   });
 
   test('has no bearer token if the key of the connection is empty', async () => {
@@ -93,7 +93,7 @@ const FAILURES: Readonly<Record<string, CompletionScript>> = {
   'no choices': { body: '{"choices":[]}' },
   'no message': { body: '{"choices":[{}]}' },
   'no text': { content: null },
-  'parts for a text': { content: [{ type: 'text', text: 'pass' }] },
+  'parts without text': { content: [{ type: 'image', text: 'pass' }] },
   'a list': { body: '["pass"]' },
   'bytes that are not text': { body: Buffer.from([0x22, 0xff, 0x22]) },
   'a connection that breaks before the head': { stopsIn: 'head', hangsUp: true },
@@ -253,4 +253,24 @@ describe('with a result_schema', () => {
     expect(echoOf(answer).llmResult).toBe('[]');
     expect(gained).toEqual(counts(0, 2, 0, 1));
   });
+});
+
+test('diagnostics name an evaluator whose last evaluations have all failed, with the reason in identifiers', async () => {
+  await evaluated.apply({ ...echo(), name: 'failing' });
+  const check = async () => {
+    const { data } = await evaluated.service.manage('POST', '/diagnostics');
+    return Object(data).checks.find(({ name }: { readonly name: string }) => name === 'evaluators');
+  };
+  expect(await check()).toEqual({ name: 'evaluators', status: 'ok', message: '1 loaded' });
+  const error = { message: `${MODEL} at ${evaluated.llm.url} with ${API_KEY}`, param: 'messages', code: MODEL };
+  evaluated.llm.script({ status: 400, body: JSON.stringify({ error }) });
+  await sendRequest();
+  expect(await check()).toEqual({
+    name: 'evaluators',
+    status: 'failed',
+    message: '1 loaded; all of the last evaluations failed: failing (status, HTTP 400, param messages)',
+    remedy: expect.stringContaining('LLM connections'),
+  });
+  await sendRequest();
+  expect(await check()).toMatchObject({ status: 'ok' });
 });

@@ -64,7 +64,11 @@ describe('metrics of known traffic', () => {
   const NONE = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
   const duration = (count: number) => ({ count, total_ms: expect.any(Number), avg_ms: expect.any(Number) });
 
-  const LAST = { at: expect.any(String), message: expect.any(String) };
+  const LAST = {
+    at: expect.any(String),
+    message: expect.any(String),
+    reason: expect.objectContaining({ kind: expect.any(String) }),
+  };
 
   it('the counts of each evaluator are exact', async () => {
     const { evaluators } = await evaluated.metrics();
@@ -75,7 +79,7 @@ describe('metrics of known traffic', () => {
       schema: { validations_pass: 0, validations_fail: 3, retries_success: 0, retries_failure: 2 },
       wasm: { executions: 2, not_found: 0, duration: duration(2) },
       pipeline_duration: duration(2),
-      failures: { llm_failure: 0, action_failure: 1, busy: 0, last: LAST },
+      failures: { llm_failure: 0, action_failure: 1, busy: 0, consecutive: 1, last: LAST },
     });
     expect(evaluators.two).toEqual({
       // A tool filter for another request counts as a pass, as does no response.
@@ -84,7 +88,7 @@ describe('metrics of known traffic', () => {
       schema: { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 },
       wasm: { executions: 9, not_found: 0, duration: duration(9) },
       pipeline_duration: duration(10),
-      failures: { llm_failure: 1, action_failure: 2, busy: 0, last: LAST },
+      failures: { llm_failure: 1, action_failure: 2, busy: 0, consecutive: expect.any(Number), last: LAST },
     });
     expect(evaluators.three).toMatchObject({ decisions: { ...NONE, pass: 5 }, llm: { calls_success: 5 } });
     expect(evaluators.fenced).toMatchObject({

@@ -1,11 +1,13 @@
 /**
- * Parses LLM output as JSON, with or without a code fence. Returns undefined if it is not JSON. The result may be any JSON
- * value: check every member before use.
+ * Parses LLM output as JSON, with or without a code fence, after thinking in `<think>…</think>` if it begins with that.
+ * Returns undefined if it is not JSON. The result may be any JSON value: check every member before use.
  */
 export function parseJsonOutput(text: string): unknown {
-  const fenced = /^\s*```[a-z]*\s*\n([\s\S]*?)\n?\s*```\s*$/i.exec(text);
+  const end = text.trimStart().startsWith('<think>') ? text.indexOf('</think>') : -1;
+  const answer = end === -1 ? text : text.slice(end + '</think>'.length);
+  const fenced = /^\s*```[a-z]*\s*\n([\s\S]*?)\n?\s*```\s*$/i.exec(answer);
   try {
-    return JSON.parse(fenced?.[1] ?? text);
+    return JSON.parse(fenced?.[1] ?? answer);
   } catch {
     return undefined;
   }

@@ -81,7 +81,8 @@ describe('safety-gate', () => {
     const gate = await example('safety-gate');
     expect((await gate()).response).toEqual({ kind: 'block', reason: '4200 EUR is above the limit of 1000 EUR.' });
     const fenced = '```json\n{"verdict": "allow"}\n```';
-    for (const llmResult of ['{"verdict":"allow"}', fenced]) {
+    const thought = '<think>It says {"verdict":"block"}.</think>\n';
+    for (const llmResult of ['{"verdict":"allow"}', fenced, `${thought}{"verdict":"allow"}`, thought + fenced]) {
       expect((await gate({ llmResult })).response).toEqual({ kind: 'pass' });
     }
     const long = `one\n${'\u202e'}two ${'x'.repeat(400)}`;

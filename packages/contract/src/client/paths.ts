@@ -1497,6 +1497,8 @@ export interface components {
                 action_failure: number;
                 /** @description Requests that were rejected because there was no room to evaluate them */
                 busy: number;
+                /** @description Failures since the last decision, without busy evaluations */
+                consecutive: number;
                 /** @description The latest failure */
                 last?: {
                     /**
@@ -1505,6 +1507,17 @@ export interface components {
                      */
                     at: string;
                     message: string;
+                    /** @description Why it failed, in identifiers of at most 64 characters */
+                    reason?: {
+                        /** @description Category of the failure */
+                        kind: string;
+                        /** @description HTTP status of the model server */
+                        status?: number;
+                        /** @description Member of the request that its error names */
+                        param?: string;
+                        /** @description Kind of its error */
+                        code?: string;
+                    };
                 };
             };
         };

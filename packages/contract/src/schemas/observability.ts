@@ -48,16 +48,44 @@ const evaluatorMetrics = z
       llm_failure: count,
       action_failure: count,
       busy: count.describe('Requests that were rejected because there was no room to evaluate them'),
+      consecutive: count.describe('Failures since the last decision, without busy evaluations'),
       last: z
         .object({
           at: z.iso.datetime({ precision: 3 }).describe('UTC'),
           message: z.string(),
+          reason: z
+            .object({
+              kind: z.string().describe('Category of the failure'),
+              status: z.int().optional().describe('HTTP status of the model server'),
+              param: z.string().optional().describe('Member of the request that its error names'),
+              code: z.string().optional().describe('Kind of its error'),
+            })
+            .optional()
+            .describe('Why it failed, in identifiers of at most 64 characters'),
         })
         .optional()
         .describe('The latest failure'),
     }),
   })
   .meta({ id: 'EvaluatorMetrics', description: 'Counters of an evaluator' });
+
+/** Counters of an evaluator. */
+export type EvaluatorMetrics = z.output<typeof evaluatorMetrics>;
+
+/** Failures after which earlier decisions do not matter. */
+const MANY_FAILURES = 3;
+
+/**
+ * Why the last runs of an evaluator have all failed, in identifiers: `status, HTTP 400, param temperature`. Undefined if one of
+ * them decided.
+ */
+export function failingReason({ failures, pipeline_duration: { count: runs } }: EvaluatorMetrics): string | undefined {
+  const { consecutive, busy, last } = failures;
+  if (consecutive === 0 || (consecutive < MANY_FAILURES && consecutive < runs - busy)) return undefined;
+  const { kind = 'unknown', status, param, code } = last?.reason ?? {};
+  const details = [kind, status && `HTTP ${status}`, param && `param ${param}`, code && `code ${code}`];
+  return details.filter(Boolean).join(', ');
+}
 
 /** Response of `GET /api/v1/metrics` (decisions 4.4, "Metrics"): counters since the start of the process. */
 export const metrics = z
@@ -100,8 +128,6 @@ export const metrics = z
 export type Metrics = z.infer<typeof metrics>;
 /** Counters of one filter. */
 export type FilterMetrics = Metrics['filters'][string];
-/** Counters of one evaluator. */
-export type EvaluatorMetrics = Metrics['evaluators'][string];
 /** Count, sum and average of a duration. */
 export type DurationMetrics = FilterMetrics['duration'];
 

@@ -353,7 +353,7 @@ async function start(
   metrics.hosts = () => actions.counts;
   const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
   open.defer(() => replica?.close());
-  const llm = new LlmClient({ secrets, sockets, proxies });
+  const llm = new LlmClient({ secrets, sockets, proxies, log: logger.target('service::evaluator') });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,

@@ -1,4 +1,4 @@
-import { type DiagnosticCheck, operations, serviceAddress } from '@sluice/contract';
+import { type DiagnosticCheck, failingReason, operations, serviceAddress } from '@sluice/contract';
 import { type HttpUpstream, httpUpstream } from '../http/address.ts';
 import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
@@ -222,14 +222,25 @@ function checkProxyHeaders({ headers }: ServerRequest, auth: AuthIssuer | undefi
   };
 }
 
-function checkEvaluators({ evaluators: { current } }: ManagementContext): DiagnosticCheck {
+function checkEvaluators({ evaluators: { current }, metrics }: ManagementContext): DiagnosticCheck {
   const name = 'evaluators';
   const { list, skipped } = current;
-  if (skipped.length === 0) return { name, status: 'ok', message: `${list.length} loaded` };
+  const { evaluators } = metrics.snapshot();
+  const failing = list.flatMap(({ definition }) => {
+    const counts = evaluators[definition.name];
+    const reason = counts && failingReason(counts);
+    return reason === undefined ? [] : [`${definition.name} (${reason})`];
+  });
+  if (skipped.length === 0 && failing.length === 0) return { name, status: 'ok', message: `${list.length} loaded` };
+  const problems = [
+    ...(skipped.length > 0 ? [`skipped, so that they decide about nothing: ${skipped.join(', ')}`] : []),
+    ...(failing.length > 0 ? [`all of the last evaluations failed: ${failing.join(', ')}`] : []),
+  ];
+  const correct = 'correct the evaluators and apply them again';
   return {
     name,
     status: 'failed',
-    message: `${list.length} loaded; skipped, so that they decide about nothing: ${skipped.join(', ')}`,
-    remedy: 'See the warnings of target service::evaluator in the log, correct the evaluators and apply them again',
+    message: `${list.length} loaded; ${problems.join('; ')}`,
+    remedy: `See the warnings of target service::evaluator in the log, ${failing.length > 0 ? `correct the LLM connections, or ${correct}` : correct}`,
   };
 }

@@ -5,7 +5,7 @@ import type { Draft } from '../registry/draft.ts';
 import type { Registry } from '../registry/registry.ts';
 import { type TargetLogger, withFields } from '../telemetry/log.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
-import type { EvaluatorCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { EvaluatorCounters, FailureReason, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
 import { BusyError, Turn } from './fair-queue.ts';
@@ -126,7 +126,7 @@ export class Evaluation {
         return { kind: 'reject', outcome: busyOutcome(error instanceof BusyError ? error : new BusyError()) };
       }
       const kind = error instanceof LlmError ? 'llm_failure' : 'action_failure';
-      this.#counters.failed(kind, error instanceof Error ? error.message : String(error));
+      this.#counters.failed(kind, error instanceof Error ? error.message : String(error), reasonOf(error));
       this.#logResult(kind, error);
       if (definition.on_error === 'block') return { kind: 'reject', outcome: failureOutcome(definition.name, kind) };
       this.#recordPass(kind, startedAt);
@@ -200,7 +200,8 @@ export class Evaluation {
     const fields = {
       decision,
       on_error: error === undefined ? undefined : definition.on_error,
-      fault: error instanceof ActionFailure || error instanceof LlmError ? error.fault : undefined,
+      fault: reasonOf(error)?.kind,
+      ...(error instanceof LlmError && error.response),
       error,
       reason: this.#signal.aborted ? this.#signal.reason : undefined,
       llm_ms: this.#llmMs === undefined ? undefined : roundMs(this.#llmMs),
@@ -212,6 +213,12 @@ export class Evaluation {
     else if (decision === 'cancelled') this.#log.info('evaluation canceled', fields);
     else this.#log.info('evaluator decided', fields);
   }
+}
+
+/** Why a run failed, in identifiers. */
+function reasonOf(error: unknown): FailureReason | undefined {
+  if (error instanceof LlmError) return { kind: error.fault, ...error.response };
+  return error instanceof ActionFailure ? { kind: error.fault } : undefined;
 }
 
 /** Host functions of one run. */

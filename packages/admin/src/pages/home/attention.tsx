@@ -1,4 +1,5 @@
 import { SkeletonText } from '@carbon/react';
+import { failingReason } from '@sluice/contract';
 import { type Client, unwrapPage } from '@sluice/contract/client';
 import type { Entries, EntryKind } from '../../api/entries.ts';
 import {
@@ -116,7 +117,7 @@ function serviceProblem({ name, serviceType, serviceSubType, languageName, healt
   ];
 }
 
-/** Evaluators that could not be loaded, and those that have failed lately. */
+/** Evaluators that could not be loaded, those whose last evaluations have all failed, and those that have failed lately. */
 function evaluatorProblems({ evaluators, skipped }: EvaluatorSet, metrics: Metrics | undefined): Problem[] {
   return evaluators.flatMap(({ name }) => {
     const problem = { key: `evaluator ${name}`, href: routeTo('/evaluators', { open: name }) };
@@ -126,10 +127,13 @@ function evaluatorProblems({ evaluators, skipped }: EvaluatorSet, metrics: Metri
     }
     const counts = metrics?.evaluators[name];
     const last = counts?.failures.last;
-    if (!counts || !last || Date.now() - Date.parse(last.at) > RECENT_MS) return [];
-    const { llm_failure, action_failure, busy } = counts.failures;
+    if (!counts || !last) return [];
+    const failing = failingReason(counts);
+    if (failing === undefined && Date.now() - Date.parse(last.at) > RECENT_MS) return [];
+    const { llm_failure, action_failure, busy, consecutive } = counts.failures;
     const share = `${llm_failure + action_failure + busy} of ${counts.pipeline_duration.count} evaluations failed`;
-    const reason = `${share}, the last one at ${new Date(last.at).toLocaleTimeString()}: ${last.message}`;
+    const since = failing === undefined ? '' : `, all of the last ${consecutive} (${failing})`;
+    const reason = `${share}${since}, the last one at ${new Date(last.at).toLocaleTimeString()}: ${last.message}`;
     return [{ ...problem, title: `Evaluator ${name} fails`, reason }];
   });
 }

@@ -61,7 +61,7 @@ describe('a call', () => {
     expect(await clientWith().complete(connectionTo(llm.url, KEY), MESSAGES)).toBe('no');
     const { method, path, headers, text } = llm.requests.at(-1) ?? {};
     expect([method, path]).toEqual(['POST', '/v1/chat/completions']);
-    expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages: MESSAGES, temperature: 0 });
+    expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages: MESSAGES, temperature: 0, stream: false });
     expect(headers).toMatchObject({
       authorization: `Bearer ${KEY}`,
       'content-type': 'application/json',
@@ -208,7 +208,7 @@ describe('a failure', () => {
       'response has a body with the unknown content coding "rot13"',
     ],
     ['content that is null', { content: null }, 'no-content', NO_TEXT],
-    ['content that is an array', { content: [{ type: 'text', text: 'of the response' }] }, 'no-content', NO_TEXT],
+    ['content without text', { content: [{ type: 'image', text: 'of the response' }] }, 'no-content', NO_TEXT],
     ['content that is a number', { content: 5 }, 'no-content', NO_TEXT],
     ['content that is an object', { content: { text: 'of the response' } }, 'no-content', NO_TEXT],
     ['no content', { content: undefined }, 'no-content', NO_TEXT],

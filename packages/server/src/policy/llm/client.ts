@@ -1,17 +1,18 @@
-import { isUtf8 } from 'node:buffer';
-import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { baseUrl } from '../../http/address.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
-import { collectResponse } from '../../http/client/collect-response.ts';
+import { type CollectedResponse, collectResponse } from '../../http/client/collect-response.ts';
 import { CodingError } from '../../http/client/content-coding.ts';
 import { EgressProxies, ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
+import { readAnswer } from './answer.ts';
+import { type ErrorDetails, type ErrorResponse, readErrorResponse } from './error-response.ts';
 
 /**
  * LLM connection of evaluators (specification, "LLM connection"). Responses, revisions and logs contain its name only; the
@@ -54,6 +55,7 @@ export const llmConnectionEntry = z.object(
  * - `too-large`: a response over the limit
  * - `invalid`: a response that is not valid HTTP, UTF-8 or JSON
  * - `no-content`: a response without text in `choices[0].message.content`
+ * - `refusal`: the model refused to respond
  * - `request`: a request that cannot be sent
  * - `aborted`: canceled by this side
  */
@@ -64,6 +66,7 @@ export type LlmFault =
   | 'too-large'
   | 'invalid'
   | 'no-content'
+  | 'refusal'
   | 'request'
   | 'aborted';
 
@@ -74,11 +77,19 @@ export type LlmFault =
 export class LlmError extends Error {
   override readonly name = 'LlmError';
   readonly fault: LlmFault;
+  /** HTTP status, if that is the problem, and what the response says about it. */
+  readonly response: LlmErrorResponse | undefined;
 
-  constructor(fault: LlmFault, connection: string, problem: string) {
+  constructor(fault: LlmFault, connection: string, problem: string, response?: LlmErrorResponse) {
     super(`llm connection ${JSON.stringify(connection)}: ${problem}`);
     this.fault = fault;
+    this.response = response;
   }
+}
+
+/** A response with an error, in identifiers. */
+export interface LlmErrorResponse extends ErrorDetails {
+  readonly status: number;
 }
 
 /** Message of a prompt. */
@@ -101,7 +112,16 @@ export interface LlmLimits {
   readonly maxConcurrent?: number;
   /** Sockets of all upstreams. */
   readonly sockets?: UpstreamSockets | undefined;
+  /** Logs the members of requests that a connection does not support. */
+  readonly log?: TargetLogger;
 }
+
+/** Members of requests that can be left out. Some servers stream by default; some models have one temperature only. */
+const OPTIONAL: Readonly<Record<string, unknown>> = { temperature: 0, stream: false };
+/** Status codes of responses that may refuse a member. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 422]);
+/** Bytes of an error response that are read. */
+const MAX_ERROR_BYTES = 64 * 1024;
 
 /** Without it, any content coding would be acceptable (RFC 9110 12.5.3). One that comes nevertheless is decoded. */
 const DEFAULT_HEADERS: readonly string[] = ['accept-encoding', 'identity', 'user-agent', USER_AGENT];
@@ -171,6 +191,9 @@ export class LlmClient {
   readonly #secrets: Secrets;
   readonly #sockets: UpstreamSockets | undefined;
   readonly #proxies: EgressProxies;
+  readonly #log: TargetLogger | undefined;
+  /** Members that are left out, by the name of the connection. */
+  readonly #omitted = new Map<string, readonly string[]>();
   /** By URL. */
   readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
@@ -182,7 +205,9 @@ export class LlmClient {
     secrets = new Secrets(),
     sockets,
     proxies = new EgressProxies(),
+    log,
   }: LlmLimits = {}) {
+    this.#log = log;
     this.#proxies = proxies;
     this.#secrets = secrets;
     this.#sockets = sockets;
@@ -194,8 +219,11 @@ export class LlmClient {
   /**
    * Requests a completion and returns its content, which may be empty (decisions 4.9, "LLM call"). Throws
    * {@link LlmError}, and {@link BusyError} if there are too many calls at a time and the request has waited too long, or if
-   * this process has no file or port left for a connection. Nothing is retried; after `close` nothing is sent. `turn` is the
-   * place of the request in the queue.
+   * this process has no file or port left for a connection. After `close` nothing is sent. `turn` is the place of the request
+   * in the queue.
+   *
+   * A request is repeated once, without them, if the response names members that can be left out. If that succeeds, the
+   * connection does not get them anymore.
    */
   async complete(
     connection: LlmConnection,
@@ -206,35 +234,83 @@ export class LlmClient {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
     const headers = ['content-type', 'application/json', 'accept', 'application/json'];
+    const secrets = [model];
     const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
     if (endpoint === undefined) throw unusableConnection(name);
     if (apiKey) {
       const key = await this.#secrets.resolve(apiKey, new URL(url).origin);
       if ('problem' in key) throw new LlmError('request', name, `api_key ${key.problem}`);
       headers.push('authorization', `Bearer ${key.text}`);
+      secrets.push(key.text);
     }
-    const body = JSON.stringify({ model, messages, temperature: 0 });
     const waiting = endpoint.enter(turn, signal, () => new LlmError('aborted', name, 'request canceled'));
     if (waiting) await waiting;
     const startedAt = performance.now();
+    const send = async (omitted: readonly string[]) => {
+      const optional = Object.entries(OPTIONAL).filter(([member]) => !omitted.includes(member));
+      const body = JSON.stringify({ model, messages, ...Object.fromEntries(optional) });
+      const response = await this.#send(endpoint, name, headers, body, signal);
+      return toResult(
+        connection,
+        response,
+        optional.map(([member]) => member),
+        secrets,
+      );
+    };
     try {
-      const response = await collectResponse(
+      return await this.#sendSupported(name, send);
+    } finally {
+      endpoint.leave(performance.now() - startedAt);
+    }
+  }
+
+  /** Sends a request with the members that the connection supports, and learns which those are. */
+  async #sendSupported(name: string, send: (omitted: readonly string[]) => Promise<string | Refusal>): Promise<string> {
+    const known = this.#omitted.get(name) ?? [];
+    const first = await send(known);
+    if (typeof first === 'string') return first;
+    if (first.refused.length === 0) throw first.error;
+    const omitted = [...known, ...first.refused];
+    const second = await send(omitted);
+    // Another member is refused now: these were the right ones to leave out.
+    if (typeof second === 'string' || second.refused.length > 0) this.#omit(name, omitted, first);
+    if (typeof second === 'string') return second;
+    throw second.error;
+  }
+
+  #omit(connection: string, omitted: readonly string[], { error, refused }: Refusal): void {
+    // Of concurrent calls, the first one has learned it.
+    if (this.#omitted.get(connection)?.length === omitted.length) return;
+    this.#omitted.set(connection, omitted);
+    const fields = { connection, omitted: refused, ...error.response };
+    this.#log?.warn('llm connection refused members of the request, which are left out from now on', fields);
+  }
+
+  async #send(
+    endpoint: Endpoint,
+    name: string,
+    headers: readonly string[],
+    body: string,
+    signal: AbortSignal | undefined,
+  ): Promise<CollectedResponse> {
+    const { timeoutMs } = this;
+    let status = 0;
+    const onHead = (received: number) => {
+      status = received;
+      return checkHead(name, received);
+    };
+    try {
+      return await collectResponse(
         endpoint.transport,
         { method: 'POST', headers, body },
-        {
-          timeoutMs: this.timeoutMs,
-          maxBytes: this.#maxBytes,
-          signal,
-          onHead: (status) => checkHead(name, status),
-        },
+        { timeoutMs, maxBytes: this.#maxBytes, maxErrorBytes: MAX_ERROR_BYTES, signal, onHead },
       );
-      return parseContent(name, response.body);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       if (OWN_SHORTAGES.has(errorCode(error.cause) ?? '')) throw new BusyError();
+      // Without its body, an error response still has its status.
+      if (status >= 400 && !signal?.aborted && !this.#isClosed) throw statusError(name, status);
       throw this.#toLlmError(name, error, signal);
-    } finally {
-      endpoint.leave(performance.now() - startedAt);
     }
   }
 
@@ -290,34 +366,46 @@ export class LlmClient {
   }
 }
 
-/** Throws {@link LlmError} for a response that is not a completion. */
+/** A response that refuses the request. */
+interface Refusal extends Pick<ErrorResponse, 'refused'> {
+  readonly error: LlmError;
+}
+
+/** Throws {@link LlmError} for a response whose body is not read. */
 function checkHead(connection: string, status: number): undefined {
   if (status >= 300 && status < 400) {
-    throw new LlmError('status', connection, `HTTP ${status}: redirects are not followed; set url to the target`);
+    const problem = `HTTP ${status}: redirects are not followed; set url to the target`;
+    throw new LlmError('status', connection, problem, { status });
   }
-  if (status < 200 || status >= 400) {
-    const hint = status === 404 ? '; check the model name and that url is the API base' : '';
-    throw new LlmError('status', connection, `HTTP ${status}${hint}`);
-  }
+  if (status < 200 || status >= 500) throw statusError(connection, status);
 }
 
-function parseContent(connection: string, body: Buffer): string {
-  if (!isUtf8(body)) throw new LlmError('invalid', connection, 'response is not valid UTF-8');
-  const completion = tryParseJson(body.toString());
-  if (completion === undefined) throw new LlmError('invalid', connection, 'response is not valid JSON');
-  const content = contentOf(completion);
-  if (content === undefined) {
-    throw new LlmError('no-content', connection, 'response without text in choices[0].message.content');
-  }
-  return content.toWellFormed();
+function statusError(connection: string, status: number, { param, code }: ErrorDetails = {}): LlmError {
+  const details = [param !== undefined && `param ${param}`, code !== undefined && `code ${code}`].filter(Boolean);
+  const hint = status === 404 ? '; check the model name and that url is the API base' : '';
+  const problem = `HTTP ${status}${details.length > 0 ? ` (${details.join(', ')})` : ''}${hint}`;
+  const response = { status, ...(param !== undefined && { param }), ...(code !== undefined && { code }) };
+  return new LlmError('status', connection, problem, response);
 }
 
-function contentOf(completion: unknown): string | undefined {
-  if (!isJsonObject(completion) || !Array.isArray(completion.choices)) return undefined;
-  const [choice] = completion.choices;
-  if (!isJsonObject(choice) || !isJsonObject(choice.message)) return undefined;
-  const { content } = choice.message;
-  return typeof content === 'string' ? content : undefined;
+/**
+ * Returns the content of a response. `sent` are the members of the request that can be left out, `secrets` texts that are in no
+ * message.
+ */
+function toResult(
+  { name, url }: LlmConnection,
+  { status, body }: CollectedResponse,
+  sent: readonly string[],
+  secrets: readonly string[],
+): string | Refusal {
+  if (status >= 400) {
+    const response = readErrorResponse(body, sent, [...secrets, new URL(url).hostname]);
+    const refused = REFUSALS.has(status) ? response.refused : [];
+    return { refused, error: statusError(name, status, response) };
+  }
+  const answer = readAnswer(body);
+  if (typeof answer === 'string') return answer;
+  throw new LlmError(answer.fault, name, answer.problem);
 }
 
 function unusableConnection(connection: string): LlmError {

@@ -42,7 +42,7 @@ export class SchemaWorkerHandler {
     this.#cache(key, validate);
     let value: unknown;
     try {
-      value = parseJson(stripCodeFence(text), Number.POSITIVE_INFINITY);
+      value = parseJson(stripCodeFence(stripThinking(text)), Number.POSITIVE_INFINITY);
     } catch {
       return { kind: 'invalid', problem: 'the text is not JSON' };
     }
@@ -66,6 +66,16 @@ export class SchemaWorkerHandler {
       this.#schemas.delete(oldest);
     }
   }
+}
+
+const THINKING = '<think>';
+const THINKING_END = '</think>';
+
+/** Removes the thinking that some models put before their answer. */
+function stripThinking(text: string): string {
+  if (!text.trimStart().startsWith(THINKING)) return text;
+  const end = text.indexOf(THINKING_END);
+  return end === -1 ? text : text.slice(end + THINKING_END.length);
 }
 
 const OPENING_FENCE = /^(`{3,}|~{3,})[^\n]*\n/;

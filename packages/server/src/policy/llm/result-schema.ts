@@ -35,7 +35,7 @@ export interface CompiledSchema {
   readonly text: string;
   /**
    * Returns the errors of a text, joined with `; `: at most ten, without values of the text; undefined if it is
-   * valid. One Markdown code fence around the whole text is removed first (decisions 4.9).
+   * valid. Leading `<think>…</think>` and one Markdown code fence around the rest are removed first (decisions 4.9).
    *
    * A text that cannot be validated is invalid: longer than 1 MiB, or a validation that exceeds 1 s or its memory. Throws
    * the reason of the signal if it aborts, and {@link BusyError} if there is no room or the text has waited too long.

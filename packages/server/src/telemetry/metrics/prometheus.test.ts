@@ -168,7 +168,7 @@ describe('the Prometheus text', () => {
             schema: { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 },
             wasm: { executions: 9, not_found: 0, duration: took(250) },
             pipeline_duration: took(1_800),
-            failures: { llm_failure: 11, action_failure: 12, busy: 13 },
+            failures: { llm_failure: 11, action_failure: 12, busy: 13, consecutive: 2 },
           },
         },
       ],

@@ -119,11 +119,16 @@ export type EvaluatorDecision = keyof EvaluatorMetrics['decisions'];
 /** Reason why an evaluation ended without a decision. */
 export type EvaluatorFailure = 'llm_failure' | 'action_failure' | 'busy';
 
+/** Why a run failed, in identifiers. */
+export type FailureReason = NonNullable<NonNullable<EvaluatorMetrics['failures']['last']>['reason']>;
+
 /** Counters of one evaluator (decisions 4.4, "Metrics"). Durations are in milliseconds. */
 export class EvaluatorCounters {
   readonly #decisions = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
   readonly #failures: Record<EvaluatorFailure, number> = { llm_failure: 0, action_failure: 0, busy: 0 };
   #lastFailure: EvaluatorMetrics['failures']['last'] = undefined;
+  /** Failures since the last decision. */
+  #consecutive = 0;
   readonly #llm = { calls_success: 0, calls_failure: 0, empty_results: 0 };
   readonly #llmDuration = new Durations();
   readonly #schema = { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 };
@@ -133,12 +138,18 @@ export class EvaluatorCounters {
 
   decided(decision: EvaluatorDecision): void {
     this.#decisions[decision]++;
+    this.#consecutive = 0;
   }
 
-  /** A run ended without a decision. */
-  failed(failure: EvaluatorFailure, message: string): void {
+  /** A run ended without a decision. A busy one neither worked nor failed. */
+  failed(failure: EvaluatorFailure, message: string, reason?: FailureReason): void {
     this.#failures[failure]++;
-    this.#lastFailure = { at: new Date().toISOString(), message: truncateCharacters(message, MAX_MESSAGE_LENGTH) };
+    if (failure !== 'busy') this.#consecutive++;
+    this.#lastFailure = {
+      at: new Date().toISOString(),
+      message: truncateCharacters(message, MAX_MESSAGE_LENGTH),
+      ...(reason && { reason }),
+    };
   }
 
   /** A call of the LLM ended. */
@@ -181,7 +192,11 @@ export class EvaluatorCounters {
       schema: { ...this.#schema },
       wasm: { ...this.#wasm, duration: this.#wasmDuration.snapshot() },
       pipeline_duration: this.#duration.snapshot(),
-      failures: { ...this.#failures, ...(this.#lastFailure && { last: this.#lastFailure }) },
+      failures: {
+        ...this.#failures,
+        consecutive: this.#consecutive,
+        ...(this.#lastFailure && { last: this.#lastFailure }),
+      },
     };
   }
 }
