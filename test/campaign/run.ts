@@ -12,6 +12,7 @@ import { hostileMessagesCampaign } from './hostile-messages.ts';
 import { killCampaign } from './kill.ts';
 import { loginCampaign } from './login.ts';
 import { modelCampaign } from './model.ts';
+import { modelsCampaign } from './models.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
 import { replicasCampaign } from './replicas.ts';
@@ -44,6 +45,7 @@ const campaigns: readonly Campaign[] = [
   urisCampaign,
   loginCampaign,
   sdksCampaign,
+  modelsCampaign,
   consoleCampaign,
   sizingCampaign,
 ];

@@ -1,19 +1,16 @@
-import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { ENVIRONMENT } from '../../fixtures/environment.ts';
 import { findGo } from '../../fixtures/programs.ts';
+import { pythonEnvironment, runBuild } from '../python-environment.ts';
 
-const execute = promisify(execFile);
 const SOURCES = fileURLToPath(new URL('./', import.meta.url));
 /** Builds, and the packages of other languages; kept between runs. */
 const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/sluice-sdks/', import.meta.url));
-const BUILD_MS = 1_800_000;
 
 /** A command line with its environment. */
 export interface Command {
@@ -55,7 +52,7 @@ export const SDKS: readonly Sdk[] = [
       if (go === undefined) return 'Go';
       const folder = join(CACHE, 'go/');
       const args = ['build', '-p', '1', '-o', folder, './client', './server'];
-      await run(go, args, join(SOURCES, 'go'));
+      await runBuild(go, args, join(SOURCES, 'go'));
       return compiled(join(folder, 'client'), join(folder, 'server'));
     },
   },
@@ -67,7 +64,7 @@ export const SDKS: readonly Sdk[] = [
       const cargo = findProgram('cargo', join(homedir(), '.cargo/bin/cargo'));
       if (cargo === undefined) return 'Cargo';
       const target = join(CACHE, 'rust');
-      await run(cargo, ['build', '--locked', '--jobs', '1', '--target-dir', target], join(SOURCES, 'rust'));
+      await runBuild(cargo, ['build', '--locked', '--jobs', '1', '--target-dir', target], join(SOURCES, 'rust'));
       return compiled(join(target, 'debug/client'), join(target, 'debug/server'));
     },
   },
@@ -79,7 +76,7 @@ export const SDKS: readonly Sdk[] = [
       const maven = findProgram('mvn');
       if (maven === undefined) return 'Maven';
       const target = join(CACHE, 'java');
-      await run(maven, ['-q', '-B', `-DbuildFolder=${target}`, 'package'], join(SOURCES, 'java'));
+      await runBuild(maven, ['-q', '-B', `-DbuildFolder=${target}`, 'package'], join(SOURCES, 'java'));
       const command = (name: string): Command => {
         const path = `${join(target, 'classes')}:${join(target, 'libraries/*')}`;
         return { file: 'java', args: ['-XX:TieredStopAtLevel=1', '-cp', path, name], env: ENVIRONMENT };
@@ -118,18 +115,9 @@ function python(name: string, title: string, module: string): Sdk {
     title,
     version: () => locked(`${name}/requirements.txt`, new RegExp(`^${module}==(.+)$`, 'm')),
     build: async () => {
-      const interpreter = await findPython();
-      if (interpreter === undefined) return 'Python 3.10 or newer';
-      const folder = join(CACHE, name);
-      const bin = join(folder, 'bin');
-      const installed = join(folder, 'requirements.txt');
-      const wanted = await readFile(requirements, 'utf8');
-      if ((await readFile(installed, 'utf8').catch(() => '')) !== wanted) {
-        await rm(folder, { recursive: true, force: true });
-        await run(interpreter, ['-m', 'venv', folder], SOURCES);
-        await run(join(bin, 'pip'), ['install', '--quiet', '--no-deps', '--requirement', requirements], SOURCES);
-        await writeFile(installed, wanted);
-      }
+      const environment = await pythonEnvironment(join(CACHE, name), requirements);
+      if ('missing' in environment) return environment.missing;
+      const { bin } = environment;
       const command = (program: string): Command => {
         const env = { ...ENVIRONMENT, PYTHONDONTWRITEBYTECODE: '1', PYTHONPATH: SOURCES, PYTHONUTF8: '1' };
         return { file: join(bin, 'python'), args: [join(SOURCES, name, program)], env };
@@ -148,21 +136,7 @@ async function locked(file: string, pattern: RegExp): Promise<string> {
   return pattern.exec(await readFile(join(SOURCES, file), 'utf8'))?.[1] ?? '';
 }
 
-async function run(file: string, args: readonly string[], cwd: string): Promise<void> {
-  await execute('nice', ['-n', '15', file, ...args], { cwd, timeout: BUILD_MS, maxBuffer: 2 ** 26 });
-}
-
 function findProgram(name: string, ...more: readonly string[]): string | undefined {
   const folders = (process.env.PATH ?? '').split(':');
   return [...folders.map((folder) => join(folder, name)), ...more].find((path) => existsSync(path));
-}
-
-/** A Python that the SDKs support: the one of the path, or the newest of pyenv. */
-async function findPython(): Promise<string | undefined> {
-  const versions = join(homedir(), '.pyenv/versions');
-  const installed = await readdir(versions).catch(() => []);
-  const newestFirst = installed.toSorted((a, b) => b.localeCompare(a, 'en', { numeric: true }));
-  const candidates = [...newestFirst.map((version) => join(versions, version, 'bin/python3')), 'python3'];
-  const supported = 'import sys; sys.exit(sys.version_info < (3, 10))';
-  return candidates.find((path) => spawnSync(path, ['-c', supported]).status === 0);
 }

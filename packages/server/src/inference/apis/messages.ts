@@ -79,8 +79,9 @@ class MessageAssembler implements AnswerAssembler {
         this.#message.setAll(objectIn(event, 'delta') ?? {});
         this.#usage.setAll(objectIn(event, 'usage') ?? {});
         break;
-      case 'error':
-        if (event.error !== undefined) this.#message.set('error', event.error);
+      default:
+        // Also of a proxy, in the form of another API.
+        if (isJsonObject(event.error)) this.#message.set('error', event.error);
     }
   }
 

@@ -85,6 +85,9 @@ class ResponseAssembler implements AnswerAssembler {
     } else if (isJsonObject(response)) {
       if (isEnd(type) && this.#values.replaceAll(response)) this.#final = response;
       else this.#response.setAll(response, NO_OUTPUT);
+    } else if (isJsonObject(event.error)) {
+      // An error of a proxy, in the form of another API.
+      this.#response.set('error', event.error);
     } else if (delta !== undefined && typeof type === 'string') {
       this.#addDelta(event, DELTAS[type], delta);
     } else {

@@ -16,7 +16,7 @@ export interface ErrorResponse extends ErrorDetails {
 
 /** Words of an error about a member that is not supported, in any order. */
 const UNSUPPORTED =
-  /\b(?:unsupported|supported?|permitted|allowed|unknown|unrecognized|unexpected|extra|deprecated|invalid|default|must)\b/i;
+  /\b(?:unsupported|support(?:s|ed)?|permitted|allowed|unknown|unrecognized|unexpected|extra|deprecated|invalid|default|must)\b/i;
 /** Names and kinds are identifiers. */
 const IDENTIFIER = /^[A-Za-z0-9_.:[\]-]{1,64}$/;
 /** Texts that say nothing: some servers have "none" as a text. */
