@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { DiscoveryDebouncer } from './discovery-debouncer.ts';
 
 let runs: PromiseWithResolvers<void>[];
@@ -74,4 +74,40 @@ it('no run starts after close, and no timer is left', async () => {
   expect(vi.getTimerCount()).toBe(0);
   await vi.advanceTimersByTimeAsync(1_000);
   expect(runs).toHaveLength(0);
+});
+
+/** Runs that end at once; each is followed by a notification after `delayMs`. */
+function notifiedAfterRuns(delayMs: number, foundChanges: (run: number) => boolean) {
+  const paced: number[] = [];
+  const starts: number[] = [];
+  const debouncer = new DiscoveryDebouncer(
+    async () => {
+      debouncer.onReading();
+      starts.push(performance.now());
+      debouncer.onRead(foundChanges(starts.length));
+      setTimeout(() => debouncer.trigger(), delayMs);
+    },
+    { onPaced: (distanceMs) => paced.push(distanceMs) },
+  );
+  onTestFinished(() => debouncer.close());
+  debouncer.trigger();
+  return { starts, paced };
+}
+
+it('runs without anything new that are followed by a notification each become rare', async () => {
+  const { starts, paced } = notifiedAfterRuns(300, () => false);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(paced).toEqual([5_000, 10_000, 20_000, 40_000]);
+  expect(starts.length).toBeLessThan(12);
+});
+
+it.each([
+  ['find something', 300, () => true],
+  ['find something from time to time', 300, (run: number) => run % 5 === 0],
+  ['are followed by it later', 1_100, () => false],
+])('runs that %s are as frequent as the notifications', async (_what, delayMs, foundChanges) => {
+  const { starts, paced } = notifiedAfterRuns(delayMs, foundChanges);
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(paced).toEqual([]);
+  expect(starts.length).toBeGreaterThan(25);
 });

@@ -17,6 +17,8 @@ const ECHO_DELAY_MS = 50;
 /** Weight of an echo after a run that found nothing new, and after one that did, as the first; and of those that limit the rate. */
 const FRUITLESS = 3;
 const FRUITFUL = 1;
+/** Weight of an echo that arrives late after a run that found nothing new, and may be another change. */
+const LATE = 1;
 const TOO_MANY = FRUITFUL + 2 * FRUITLESS;
 /** Times between runs while the rate is limited, doubled by each echo, and time without an echo that ends the limit. */
 const FIRST_DISTANCE_MS = 5_000;
@@ -31,7 +33,8 @@ const LAST_ECHO_MS = 1_000;
  *
  * An upstream that sends a notification whenever its lists are read would be read forever. Such an echo is followed by one run,
  * since a change may be behind it. If that happens three times in a row without anything new after the first, or seven times with
- * something, the runs are 5, 10, 20, 40, then 60 s apart until there was no echo for a minute.
+ * something, the runs are 5, 10, 20, 40, then 60 s apart until there was no echo for a minute. A notification within a second of a
+ * run that found nothing new counts as well, if that happens seven times in a row.
  */
 export class DiscoveryDebouncer {
   readonly #run: () => Promise<unknown>;
@@ -70,15 +73,28 @@ export class DiscoveryDebouncer {
   /** Called for every notification of a change; costs almost nothing. */
   trigger(): void {
     if (this.#running) this.#rerun = true;
+    else if (this.#isLateEcho) this.#onEcho(this.#delayMs, LATE);
     else this.#schedule(this.#delayMs, () => this.#start());
   }
 
   /** Called for every notification that is probably caused by reading the lists. */
   echo(): void {
+    this.#onEcho(ECHO_DELAY_MS, FRUITLESS);
+  }
+
+  /**
+   * Whether a notification now follows a run that found nothing new: perhaps because of that run, on a slow connection or from an
+   * upstream that announces a change for each session that ends.
+   */
+  get #isLateEcho(): boolean {
+    return !this.#foundChanges && this.#reads === 0 && performance.now() - this.#readEndedAt < LAST_ECHO_MS;
+  }
+
+  #onEcho(delayMs: number, fruitless: number): void {
     if (this.#closed) return;
     this.#hasEcho = true;
     if (this.#distanceMs > 0) this.#awaitCalm();
-    this.#schedule(ECHO_DELAY_MS, () => this.#afterEcho());
+    this.#schedule(delayMs, () => this.#afterEcho(fruitless));
   }
 
   /** Called when all lists begin to be read, also by other runs: nothing that was announced before is missed. */
@@ -126,12 +142,13 @@ export class DiscoveryDebouncer {
     this.#timer = undefined;
   }
 
-  #afterEcho(): void {
+  /** `fruitless`: weight of the echo if the run found nothing new. */
+  #afterEcho(fruitless: number): void {
     // Only after the run is known whether it found changes.
-    if (this.#reads > 0) return this.#schedule(ECHO_DELAY_MS, () => this.#afterEcho());
+    if (this.#reads > 0) return this.#schedule(ECHO_DELAY_MS, () => this.#afterEcho(fruitless));
     if (this.#hasEcho && !this.#isEchoCounted) {
       this.#isEchoCounted = true;
-      this.#echoes += this.#foundChanges ? FRUITFUL : FRUITLESS;
+      this.#echoes += this.#foundChanges ? FRUITFUL : fruitless;
       if (this.#echoes >= TOO_MANY) {
         if (this.#distanceMs === 0) this.#awaitCalm();
         this.#setDistance(Math.min(this.#distanceMs * 2 || FIRST_DISTANCE_MS, LAST_DISTANCE_MS));
