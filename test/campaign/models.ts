@@ -94,8 +94,10 @@ class BackendRun {
   async step({ name, run }: ModelStep, model: string): Promise<void> {
     const title = `${this.#backend.name}, ${model}, ${name}`;
     await this.#service.manage('DELETE', '/interactions');
-    const direct = await outcomeOf(() => run(modelClients(this.#direct), model));
-    const through = await outcomeOf(() => run(modelClients(`http://${this.#service.addresses.inference}`), model));
+    const { options } = this.#backend;
+    const clients = modelClients(`http://${this.#service.addresses.inference}`);
+    const direct = await outcomeOf(() => run(modelClients(this.#direct), model, options));
+    const through = await outcomeOf(() => run(clients, model, options));
     this.counts.steps++;
     if (repeatable(direct) !== repeatable(through)) {
       this.#fail(`${title}: directly ${repeatable(direct)}, through Sluice ${repeatable(through)}`);

@@ -7,18 +7,25 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const BUILD_MS = 1_800_000;
 
-/** Runs a build with low priority. */
-export async function runBuild(file: string, args: readonly string[], cwd: string): Promise<void> {
-  await execute('nice', ['-n', '15', file, ...args], { cwd, timeout: BUILD_MS, maxBuffer: 2 ** 26 });
+/** Runs a build with low priority, and with additional environment variables. */
+export async function runBuild(
+  file: string,
+  args: readonly string[],
+  cwd: string,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  const env = { ...process.env, ...variables };
+  await execute('nice', ['-n', '15', file, ...args], { cwd, env, timeout: BUILD_MS, maxBuffer: 2 ** 26 });
 }
 
 /**
  * Creates a virtual environment in a folder with the packages of a file, unless it is up to date. Returns its folder of programs,
- * or what is missing on this machine.
+ * or what is missing on this machine. `variables` are those of the environment of the installation.
  */
 export async function pythonEnvironment(
   folder: string,
   requirements: string,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly bin: string } | { readonly missing: string }> {
   const interpreter = await findPython();
   if (interpreter === undefined) return { missing: 'Python 3.10 or newer' };
@@ -29,7 +36,8 @@ export async function pythonEnvironment(
     const cwd = dirname(requirements);
     await rm(folder, { recursive: true, force: true });
     await runBuild(interpreter, ['-m', 'venv', folder], cwd);
-    await runBuild(join(bin, 'pip'), ['install', '--quiet', '--no-deps', '--requirement', requirements], cwd);
+    const args = ['install', '--quiet', '--no-deps', '--requirement', requirements];
+    await runBuild(join(bin, 'pip'), args, cwd, variables);
     await writeFile(installed, wanted);
   }
   return { bin };

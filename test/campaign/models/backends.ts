@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { ENVIRONMENT } from '../../fixtures/environment.ts';
 import { freePort } from '../../fixtures/free-port.ts';
-import { pythonEnvironment } from '../python-environment.ts';
+import { pythonEnvironment, runBuild } from '../python-environment.ts';
 
 const SOURCES = fileURLToPath(new URL('./', import.meta.url));
 /** Virtual environments; kept between runs. */
@@ -26,6 +26,8 @@ export interface ModelBackend {
   readonly name: string;
   /** Models for all steps. */
   readonly models: readonly string[];
+  /** Members of requests without which answers differ from run to run. */
+  readonly options: Readonly<Record<string, unknown>>;
   /** A model for evaluators that refuses a member of their requests, if there is one. */
   readonly refusing?: string;
   readonly version: () => Promise<string>;
@@ -38,11 +40,45 @@ export const MODEL_BACKENDS: readonly ModelBackend[] = [
   {
     name: 'LiteLLM',
     models: ['mock', 'mock-reasoning', 'mock-failing'],
+    options: {},
     refusing: 'mock-reasoning',
-    version: async () => /^litellm==(.+)$/m.exec(await readFile(join(SOURCES, 'litellm.txt'), 'utf8'))?.[1] ?? '',
+    version: () => lockedVersion('litellm'),
     start: startLiteLlm,
   },
+  {
+    name: 'llama.cpp (llama-cpp-python)',
+    models: ['random'],
+    options: { temperature: 0 },
+    version: () => lockedVersion('llama_cpp_python', 'llama'),
+    start: startLlama,
+  },
 ];
+
+async function lockedVersion(module: string, file = module): Promise<string> {
+  return new RegExp(`^${module}==(.+)$`, 'm').exec(await readFile(join(SOURCES, `${file}.txt`), 'utf8'))?.[1] ?? '';
+}
+
+/** Compiles llama.cpp, which takes ten minutes the first time, and serves a model of random weights. */
+async function startLlama(): Promise<ModelServer | string> {
+  const environment = await llamaEnvironment();
+  if ('missing' in environment) return environment.missing;
+  const python = join(environment.bin, 'python');
+  const model = join(CACHE, 'random.gguf');
+  await runBuild(python, [join(SOURCES, 'random_model.py'), model], SOURCES);
+  const port = await freePort();
+  const address = ['--host', '127.0.0.1', '--port', String(port)];
+  const args = ['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'random', '--n_ctx', '4096', ...address];
+  return startServer(python, args, { ...ENVIRONMENT, PYTHONUTF8: '1' }, port, '/v1/models');
+}
+
+async function llamaEnvironment(): ReturnType<typeof pythonEnvironment> {
+  const variables = { CMAKE_ARGS: '-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF' };
+  try {
+    return await pythonEnvironment(join(CACHE, 'llama'), join(SOURCES, 'llama.txt'), variables);
+  } catch {
+    return { missing: 'a compiler for C++ and CMake' };
+  }
+}
 
 async function startLiteLlm(): Promise<ModelServer | string> {
   const environment = await pythonEnvironment(join(CACHE, 'litellm'), join(SOURCES, 'litellm.txt'));

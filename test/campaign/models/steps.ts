@@ -19,7 +19,8 @@ export function modelClients(origin: string, defaultHeaders: Readonly<Record<str
 /** Something that a client does with a model; resolves with what the client assembles. */
 export interface ModelStep {
   readonly name: string;
-  run(clients: ModelClients, model: string): Promise<unknown>;
+  /** `options` are further members of requests. */
+  run(clients: ModelClients, model: string, options: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
 
 const USER = [{ role: 'user' as const, content: 'Why do sluices have gates? Answer in one sentence.' }];
@@ -35,21 +36,25 @@ const SHORT = { max_tokens: 24 } as const;
 export const MODEL_STEPS: readonly ModelStep[] = [
   {
     name: 'chat completion',
-    run: ({ openai }, model) => openai.chat.completions.create({ model, messages: USER, ...SHORT, stream: false }),
+    run: ({ openai }, model, options) =>
+      openai.chat.completions.create({ model, messages: USER, ...SHORT, ...options, stream: false }),
   },
   {
     name: 'chat completion, stream',
-    run: ({ openai }, model) =>
-      openai.chat.completions.stream({ model, messages: USER, ...SHORT, stream: true }).finalChatCompletion(),
+    run: ({ openai }, model, options) =>
+      openai.chat.completions
+        .stream({ model, messages: USER, ...SHORT, ...options, stream: true })
+        .finalChatCompletion(),
   },
   {
     name: 'chat completion with tools and usage, stream',
-    run: ({ openai }, model) =>
+    run: ({ openai }, model, options) =>
       openai.chat.completions
         .stream({
           model,
           messages: USER,
           ...SHORT,
+          ...options,
           tools: TOOLS,
           stream: true,
           stream_options: { include_usage: true },
@@ -58,12 +63,13 @@ export const MODEL_STEPS: readonly ModelStep[] = [
   },
   {
     name: 'completion',
-    run: ({ openai }, model) => openai.completions.create({ model, prompt: 'Water', ...SHORT, stream: false }),
+    run: ({ openai }, model, options) =>
+      openai.completions.create({ model, prompt: 'Water', ...SHORT, ...options, stream: false }),
   },
   {
     name: 'completion, stream',
-    async run({ openai }, model) {
-      const stream = await openai.completions.create({ model, prompt: 'Water', ...SHORT, stream: true });
+    async run({ openai }, model, options) {
+      const stream = await openai.completions.create({ model, prompt: 'Water', ...SHORT, ...options, stream: true });
       const chunks = await Array.fromAsync(stream);
       // The client assembles no completion.
       const text = chunks.map(({ choices }) => choices[0]?.text ?? '').join('');
@@ -72,22 +78,26 @@ export const MODEL_STEPS: readonly ModelStep[] = [
   },
   {
     name: 'response',
-    run: ({ openai }, model) => openai.responses.create({ model, input: 'Water?', stream: false }),
+    run: ({ openai }, model, options) => openai.responses.create({ model, input: 'Water?', ...options, stream: false }),
   },
   {
     name: 'response, stream',
-    run: ({ openai }, model) => openai.responses.stream({ model, input: 'Water?' }).finalResponse(),
+    run: ({ openai }, model, options) =>
+      openai.responses.stream({ model, input: 'Water?', ...options }).finalResponse(),
   },
   {
     name: 'message',
-    run: ({ anthropic }, model) => anthropic.messages.create({ model, messages: USER, ...SHORT, stream: false }),
+    run: ({ anthropic }, model, options) =>
+      anthropic.messages.create({ model, messages: USER, ...SHORT, ...options, stream: false }),
   },
   {
     name: 'message, stream',
-    run: ({ anthropic }, model) => anthropic.messages.stream({ model, messages: USER, ...SHORT }).finalMessage(),
+    run: ({ anthropic }, model, options) =>
+      anthropic.messages.stream({ model, messages: USER, ...SHORT, ...options }).finalMessage(),
   },
   {
     name: 'unknown model',
-    run: ({ openai }) => openai.chat.completions.create({ model: 'no-such-model', messages: USER, stream: false }),
+    run: ({ openai }, _model, options) =>
+      openai.chat.completions.create({ model: 'no-such-model', messages: USER, ...SHORT, ...options, stream: false }),
   },
 ];

@@ -1,16 +1,19 @@
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { AnswerFields } from './answer-fields.ts';
-import { AnswerScan } from './answer-scan.ts';
+import { AnswerScan, depthOf } from './answer-scan.ts';
 import { ALL_FIELDS } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import type { DecodedSink } from './decoder.ts';
 import type { StoredBody } from './interaction-store.ts';
 import { LineDecoder } from './line-decoder.ts';
-import { toJsonBody, toStoredBody } from './stored-body.ts';
+import { type JsonState, toJsonBody, toStoredBody } from './stored-body.ts';
 import { StreamedAnswer } from './streamed-answer.ts';
 
 /** Levels that an answer adds around a value of an event: the name of a called function is at depth seven. */
 const OWN_DEPTH = 7;
+/** JSON up to this size is parsed at its end, which costs less than scanning it. */
+const PARSED_BYTES = 64 * 1024;
 /** Longest line of an event stream that is not data, in bytes. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
@@ -43,6 +46,9 @@ export class AnswerCapture implements DecodedSink, EventSink {
   /** The body, until it is known to be the stream of an API. */
   #text: BoundedBuffer | undefined;
   #reserved = 0;
+  /** JSON that is still small. */
+  #isSmall = false;
+  #json: JsonState = { isComplete: false, maxDepth: 0 };
   #scan: AnswerScan | undefined = undefined;
   #stream: StreamedAnswer | undefined = undefined;
   #decoder: EventStreamDecoder | LineDecoder | undefined = undefined;
@@ -94,6 +100,7 @@ export class AnswerCapture implements DecodedSink, EventSink {
   onDecodedEnd(isTruncated: boolean): void {
     if (this.#hasEnded) return;
     if (this.#head !== undefined) this.#begin(Buffer.alloc(0), true);
+    if (this.#isSmall) this.#parse();
     if (this.#decoder instanceof LineDecoder) this.#decoder.end();
     this.#isTruncated ||= isTruncated;
     this.#hasEnded = true;
@@ -131,7 +138,7 @@ export class AnswerCapture implements DecodedSink, EventSink {
       return;
     }
     this.#head = undefined;
-    if (form === 'json') this.#scan = new AnswerScan(ALL_FIELDS, this.fields);
+    if (form === 'json') this.#isSmall = true;
     else if (form === 'events') {
       this.#decoder = new EventStreamDecoder(this, Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
       this.#openStream();
@@ -145,9 +152,32 @@ export class AnswerCapture implements DecodedSink, EventSink {
   }
 
   #write(chunk: Buffer): void {
-    if (this.#text !== undefined) this.#store(this.#text, chunk);
-    const scan = this.#scan;
-    if (scan === undefined) return this.#decoder?.write(chunk);
+    const text = this.#text;
+    if (this.#isSmall && (text?.isTruncated || (text?.length ?? 0) + chunk.length > PARSED_BYTES)) this.#scanStored();
+    if (text !== undefined) this.#store(text, chunk);
+    if (this.#scan) this.#scanChunk(this.#scan, chunk);
+    else this.#decoder?.write(chunk);
+  }
+
+  /** Reads small JSON that is complete. */
+  #parse(): void {
+    const bytes = this.#text?.bytes ?? Buffer.alloc(0);
+    const value = tryParseJson(bytes.toString());
+    if (!isJsonObject(value)) return this.#scanStored();
+    this.fields.read(ALL_FIELDS, value);
+    this.#json = { isComplete: true, maxDepth: depthOf(bytes) };
+  }
+
+  /** Scans what is stored, and from now on what follows. */
+  #scanStored(): void {
+    this.#isSmall = false;
+    this.#scan = new AnswerScan(ALL_FIELDS, this.fields);
+    this.#json = this.#scan.scanner;
+    const stored = this.#text?.bytes;
+    if (stored) this.#scanChunk(this.#scan, stored);
+  }
+
+  #scanChunk(scan: AnswerScan, chunk: Buffer): void {
     const before = scan.scanner.offset;
     scan.write(chunk);
     if (!scan.scanner.isInvalid) return;
@@ -185,8 +215,7 @@ export class AnswerCapture implements DecodedSink, EventSink {
       return;
     }
     this.#isTruncated ||= this.#text?.isTruncated ?? false;
-    const { isComplete = false, maxDepth = 0 } = this.#scan?.scanner ?? {};
-    this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, { isComplete, maxDepth });
+    this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, this.#json);
   }
 
   /** The text of a stream is not needed once its answer is assembled. */

@@ -33,7 +33,11 @@ export class FieldTree {
   field: AnswerField | undefined = undefined;
   /** Elements, if the value is an array. */
   each: FieldTree | undefined = undefined;
+  /** Whether the value is a choice with its position. */
+  hasIndex = false;
   readonly members = new Map<string, FieldTree>();
+  /** The members, for reading each event: iterating over a map costs more. */
+  readonly list: { readonly name: string; readonly tree: FieldTree }[] = [];
 
   constructor(...all: readonly FieldPaths[]) {
     for (const paths of all) for (const [path, field] of Object.entries(paths)) this.#at(path).field = field;
@@ -43,8 +47,18 @@ export class FieldTree {
     let tree: FieldTree = this;
     for (const name of path.replaceAll('[]', '.[]').split('.')) {
       if (name === '[]') tree = tree.each ??= new FieldTree();
-      else tree = tree.members.getOrInsertComputed(name, () => new FieldTree());
+      else tree = tree.#member(name);
     }
+    return tree;
+  }
+
+  #member(name: string): FieldTree {
+    const known = this.members.get(name);
+    if (known) return known;
+    const tree = new FieldTree();
+    this.members.set(name, tree);
+    this.hasIndex ||= name === 'index';
+    this.list.push({ name, tree });
     return tree;
   }
 }
@@ -116,12 +130,12 @@ export class AnswerFields {
   read(tree: FieldTree, value: JsonValue, position = 0): void {
     if (tree.field !== undefined) this.set(tree.field, value, position);
     if (Array.isArray(value)) {
-      if (tree.each) for (const [at, each] of value.entries()) this.read(tree.each, each, at);
+      if (tree.each) for (let at = 0; at < value.length; at++) this.read(tree.each, value[at] ?? null, at);
       return;
     }
-    if (tree.members.size === 0 || !isJsonObject(value)) return;
-    const at = tree.members.get('index')?.field === 'index' && typeof value.index === 'number' ? value.index : position;
-    for (const [name, member] of tree.members) {
+    if (tree.list.length === 0 || !isJsonObject(value)) return;
+    const at = tree.hasIndex && typeof value.index === 'number' ? value.index : position;
+    for (const { name, tree: member } of tree.list) {
       const found = value[name];
       if (found !== undefined && found !== null) this.read(member, found, at);
     }

@@ -78,7 +78,7 @@ export class AnswerScan implements JsonSink {
     const value = isLong ? '…' : tryParseJson(this.scanner.token ?? '');
     if (typeof value !== 'string' && typeof value !== 'number') return;
     if (frame && field === 'index' && typeof value === 'number') frame.at = value;
-    else if (frame?.tree.members.has('index') && typeof value === 'string') frame.finish = value;
+    else if (frame?.tree.hasIndex && typeof value === 'string') frame.finish = value;
     else this.#fields.set(field, value, frame?.at ?? 0);
   }
 
@@ -93,4 +93,14 @@ export class AnswerScan implements JsonSink {
     if (outer === undefined) this.objectBytes = frame?.isArray ? undefined : end;
     else if (outer.isArray && outer.elements >= MAX_ELEMENTS) this.scanner.leave();
   }
+}
+
+/** Skips JSON without reading it. */
+const NOTHING: JsonSink = { onValue: () => false, onKey: () => {}, onScalar: () => {}, onEnd: () => {} };
+
+/** Depth of the deepest array or object of JSON. */
+export function depthOf(json: Buffer): number {
+  const scanner = new JsonScanner(NOTHING);
+  scanner.write(json);
+  return scanner.maxDepth;
 }

@@ -95,6 +95,8 @@ export class BoundedValues {
   /** Sets a member if its cost is available; an earlier value costs nothing anymore. */
   set(members: Map<string, JsonValue>, name: string, value: JsonValue): void {
     const earlier = members.get(name);
+    // Most members of an event are those of the one before.
+    if (earlier === value) return;
     if (earlier === undefined && members.size >= MAX_MEMBERS) {
       this.isTruncated = true;
       return;
@@ -153,8 +155,21 @@ export class BoundedValues {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are escaped in JSON
 const ESCAPED = /["\\\u0000-\u001f]/;
 
-/** Bytes of a text as JSON, without quotes. */
+/** Texts up to this length, as the pieces of a stream, are counted here: a native call costs more. */
+const SHORT_CHARACTERS = 32;
+
+/** Bytes of a text as JSON, without quotes; at most. */
 function jsonBytes(text: string): number {
+  if (text.length <= SHORT_CHARACTERS) {
+    let bytes = 0;
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code < 0x20) bytes += MAX_CHARACTER_BYTES;
+      else if (code < 0x80) bytes += code === 0x22 || code === 0x5c ? 2 : 1;
+      else bytes += code < 0x800 ? 2 : 3;
+    }
+    return bytes;
+  }
   return ESCAPED.test(text) ? Buffer.byteLength(JSON.stringify(text)) - 2 : Buffer.byteLength(text);
 }
 

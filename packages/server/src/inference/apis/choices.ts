@@ -73,6 +73,7 @@ export class ChoicesAssembler implements AnswerAssembler {
   /** An empty value erases nothing. */
   #setMember(name: string, value: JsonValue): void {
     const earlier = this.#members.get(name);
+    if (earlier === value) return;
     if (earlier === undefined || earlier === null || earlier === '') this.#members.set(name, value);
     else if (value !== '' && value !== 0 && !FIRST.has(name)) this.#members.set(name, value);
   }
