@@ -67,7 +67,8 @@ async function startLlama(): Promise<ModelServer | string> {
   await runBuild(python, [join(SOURCES, 'random_model.py'), model], SOURCES);
   const port = await freePort();
   const address = ['--host', '127.0.0.1', '--port', String(port)];
-  const args = ['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'random', '--n_ctx', '4096', ...address];
+  // Evaluators set no limit: a small context ends what the model says.
+  const args = ['-m', 'llama_cpp.server', '--model', model, '--model_alias', 'random', '--n_ctx', '512', ...address];
   return startServer(python, args, { ...ENVIRONMENT, PYTHONUTF8: '1' }, port, '/v1/models');
 }
 
