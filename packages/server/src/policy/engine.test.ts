@@ -177,7 +177,10 @@ describe('a request whose client disconnects', () => {
     await expect.poll(lines).toMatchObject([CANCELED]);
     expect(context.metadata.get('a')).toBeUndefined();
     expect(registry.current.namespace('copies')).toBeUndefined();
-    expect([decisions(), failures()]).toEqual([NOTHING, { llm_failure: 0, action_failure: 0, busy: 0 }]);
+    expect([decisions(), failures()]).toEqual([
+      NOTHING,
+      { llm_failure: 0, action_failure: 0, busy: 0, consecutive: 0 },
+    ]);
   });
 
   it('while the LLM result is validated does not run its action', async () => {
@@ -269,7 +272,7 @@ it.each([
     expect(await engine.evaluate(context)).toEqual(busy(retryAfterMs));
     expect([executions(), failures(), decisions()]).toEqual([
       0,
-      { llm_failure: 0, action_failure: 0, busy: 1, last: FAILED },
+      { llm_failure: 0, action_failure: 0, busy: 1, consecutive: 0, last: FAILED },
       NOTHING,
     ]);
     expect(lines()).toMatchObject([{ level: 'warn', msg: 'evaluator busy', decision: 'busy' }]);
@@ -305,7 +308,7 @@ it('a run whose copies cannot be stored has failed: its time counts once, and it
   expect(await outcome).toMatchObject({ kind: 'error', error: { message: 'evaluator processor execution failed' } });
   expect([executions(), failures(), decisions()]).toEqual([
     1,
-    { llm_failure: 0, action_failure: 1, busy: 0, last: FAILED },
+    { llm_failure: 0, action_failure: 1, busy: 0, consecutive: 1, last: FAILED },
     NOTHING,
   ]);
   expect(lines()).toMatchObject([
