@@ -21,18 +21,15 @@ const LONGEST = [
   'upstream-drills.slow.test.ts',
   'replica-faults.slow.test.ts',
   'service.test.ts',
-  'stalls.test.ts',
   'pool.test.ts',
   'management-model.test.ts',
   'compressed-responses.test.ts',
   'desired-state.test.ts',
   'build.test.ts',
   'cli-process.test.ts',
-  'evaluators-lists.test.ts',
   'compiler.test.ts',
   'result-schema.test.ts',
   'guest-isolation.test.ts',
-  'call-suspension.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {

@@ -35,7 +35,7 @@ async function startSystem(): Promise<HiddenSystem> {
 it('entries that are hidden are in no response, whatever operators and upstreams do', async () => {
   const system = await startSystem();
   try {
-    const { failures, sightings, hidden, operations, outcomes } = await runHidden(system, 40, testSeed());
+    const { failures, sightings, hidden, operations, outcomes } = await runHidden(system, 15, testSeed());
     expect(failures).toEqual([]);
     expect(sightings).toBeGreaterThan(operations);
     expect(hidden).toBeGreaterThan(operations);

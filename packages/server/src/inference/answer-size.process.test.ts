@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createGzip } from 'node:zlib';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { bodyValue, COMPLETION_REQUEST, LIMIT, MIB, RecordedExchanges } from './exchange.fixture.ts';
 
 const PIECE = 'x'.repeat(48 * 1024);
@@ -50,9 +50,9 @@ const FORMS: Readonly<Record<string, Parts>> = {
 
 const SIZES = [1024, 300 * 1024, 6 * MIB, 100 * MIB];
 
-test.for(Object.keys(FORMS).flatMap((name) => SIZES.map((bytes) => [name, bytes] as const)))(
-  'fields are read from %s of %i bytes in bounded memory',
-  async ([name, bytes]) => {
+describe.each(SIZES)('of %i bytes', (bytes) => {
+  const tags = bytes > 10 * MIB ? ['slow'] : [];
+  test.for(Object.keys(FORMS))('fields are read from %s in bounded memory', { tags }, async (name) => {
     const exchanges = new RecordedExchanges();
     const { recorder, completions, store, log } = exchanges;
     const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
@@ -79,10 +79,10 @@ test.for(Object.keys(FORMS).flatMap((name) => SIZES.map((bytes) => [name, bytes]
     expect(found?.response.truncated).toBe(bytes > (isStream ? 8 * LIMIT : LIMIT));
     expect(found?.response.body?.bytes.length).toBeLessThanOrEqual(LIMIT);
     expect(found && bodyValue(found.response)).toBeDefined();
-  },
-);
+  });
+});
 
-test('fields are read from compressed answers of 100 MB', async () => {
+test('fields are read from compressed answers of 100 MB', { tags: ['slow'] }, async () => {
   const exchanges = new RecordedExchanges();
   const { recorder, completions } = exchanges;
   const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));

@@ -26,7 +26,7 @@ const PIECES = [
 
 describe.each(eras)('a %s upstream that compresses', (era) => {
   describe.each(PIECES)('and sends its bodies %s', (_how, size) => {
-    it.each(CODINGS)('is discovered and called: $name', async (coding) => {
+    it.each(CODINGS)('is discovered and called: $name', { tags: size === 1 ? ['slow'] : [] }, async (coding) => {
       const upstream = await upstreamWith({}, { eras: [era] });
       const proxy = await coded(upstream.url, coding, size);
       const caller = await client(era, await register(proxy.url));
