@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
 import { completionId } from './fixtures/chat/completion.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { post } from './fixtures/raw-client.ts';
@@ -69,6 +70,19 @@ describe('a completion', () => {
     expect(server).toMatchObject(failed);
     expect(await span('client')).toMatchObject({ name: 'chat error', ...failed });
   });
+
+  it.each([false, true])(
+    'with an error in its response has an error span and is counted as failed (stream: %s)',
+    async (stream) => {
+      const { status, span } = await request(newTrace(), { model: `overloaded-${stream}`, messages, stream });
+      expect(status).toBe(200);
+      const failed = { status: 'error', attributes: { 'error.type': 'overloaded_error' } };
+      expect(await span('client')).toMatchObject({ name: `chat overloaded-${stream}`, ...failed });
+      const metrics = await (await fetch(`http://${traced.gateway.management()}/metrics`)).text();
+      const labels = { gen_ai_request_model: `overloaded-${stream}`, error_type: 'overloaded_error' };
+      expect(sampleOf(samplesOf(metrics), 'gen_ai_client_operation_duration_seconds_count', labels)).toBe(1);
+    },
+  );
 
   it('that is interrupted has an error span and a log line', async () => {
     const agent = newTrace();
