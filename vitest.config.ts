@@ -26,10 +26,8 @@ const LONGEST = [
   'compressed-responses.test.ts',
   'desired-state.test.ts',
   'build.test.ts',
-  'cli-process.test.ts',
   'compiler.test.ts',
   'result-schema.test.ts',
-  'guest-isolation.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {

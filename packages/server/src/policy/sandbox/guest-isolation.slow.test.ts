@@ -525,7 +525,7 @@ describe('a script injected into glue', () => {
       'text',
       `for (let text = 'x'; ; ) { text += text; if (text.length > 1 << 28) text = text.slice(1); text.indexOf('y'); }`,
     ],
-  ])('is limited to the memory of its process: %s', { tags: ['slow'] }, async (_what, script) => {
+  ])('is limited to the memory of its process: %s', async (_what, script) => {
     const ordinary = await compiler.compile(await toolchains.wat());
     expect(await end(injected(script), '')).toHaveProperty('fault');
     expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });

@@ -101,7 +101,7 @@ describe('a command', () => {
     expect(misspelt).toEqual({ code: 1, out: '', err: "sluice: unknown command 'heatlh'\n(Did you mean health?)\n" });
   });
 
-  it('whose pipe is closed exits silently', { tags: ['slow'] }, async () => {
+  it('whose pipe is closed exits silently', async () => {
     // Many times the capacity of a pipe.
     const description = 'x'.repeat(20_000);
     for (let at = 0; at < 200; at += 1)
@@ -172,14 +172,14 @@ describe('on an older Node.js', () => {
   }
   const rejected = { code: 1, err: expect.stringMatching(/^sluice: needs Node\.js 26, this is v.+\n$/) };
 
-  it('does not restart itself repeatedly when that one is too old as well', { tags: ['slow'] }, async () => {
+  it('does not restart itself repeatedly when that one is too old as well', async () => {
     expect(await copied('packages/cli', { workspaces: [] })).toEqual({ ...rejected, runs: 1 });
   });
 
   it.each([
     ['packages/cli', {}],
     ['deep/below/cli', { workspaces: [] }],
-  ])('does not run a Node.js that was not installed with it (%s)', { tags: ['slow'] }, async (below, manifest) => {
+  ])('does not run a Node.js that was not installed with it (%s)', async (below, manifest) => {
     expect(await copied(below, manifest)).toEqual({ ...rejected, runs: 0 });
   });
 });
@@ -204,23 +204,19 @@ describe('sluice serve', () => {
     ['--host', 'http://127.0.0.1:1', 'SERVICE_MGMT_LISTEN'],
     ['--token', 'sesame', 'authenticating proxy'],
     ['--output', 'json', 'RUST_LOG'],
-  ])(
-    'rejects %s, which has no effect on a service, and names the right setting',
-    { tags: ['slow'] },
-    async (option, value, advice) => {
-      for (const argv of [
-        ['serve', option, value],
-        [option, value, 'serve'],
-      ]) {
-        const { code, out, err } = await sluice(...argv);
-        expect([code, out]).toEqual([1, '']);
-        expect(err).toMatch(/^sluice: [^\n]+\n$/);
-        expect(err).toContain(`sluice serve does not accept ${option}: `);
-        expect(err).toContain(advice);
-        expect(err).not.toContain(value);
-      }
-    },
-  );
+  ])('rejects %s, which has no effect on a service, and names the right setting', async (option, value, advice) => {
+    for (const argv of [
+      ['serve', option, value],
+      [option, value, 'serve'],
+    ]) {
+      const { code, out, err } = await sluice(...argv);
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toMatch(/^sluice: [^\n]+\n$/);
+      expect(err).toContain(`sluice serve does not accept ${option}: `);
+      expect(err).toContain(advice);
+      expect(err).not.toContain(value);
+    }
+  });
 
   it('passes its flags to the service, and returns its exit code', async () => {
     const { code, err } = await sluice('serve', '--service-config', 'missing.yaml');
@@ -230,7 +226,7 @@ describe('sluice serve', () => {
 });
 
 describe('completion in bash', () => {
-  it('completes commands and names, and quotes shell syntax', { tags: ['slow'] }, async () => {
+  it('completes commands and names, and quotes shell syntax', async () => {
     const hostile = '$(touch pwned)';
     await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: hostile, namespace: 'shell' });
     // Two lines, each completed with the tab key.
