@@ -25,7 +25,7 @@ test('sessions with server requests get their own responses and leave no objects
 
 test('suspended calls belong to their own clients, end when abandoned, and leave no resources behind', async () => {
   const run = await SuspensionRun.start({ timeoutMs: 10_000, start: startBalancedGateway });
-  await run.wave(120);
+  await run.wave(60);
   await run.stop();
   await run.close();
   expect(run.tally.failures).toEqual([]);

@@ -14,7 +14,8 @@ const TLS: TlsOptions = {
   minVersion: 'TLSv1.2',
   maxVersion: 'TLSv1.2',
 };
-const HANDSHAKE_MS = 2_000;
+/** As long as the lease of a replica, after which it is not live: until then, it may just be busy. */
+const HANDSHAKE_MS = 4_000;
 /** Idle time after which a connection is closed, in milliseconds. */
 const IDLE_MS = 10_000;
 /** Time for a notification, and connections to each replica for them: one that has stopped may not hold up requests. */

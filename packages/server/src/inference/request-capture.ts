@@ -6,7 +6,7 @@ import { OUTLINE_BYTES, RequestOutline } from './request-outline.ts';
 import { toStoredBody } from './stored-body.ts';
 
 /** Requests from this size on are outlined, for the case that they exceed the limit. */
-const OUTLINED_BYTES = 512 * 1024;
+const OUTLINED_BYTES = 64 * 1024;
 
 /** Options of {@link RequestCapture}. */
 interface RequestCaptureOptions {
@@ -92,9 +92,10 @@ export class RequestCapture implements DecodedSink {
       if (this.#hasOutline || !isLarge || this.#isTruncated || !this.#reserve(OUTLINE_BYTES)) return;
       this.#hasOutline = true;
       this.#outline = new RequestOutline();
-      const stored = this.#buffer.bytes?.subarray(bomBytes);
-      if (stored) this.#outline.write(stored);
-      else bytes = chunk.subarray(bomBytes);
+      const stored = this.#buffer.bytes;
+      if (stored) this.#outline.write(stored.subarray(bomBytes));
+      // The byte order mark may end in this chunk.
+      bytes = chunk.subarray(Math.max(0, bomBytes - this.#buffer.length));
     }
     this.#outline.write(bytes);
   }

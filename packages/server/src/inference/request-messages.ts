@@ -17,7 +17,7 @@ const TEXT_PARTS: ReadonlySet<string> = new Set(['text', 'input_text', 'output_t
 const TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 const MAX_TYPES = 8;
 /** Named beside the parts if a text was cut. */
-const REST = 'rest of the text';
+export const REST = 'rest of the text';
 const OTHER = 'other part';
 
 /** Whether a part of this type has text. */

@@ -1,10 +1,12 @@
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { stringStart, stringValue } from '@sluice/protocol/json/text';
+import { detach } from '@sluice/protocol/text';
 import { CONVERSATIONS, INSTRUCTIONS } from './apis/apis.ts';
 import {
   earlierMessages,
   isTextPart,
   OmittedParts,
+  REST,
   type RequestMessage,
   roleOf,
   withOmitted,
@@ -161,11 +163,11 @@ export class RequestOutline implements JsonSink {
     message.text += text.slice(0, room);
   }
 
+  /** Adds a message that is only a text. A request may have a million of them. */
   #addMessage(role: string): void {
-    this.#message = newMessage();
-    this.#message.role = role;
-    this.#addText(this.#text(MAX_TEXT));
-    this.#endMessage();
+    this.#isCut = false;
+    const content = detach(this.#text(MAX_TEXT));
+    this.#push(this.#isCut ? { role, content, omitted: REST } : { role, content });
   }
 
   #endPart(): void {
@@ -180,8 +182,10 @@ export class RequestOutline implements JsonSink {
     if (!hasContent && role === undefined && type !== undefined) omitted.add(type);
     if (this.#isCut) omitted.addRest();
     this.#isCut = false;
-    // The text is a slice of a longer one, which would stay in memory.
-    const message = structuredClone({ role: roleOf(role), content: text, ...omitted.member });
+    this.#push({ role: detach(roleOf(role)), content: detach(text), ...omitted.member });
+  }
+
+  #push(message: RequestMessage): void {
     if (INSTRUCTIONS.has(this.#member)) this.#instructions = message;
     else this.#messages.push(message);
     if (this.#messages.length <= MAX_MESSAGES) return;
