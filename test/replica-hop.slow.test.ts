@@ -62,8 +62,8 @@ async function nextSamplingCall() {
   return call;
 }
 
-test('the response to a server request reaches the call on another replica', async () => {
-  const { onA, onB } = await bothClients('{"sampling":{}}');
+/** A call on A whose server request the client answers on B. */
+async function callAnsweredByB({ onA, onB }: Awaited<ReturnType<typeof bothClients>>): Promise<void> {
   const response = onA.call('1');
   const call = await nextSamplingCall();
   const asked = JSON.parse(await response.message(0));
@@ -71,6 +71,10 @@ test('the response to a server request reaches the call on another replica', asy
   expect(answered.status).toBe(202);
   call.end('done');
   expect(await response.message(1)).toContain('done');
+}
+
+test('the response to a server request reaches the call on another replica', async () => {
+  await callAnsweredByB(await bothClients('{"sampling":{}}'));
   expect(upstream.answers().at(-1)).toContain('"role":"assistant"');
 });
 
@@ -237,14 +241,7 @@ test('whoever cannot prove the key stops no replica that does, however many conn
   const idle = Array.from({ length: 300 }, () => connectTcp(port, '127.0.0.1').on('error', () => undefined));
   const closed = Promise.all(idle.map((socket) => once(socket.resume(), 'close')));
   for (const socket of idle.slice(150)) socket.write(randomBytes(500));
-  const { onA, onB } = await bothClients('{"sampling":{}}');
-  const response = onA.call('1');
-  const call = await nextSamplingCall();
-  const asked = JSON.parse(await response.message(0));
-  const answered = await onB.post(JSON.stringify({ jsonrpc: '2.0', id: asked.id, result: { role: 'assistant' } }));
-  expect(answered.status).toBe(202);
-  call.end('done');
-  expect(await response.message(1)).toContain('done');
+  await callAnsweredByB(await bothClients('{"sampling":{}}'));
   await closed;
 });
 

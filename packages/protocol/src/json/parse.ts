@@ -224,8 +224,10 @@ function hasMoreValues(text: string, limit: number): boolean {
 }
 
 /**
- * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a
- * SyntaxError, also for more values than `maxValues`: outside of the event loop, any number is allowed. Costs one search for a backslash for texts without escaped keys.
+ * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Costs one search for a
+ * backslash if there are none. `maxValues` may be any number where nothing waits for the thread.
+ *
+ * @throws SyntaxError also for more values than `maxValues`
  */
 export function parseJson(text: string, maxValues: number = MAX_PARSED_VALUES): unknown {
   if (hasMoreValues(text, maxValues)) throw new SyntaxError(`more than ${maxValues} values`);

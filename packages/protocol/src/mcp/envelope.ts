@@ -30,7 +30,10 @@ export interface Envelope {
    * scanned.
    */
   readonly oversized: string | undefined;
-  /** Members that are not scanned, or elements of a batch, with more values than allowed or {@link MAX_PARSED_VALUES}; undefined if there are none. */
+  /**
+   * Members that are not scanned, or elements of a batch, with more values than allowed or {@link MAX_PARSED_VALUES};
+   * undefined if there are none.
+   */
   readonly crowded: ReadonlySet<ScannedMember> | undefined;
   /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;

@@ -153,7 +153,7 @@ export class StreamedAnswer implements DataSink {
     else this.#values.isTruncated = true;
   }
 
-  /** Begins an answer of which only such events have arrived as any API has: an error, or usage. */
+  /** Takes the API from the path if no event tells it: every API has events with only an error or usage. */
   #beginByPath(): void {
     if (this.#assembler !== undefined) return;
     if (!this.#pending.some((event) => COMPLETION_MEMBERS.some((name) => event[name] !== undefined))) return;

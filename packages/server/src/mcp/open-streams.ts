@@ -3,6 +3,7 @@ import { rpcError } from '../http/outcome.ts';
 
 /** Response to a request for a stream of a client that accepts none. */
 export const NO_EVENT_STREAMS = rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
+
 /**
  * A stream that ends only on request: a legacy notification stream, a modern `subscriptions/listen`, or the stream of
  * tool-call events.
@@ -17,7 +18,7 @@ export interface OpenStream {
 /** Below the usual idle timeouts of proxies and load balancers, 30 to 60 s. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** All open long-lived streams: keeps them alive, and ends them when the service stops (decisions 1.1). */
+/** All open long-lived streams: keeps them alive, and ends them when the service stops. */
 export class OpenStreams {
   readonly #keepAliveMs: number;
   readonly #streams = new Set<OpenStream>();
