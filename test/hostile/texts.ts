@@ -22,6 +22,7 @@ export const HOSTILE_TEXTS: readonly HostileText[] = [
   { name: 'many small objects', write: (bytes) => `[${repeated('{"a":{"b":0}}', bytes)}]` },
   { name: 'one long string', write: (bytes) => `"${'a'.repeat(bytes)}"` },
   { name: 'one long escaped string', write: (bytes) => `"${String.raw`\u00e9\n`.repeat(bytes / 8)}"` },
+  { name: 'one string of escaped quotes', write: (bytes) => `"${String.raw`\"`.repeat(bytes / 2)}"` },
   { name: 'one long key', write: (bytes) => `{"${'k'.repeat(bytes)}":0}` },
   { name: 'white space', write: (bytes) => `[${repeated(' \t\n\r 1', bytes)}]` },
 ];

@@ -118,17 +118,27 @@ export function skipSpace(text: string, at: number): number {
   return at;
 }
 
+/** Characters after an escaped quote that are read one by one: a call for each quote costs more where quotes are dense. */
+const NEAR = 256;
+
 /** The position after the string whose opening quote is at `at`. */
 export function skipString(text: string, at: number): number {
-  let quote = text.indexOf('"', at + 1);
-  while (quote !== -1) {
+  let from = at + 1;
+  for (;;) {
+    const quote = text.indexOf('"', from);
+    if (quote === -1) return text.length;
     let back = quote - 1;
     while (text.charCodeAt(back) === BACKSLASH) back--;
+    from = quote + 1;
     // An even number of backslashes does not escape the quote.
-    if ((quote - back) % 2 === 1) return quote + 1;
-    quote = text.indexOf('"', quote + 1);
+    if ((quote - back) % 2 === 1) return from;
+    const near = Math.min(from + NEAR, text.length);
+    while (from < near) {
+      const code = text.charCodeAt(from);
+      if (code === QUOTE) return from + 1;
+      from += code === BACKSLASH ? 2 : 1;
+    }
   }
-  return text.length;
 }
 
 /** The position after the value at `at`. */
