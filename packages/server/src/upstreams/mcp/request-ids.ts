@@ -1,7 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 
-/** The largest id: servers in languages with 32-bit integers read it. */
-const MAX_ID = 2 ** 31 - 1;
+/**
+ * Ids have 30 random bits above this, so that servers in languages with 32-bit integers can read them. All have ten digits: the
+ * heads of messages that are otherwise equal have the same `Content-Length`, and their parsers compare heads.
+ */
+const FIRST_ID = 2 ** 30;
 const BATCH = 1_024;
 /** Ids in use are told apart by so many of their lowest bits. */
 const SLOTS = 2 ** 16;
@@ -9,8 +12,8 @@ const SLOTS = 2 ** 16;
 const ATTEMPTS = 100;
 
 /**
- * Ids of the requests to upstreams, which are their progress tokens too: integers from 1 to 2^31 - 1, since many servers accept
- * nothing else. Random, so that an upstream cannot refer to requests that it did not receive: to those of other users, or to
+ * Ids of the requests to upstreams, which are their progress tokens too: integers from 2^30 to 2^31 - 1, since many servers
+ * accept nothing else. Random, so that an upstream cannot refer to requests that it did not receive: to those of other users, or to
  * other upstreams. No two requests in flight have the same id.
  */
 class RequestIds {
@@ -23,10 +26,10 @@ class RequestIds {
     let id = 0;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       id = this.#draw();
-      if (id !== 0 && this.#slots[id % SLOTS] === 0) break;
+      if (this.#slots[id % SLOTS] === 0) break;
     }
     this.#slots[id % SLOTS] = id;
-    return id || this.next();
+    return id;
   }
 
   release(id: number): void {
@@ -38,7 +41,7 @@ class RequestIds {
       randomFillSync(this.#random);
       this.#used = 0;
     }
-    return (this.#random[this.#used++] ?? 0) & MAX_ID;
+    return FIRST_ID + ((this.#random[this.#used++] ?? 0) % FIRST_ID);
   }
 }
 
