@@ -220,7 +220,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       return this.#beginStream();
     }
     this.#mode = 'start';
-    if (!this.#isSuccess || requiresStream) this.#timer = setTimeout(this.#onBodyTimeout, ERROR_BODY_MS).unref();
+    if (!this.#isSuccess || requiresStream) this.#timer = setTimeout(() => this.#onBodyTimeout(), ERROR_BODY_MS).unref();
   }
 
   get #isSuccess(): boolean {
@@ -398,11 +398,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   /** 5 s after the head of an error: the upstream may keep its body open. */
-  readonly #onBodyTimeout = (): void => {
+  #onBodyTimeout(): void {
     this.#mayBeProcessed = true;
     this.#guard(() => this.#complete());
     this.#call?.abort();
-  };
+  }
 
   #guard(step: () => void): void {
     try {
