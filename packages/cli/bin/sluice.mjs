@@ -1,14 +1,12 @@
 #!/usr/bin/env node
 // The command `sluice`. This file runs on Node.js 20; everything else needs Node.js 26, which npm installs (package.json,
 // "optionalDependencies"). An older Node.js starts that one as a child process.
-import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import module from 'node:module';
-import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { NEEDED, nodeBinary, runInPlace } from './node.mjs';
 
-const NEEDED = 26;
 /** Set in the environment of the child process, so that a second old version fails instead of starting another child. */
 const MARKER = 'SLUICE_STARTED_BY_OLDER_NODE';
 const self = fileURLToPath(import.meta.url);
@@ -25,7 +23,7 @@ if (Number(process.versions.node.split('.')[0]) >= NEEDED) {
     );
     process.exit(1);
   }
-  run(node, [self, ...process.argv.slice(2)]);
+  runInPlace(node, [self, ...process.argv.slice(2)], { stdio: 'inherit', env: { ...process.env, [MARKER]: '1' } });
 }
 
 /**
@@ -48,8 +46,8 @@ function findNode(packageFolder) {
   const project = /^(.+)[\\/]node_modules[\\/]/.exec(packageFolder)?.[1];
   const workspace = join(packageFolder, '..', '..');
   return [packageFolder, project ?? (isWorkspace(workspace) ? workspace : packageFolder)]
-    .map((folder) => join(folder, 'node_modules', '.bin', 'node'))
-    .find((node) => existsSync(node));
+    .map((folder) => nodeBinary(join(folder, 'node_modules')))
+    .find((node) => node !== undefined);
 }
 
 /** @param {string} folder */
@@ -59,21 +57,4 @@ function isWorkspace(folder) {
   } catch {
     return false;
   }
-}
-
-/**
- * Runs it with our streams, signals and exit code.
- * @param {string} node
- * @param {string[]} args
- */
-function run(node, args) {
-  const child = spawn(node, args, { stdio: 'inherit', env: { ...process.env, [MARKER]: '1' } });
-  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-    process.on(signal, () => child.kill(signal));
-  }
-  child.on('error', (error) => {
-    console.error(`sluice: ${node}: ${error.message}`);
-    process.exit(1);
-  });
-  child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
 }

@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import { escapeInvisible, printable } from '@sluice/protocol/text';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
-import { ProcessSupervisor } from './app/processes.ts';
+import { ProcessSupervisor, SAME_SIGINT_MS } from './app/processes.ts';
 import { Systemd } from './app/systemd.ts';
 import { welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
@@ -41,7 +41,7 @@ async function main(): Promise<void> {
   if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners, config));
   const systemd = new Systemd(process.env, logger.target('service'));
   process.off('SIGTERM', exitDuringStart);
-  stopOnSignal(service, sink, systemd);
+  stopOnSignal(service, sink, systemd, config.sharesPorts);
   systemd.ready();
   // To the process that supervises this one, if there is one.
   process.send?.('ready');
@@ -52,17 +52,11 @@ function exitDuringStart(): void {
   process.exit(128 + constants.signals.SIGTERM);
 }
 
-/**
- * One Ctrl-C may arrive twice: the terminal sends it to every process in the foreground, and a package runner that
- * started the service passes it on as well.
- */
-const SAME_SIGINT_MS = 100;
-
 /** Time for the reader of the log at the end. */
 const LAST_LINES_MS = 5_000;
 
 /** The first signal stops gracefully, a second one immediately. */
-function stopOnSignal(service: Service, log: LogSink, systemd: Systemd): void {
+function stopOnSignal(service: Service, log: LogSink, systemd: Systemd, isSupervised: boolean): void {
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     const at = performance.now();
@@ -78,7 +72,8 @@ function stopOnSignal(service: Service, log: LogSink, systemd: Systemd): void {
       .then(() => process.exit(0), die);
   };
   process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
+  // A terminal sends Ctrl-C to every process; the supervising one then sends SIGTERM.
+  process.on('SIGINT', isSupervised ? () => {} : stop);
   // The process that supervises this one has gone.
   process.on('disconnect', () => stop('SIGTERM'));
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { expect, test } from 'vitest';
-import { NODE_FLAGS, nodeFlags } from './node-flags.ts';
+import { NODE_FLAGS, nodeFlags } from './node-flags.mjs';
 
 const postgres = { SERVICE_PERSIST_BACKEND: 'postgres' };
 

@@ -125,7 +125,7 @@ describe('the full distribution', () => {
   });
 });
 
-test('a console that is not built is 503 with the command to run, and served once it is built', async () => {
+test('a console that is not built is 503 with the command to run or the remaining time, and served once it is built', async () => {
   const empty = join(folder, 'empty');
   await mkdir(empty);
   const started = await startTestService({ SERVICE_UI_PATH: empty });
@@ -134,6 +134,21 @@ test('a console that is not built is 503 with the command to run, and served onc
     expect(status).toBe(503);
     expect(JSON.parse(body.toString())).toMatchObject({
       error: { message: 'the console is not built: run npm run build:admin, then reload /admin/' },
+    });
+    const progress = (pid: number) =>
+      writeFile(join(empty, 'progress.json'), JSON.stringify({ pid, finishes: Date.now() + 3_600_000 }));
+    // A build that was interrupted.
+    await progress(2 ** 31 - 1);
+    expect((await get('/admin/', {}, started)).body.toString()).toContain('run npm run build:admin');
+    await progress(process.pid);
+    const page = await get('/admin/tools', { accept: 'text/html,*/*' }, started);
+    expect(page).toMatchObject({ status: 503, headers: { 'content-type': 'text/html; charset=utf-8' } });
+    expect(page.body.toString()).toMatch(/<meta http-equiv="refresh" content="2">[\s\S]*Ready in about 3\d\d\d s\./);
+    expect(String(page.headers['content-security-policy'])).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    const json = await get('/admin/', {}, started);
+    expect(json).toMatchObject({ status: 503, headers: { 'retry-after': expect.stringMatching(/^3\d\d\d$/) } });
+    expect(JSON.parse(json.body.toString())).toMatchObject({
+      error: { message: expect.stringMatching(/^the web console is being built: ready in about 3\d\d\d s$/) },
     });
     await writeFile(join(empty, 'index.html'), INDEX);
     expect(await get('/admin/', {}, started)).toMatchObject({ status: 200 });

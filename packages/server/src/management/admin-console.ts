@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import send from '@fastify/send';
 import { canOpenFiles, TOO_MANY_OPEN_FILES } from '../http/open-files.ts';
 import type { ServerRequest } from '../http/server/request.ts';
+import { buildingResponse, remainingSeconds } from './console-build.ts';
 import type { ManagementContext } from './context.ts';
 import { openFile } from './files.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
@@ -108,6 +109,8 @@ async function index({ http }: ApiRequest<never>, root: string): Promise<ApiResp
   const html = await readFile(join(root, 'index.html'), 'utf8').catch(() => undefined);
   if (html === undefined && !canOpenFiles()) return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
   if (html === undefined) {
+    const seconds = await remainingSeconds(root);
+    if (seconds !== undefined) return buildingResponse(http, seconds);
     return errorResponse('UNAVAILABLE', `the console is not built: run ${BUILD_COMMAND}, then reload ${pathOf(http)}`);
   }
   // The router ignores a trailing slash.

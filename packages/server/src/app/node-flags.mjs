@@ -4,8 +4,9 @@ import { getHeapStatistics } from 'node:v8';
 /**
  * Node.js flags of the service (docs/architecture.md, "Performance"): a larger young generation, no pretenuring, and more
  * inlining, because a call passes many small functions.
+ * @type {readonly string[]}
  */
-export const NODE_FLAGS: readonly string[] = [
+export const NODE_FLAGS = [
   '--max-semi-space-size=64',
   '--no-allocation-site-pretenuring',
   '--max-inlined-bytecode-size=2000',
@@ -17,9 +18,11 @@ const HEAP_SHARE = 0.5;
 
 /**
  * The flags of a service with these environment variables. Replicas may have a million tools: their heap may use half of the
- * memory, where that is more than Node.js permits by itself.
+ * memory, where that is more than Node.js permits by itself. Plain JavaScript: `npm start` calls this on an older Node.js.
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {readonly string[]}
  */
-export function nodeFlags(env: NodeJS.ProcessEnv): readonly string[] {
+export function nodeFlags(env) {
   const isSetByUser = /--max[-_](?:old[-_]space|heap)[-_]size/.test(env.NODE_OPTIONS ?? '');
   if (env.SERVICE_PERSIST_BACKEND !== 'postgres' || isSetByUser) return NODE_FLAGS;
   const memory = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
