@@ -85,6 +85,7 @@ const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => 
   transport: 'mcp',
   tool_type: 'mcp-forward',
   service_address: expect.stringMatching(/^http:/),
+  outcome: isError ? 'tool_error' : 'completed',
   is_error: isError,
   call_duration_ms: expect.any(Number),
 });
@@ -134,7 +135,7 @@ describe('of an MCP request', () => {
   it('contains the rejection', async () => {
     await call('unknown');
     const reason = 'tool not found: unknown';
-    expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602 });
+    expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602, outcome: 'failed' });
   });
 
   it('shows that the service responded by itself', async () => {

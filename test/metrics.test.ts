@@ -86,10 +86,13 @@ describe('/metrics of a service after traffic', () => {
     expect(value('sluice_interaction_records')).toBe(2);
     expect(value('sluice_interaction_size_bytes')).toBeGreaterThan(0);
     expect(value('sluice_tool_call_events_total', { sluice_transport: 'mcp', sluice_event_type: 'STARTED' })).toBe(5);
-    expect(value('sluice_tool_call_events_total', { sluice_transport: 'mcp', sluice_event_type: 'COMPLETED' })).toBe(5);
-    expect(value('sluice_tool_call_events_total', { sluice_transport: 'grpc', sluice_event_type: 'COMPLETED' })).toBe(
-      2,
-    );
+    const completed = (sluice_transport: string) =>
+      value('sluice_tool_call_events_total', {
+        sluice_transport,
+        sluice_event_type: 'COMPLETED',
+        sluice_outcome: 'completed',
+      });
+    expect([completed('mcp'), completed('grpc')]).toEqual([5, 2]);
     expect(value('sluice_filter_requests_total', { sluice_filter: 'mcp', sluice_filter_outcome: 'continue' })).toBe(10);
     expect(value('sluice_call_active')).toBe(0);
   });

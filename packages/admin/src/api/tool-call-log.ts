@@ -1,8 +1,12 @@
-import type { ToolCallEvent } from '@sluice/contract';
-import type { EventStream } from './event-stream.ts';
+import type { ToolCallEvent, ToolCallOutcome } from '@sluice/contract';
 
 type Started = Extract<ToolCallEvent, { eventType: 'STARTED' }>;
 type Ended = Exclude<ToolCallEvent, { eventType: 'STARTED' }>;
+
+/** A stream of events; the returned function ends it for the listener. */
+export interface ToolCallStream {
+  listen(topic: 'tool-calls', listener: (event: unknown) => void): () => void;
+}
 
 /** A tool call with the events that have arrived. */
 export interface LoggedCall {
@@ -13,20 +17,29 @@ export interface LoggedCall {
   readonly ended: Ended | undefined;
 }
 
-/** Outcome of a call. */
-export type CallOutcome = 'running' | 'completed' | 'error' | 'failed';
+/** State of a call: how it ended, or that it has not. */
+export type CallState = 'running' | ToolCallOutcome;
 
 /** The latest of the two events. */
 export function latestEvent({ started, ended }: LoggedCall): ToolCallEvent | undefined {
   return ended ?? started;
 }
 
-/** Returns how a call ended; `error` is a result that the tool marked as an error. */
-export function outcomeOf({ ended }: LoggedCall): CallOutcome {
-  if (!ended) return 'running';
-  if (ended.eventType === 'FAILED') return 'failed';
-  return ended.isError ? 'error' : 'completed';
+/** Returns how a call ended, if it has. */
+export function stateOf({ ended }: LoggedCall): CallState {
+  return ended?.outcome ?? 'running';
 }
+
+/** States as they are shown. */
+export const STATE_NAMES: Readonly<Record<CallState, string>> = {
+  running: 'running',
+  completed: 'completed',
+  tool_error: 'tool error',
+  failed: 'failed',
+  timeout: 'timeout',
+  canceled: 'canceled',
+  blocked: 'blocked',
+};
 
 /** Calls that the log keeps: what they contain is at most 16 KiB each. */
 const CAPACITY = 2_000;
@@ -65,7 +78,7 @@ export class ToolCallLog {
   }
 
   /** Adds the events of a stream until the returned function is called. */
-  follow(events: EventStream): () => void {
+  follow(events: ToolCallStream): () => void {
     return events.listen('tool-calls', (event) => this.add(event));
   }
 

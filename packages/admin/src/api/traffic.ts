@@ -1,6 +1,5 @@
-import type { ToolCallEvent } from '@sluice/contract';
-import type { EventStream } from './event-stream.ts';
-import { isToolCallEvent } from './tool-call-log.ts';
+import { isErrorOutcome, type ToolCallEvent } from '@sluice/contract';
+import { isToolCallEvent, type ToolCallStream } from './tool-call-log.ts';
 
 /** Who made a call: a user that the proxy has named, the console, or an agent without a login. */
 export type Agent = { readonly user: string } | 'console' | 'anonymous' | 'others';
@@ -14,17 +13,21 @@ export interface Target {
 /** Numbers of calls that ended. */
 export interface Counts {
   readonly calls: number;
-  /** Those that failed, or whose tool reported an error. */
+  /** Those that failed, timed out, or whose tool reported an error. */
   readonly errors: number;
+  /** Those that an evaluator blocked. */
+  readonly blocked: number;
   /** Sum of their durations in milliseconds. */
   readonly ms: number;
 }
+
+export const NO_CALLS: Counts = { calls: 0, errors: 0, blocked: 0, ms: 0 };
 
 /** The calls of an agent through a namespace to a target. */
 export interface Flow extends Counts {
   readonly agent: Agent;
   readonly namespace: string;
-  /** Undefined for calls that were rejected before they had one. */
+  /** Undefined for calls that an evaluator rejected: they were not sent. */
   readonly target: Target | undefined;
 }
 
@@ -44,7 +47,7 @@ const REMEMBERED = 2_000;
 /** Counts of one flow by second. */
 interface CountedFlow {
   readonly flow: Pick<Flow, 'agent' | 'namespace' | 'target'>;
-  readonly seconds: Map<number, { calls: number; errors: number; ms: number }>;
+  readonly seconds: Map<number, Record<keyof Counts, number>>;
 }
 
 /**
@@ -71,7 +74,7 @@ export class TrafficCounter {
   }
 
   /** Counts the calls of a stream until the returned function is called. */
-  follow(events: EventStream): () => void {
+  follow(events: ToolCallStream): () => void {
     const stop = events.listen('tool-calls', (event) => {
       if (isToolCallEvent(event)) this.#add(event, Date.now());
     });
@@ -94,11 +97,12 @@ export class TrafficCounter {
     if (this.#recent.size > REMEMBERED) for (const oldest of this.#recent.keys().take(1)) this.#recent.delete(oldest);
     const second = Math.floor(at / 1000);
     const { seconds } = this.#flowOf(event);
-    const counts = seconds.get(second) ?? { calls: 0, errors: 0, ms: 0 };
+    const counts = seconds.get(second) ?? { ...NO_CALLS };
     seconds.set(second, counts);
     counts.calls++;
     counts.ms += event.duration;
-    if (event.eventType === 'FAILED' || event.isError) counts.errors++;
+    if (isErrorOutcome(event.outcome)) counts.errors++;
+    if (event.outcome === 'blocked') counts.blocked++;
   }
 
   #flowOf(event: Ended): CountedFlow {
@@ -123,12 +127,13 @@ export class TrafficCounter {
     const perMinute = 60 / Math.max(1, now - first);
     const traffic: Flow[] = [];
     for (const [key, { flow, seconds }] of this.#flows) {
-      const sum = { calls: 0, errors: 0, ms: 0 };
+      const sum = { ...NO_CALLS };
       for (const [second, counts] of seconds) {
         if (second < now - WINDOW_S) seconds.delete(second);
         if (second < first) continue;
         sum.calls += counts.calls * perMinute;
         sum.errors += counts.errors * perMinute;
+        sum.blocked += counts.blocked * perMinute;
         sum.ms += counts.ms * perMinute;
       }
       if (seconds.size === 0) this.#flows.delete(key);
@@ -140,7 +145,9 @@ export class TrafficCounter {
   }
 }
 
-function targetOf({ forward, serviceId }: Ended): Target | undefined {
+function targetOf(event: Ended): Target | undefined {
+  const { forward, serviceId } = event;
+  if (event.eventType === 'FAILED' && event.evaluator !== undefined) return undefined;
   if (forward !== undefined) return { kind: 'forward', name: forward };
   return serviceId === undefined ? undefined : { kind: 'service', name: serviceId };
 }

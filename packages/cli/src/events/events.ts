@@ -20,9 +20,17 @@ const COLUMNS: readonly Column<ServiceEvent>[] = [
   { title: 'TIME', value: ({ data }) => textOf(data.timestamp ?? changeOf(data).timestamp), cut: 'never' },
   { title: 'TOPIC', value: ({ topic }) => topic, cut: 'never' },
   { title: 'SUBJECT', value: ({ data }) => textOf(data.name ?? data.toolName ?? data.tool), cut: 'never' },
-  { title: 'EVENT', value: ({ data }) => textOf(data.eventType ?? changeOf(data).kind ?? data.health ?? data.status) },
+  {
+    title: 'EVENT',
+    value: ({ data }) => textOf(outcomeOf(data) ?? data.eventType ?? changeOf(data).kind ?? data.health ?? data.status),
+  },
   { title: 'DETAIL', value: ({ data }) => describeDetail(data), cut: 'first' },
 ];
+
+/** How a tool call ended; undefined for other events. */
+function outcomeOf({ eventType, outcome }: JsonObject): string | undefined {
+  return eventType !== undefined && typeof outcome === 'string' ? outcome.toUpperCase() : undefined;
+}
 
 function changeOf({ change }: JsonObject): JsonObject {
   return isJsonObject(change) ? change : {};

@@ -1,4 +1,10 @@
-import { type CallSeries, type FilterMetrics, type TimeSeriesResponse, timeSeriesGrouping } from '@sluice/contract';
+import {
+  CALL_CAUSES,
+  type CallSeries,
+  type FilterMetrics,
+  type TimeSeriesResponse,
+  timeSeriesGrouping,
+} from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command, Option } from 'commander';
@@ -76,7 +82,7 @@ type CallSeriesGrouping = (typeof timeSeriesGrouping.options)[number];
 /** `sluice time-series`: a row per step or, with `--by`, a row per group (decisions 10.6). */
 export function timeSeriesCommand(context: Context): Command {
   return new Command('time-series')
-    .description('Show calls, errors, latencies, completions and memory of the last hour')
+    .description('Show calls by outcome, latencies, completions and memory of the last hour')
     .option('--since <time>', 'Begin: an ISO 8601 time, or a duration before now such as 15m (default: 1h)')
     .option('--step <duration>', 'Duration of a step: a multiple of 10s, up to 1h (default: 1m)')
     .addOption(
@@ -111,7 +117,7 @@ function stepsOf({ since, step, service, series: [all] }: TimeSeriesResponse): S
     time: new Date(Date.parse(since) + at * step * 1000).toISOString(),
     values: [
       all?.calls[at] ?? 0,
-      all?.errors[at] ?? 0,
+      ...CALL_CAUSES.map(({ member }) => all?.[member][at] ?? 0),
       all?.p50_ms[at],
       all?.p95_ms[at],
       completions,
@@ -125,9 +131,11 @@ function mebibytes(bytes: number | null | undefined): number | undefined {
   return bytes === null || bytes === undefined ? undefined : Math.round(bytes / 1024 / 1024);
 }
 
+const CAUSE_TITLES = CALL_CAUSES.map(({ title }) => title.toUpperCase());
+
 const STEP_COLUMNS = [
   { title: 'TIME', value: ({ time }: Step) => time },
-  ...['CALLS', 'ERRORS', 'P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB'].map((title, at) => ({
+  ...['CALLS', ...CAUSE_TITLES, 'P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB'].map((title, at) => ({
     title,
     value: ({ values }: Step) => String(values[at] ?? '-'),
   })),
@@ -136,7 +144,10 @@ const STEP_COLUMNS = [
 const GROUP_COLUMNS = [
   { title: 'GROUP', value: ({ labels }: CallSeries) => nameOfGroup(labels), cut: 'never' as const },
   { title: 'CALLS', value: ({ calls }: CallSeries) => String(sum(calls)) },
-  { title: 'ERRORS', value: ({ errors }: CallSeries) => String(sum(errors)) },
+  ...CALL_CAUSES.map(({ member }, at) => ({
+    title: CAUSE_TITLES[at] ?? member,
+    value: (series: CallSeries) => String(sum(series[member])),
+  })),
   { title: 'LARGEST P95 MS', value: ({ p95_ms }: CallSeries) => String(largest(p95_ms) ?? '-') },
 ];
 

@@ -16,6 +16,7 @@ const receivedEvent = z.object({
   isError: z.boolean().optional(),
   content: z.array(z.string()).optional(),
   duration: z.unknown().optional(),
+  outcome: z.string().optional(),
   errorCategory: z.string().optional(),
   errorMessage: z.string().optional(),
 });
@@ -34,7 +35,7 @@ const SHORT_ID_LENGTH = 8;
 export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
   { title: 'TIME', value: ({ timestamp }) => timestamp, cut: 'never' },
   { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID_LENGTH), cut: 'never' },
-  { title: 'EVENT', value: ({ eventType }) => eventType, cut: 'never' },
+  { title: 'EVENT', value: ({ eventType, outcome }) => outcome?.toUpperCase() ?? eventType, cut: 'never' },
   { title: 'TOOL', value: ({ toolName }) => toolName, cut: 'never' },
   { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
   { title: 'SERVICE', value: ({ serviceId, serviceAddress }) => serviceId ?? (serviceAddress || '-') },

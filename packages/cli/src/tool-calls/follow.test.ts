@@ -19,6 +19,7 @@ const failed = (toolName: string): ToolCallEvent => ({
   ...startedEvent(toolName),
   eventType: 'FAILED',
   duration: 1.25,
+  outcome: 'failed',
   errorCategory: 'UNKNOWN',
   errorMessage: 'no\u001b[31m!',
 });

@@ -1212,18 +1212,33 @@ export interface components {
                 tool?: string;
                 /** @description MCP method */
                 method?: string;
-                /** @description `completed`, `tool_error` (a result with `isError`), or the category of the failure */
-                outcome?: string;
+                /** @enum {string} */
+                outcome?: "completed" | "tool_error" | "failed" | "timeout" | "canceled" | "blocked";
+                /**
+                 * @description Category of calls with the outcome `failed`
+                 * @enum {string}
+                 */
+                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
                 /**
                  * @description All calls that have no series of their own
                  * @constant
                  */
                 other?: true;
             };
-            /** @description Calls that ended */
+            /** @description Calls that ended. Calls that an evaluator rejected are none of a forward or service: they were not sent */
             calls: number[];
-            /** @description Those that failed, or whose tool reported an error */
+            /** @description The sum of `failed`, `tool_errors` and `timeouts` */
             errors: number[];
+            /** @description Calls without a usable result */
+            failed: number[];
+            /** @description Calls whose tool reported an error */
+            tool_errors: number[];
+            /** @description Calls without a result in time */
+            timeouts: number[];
+            /** @description Calls that their client canceled */
+            canceled: number[];
+            /** @description Calls that an evaluator blocked */
+            blocked: number[];
             /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
             p50_ms: (number | null)[];
             /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
@@ -2728,6 +2743,8 @@ export interface components {
                 /** @description Milliseconds */
                 duration: number;
             }[];
+            /** @enum {string} */
+            outcome: "completed" | "tool_error";
             /** @description The tool reported an error */
             isError: boolean;
             /** @description Text contents of the result, 16 KiB at most */
@@ -2804,10 +2821,12 @@ export interface components {
             /** @description Milliseconds */
             duration: number;
             /** @enum {string} */
+            outcome: "tool_error" | "failed" | "timeout" | "canceled" | "blocked";
+            /** @enum {string} */
             errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
             /** @description At most 1000 characters */
             errorMessage: string;
-            /** @description Evaluator that rejected the call */
+            /** @description Evaluator that rejected the call, which was not sent */
             evaluator?: string;
             /** @description Reason of that evaluator, at most 1000 characters */
             reason?: string;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { toolCallErrorCategory, toolCallOutcome } from './tool-calls.ts';
 
 /** Shortest step of the time series, in seconds (decisions 10.6). */
 export const TIME_SERIES_STEP_S = 10;
@@ -24,15 +25,20 @@ const callSeries = z
         service: z.string().optional().describe('Capability service that executes the tools; in place of a forward'),
         tool: z.string().optional(),
         method: z.string().optional().describe('MCP method'),
-        outcome: z
-          .string()
-          .optional()
-          .describe('`completed`, `tool_error` (a result with `isError`), or the category of the failure'),
+        outcome: toolCallOutcome.optional(),
+        category: toolCallErrorCategory.optional().describe('Category of calls with the outcome `failed`'),
         other: z.literal(true).optional().describe('All calls that have no series of their own'),
       })
       .describe('Empty for all calls'),
-    calls: counts.describe('Calls that ended'),
-    errors: counts.describe('Those that failed, or whose tool reported an error'),
+    calls: counts.describe(
+      'Calls that ended. Calls that an evaluator rejected are none of a forward or service: they were not sent',
+    ),
+    errors: counts.describe('The sum of `failed`, `tool_errors` and `timeouts`'),
+    failed: counts.describe('Calls without a usable result'),
+    tool_errors: counts.describe('Calls whose tool reported an error'),
+    timeouts: counts.describe('Calls without a result in time'),
+    canceled: counts.describe('Calls that their client canceled'),
+    blocked: counts.describe('Calls that an evaluator blocked'),
     p50_ms: latencies,
     p95_ms: latencies,
   })
@@ -54,6 +60,15 @@ export const timeSeries = z
     series: z.array(callSeries).describe('One without `by`, else the busiest first'),
   })
   .meta({ id: 'TimeSeries' });
+
+/** Members of a series that count the calls without a good result, by cause, and their titles. */
+export const CALL_CAUSES = [
+  { member: 'failed', title: 'Failed' },
+  { member: 'tool_errors', title: 'Tool errors' },
+  { member: 'timeouts', title: 'Timeouts' },
+  { member: 'canceled', title: 'Canceled' },
+  { member: 'blocked', title: 'Blocked' },
+] as const satisfies readonly { readonly member: keyof CallSeries; readonly title: string }[];
 
 export type TimeSeriesGrouping = z.infer<typeof timeSeriesGrouping>;
 export type CallSeries = z.infer<typeof callSeries>;

@@ -20,6 +20,17 @@ export const toolCallErrorCategory = z.enum([
   'UNKNOWN',
 ]);
 
+/**
+ * How a call ended: with a result, one that reports an error (`isError`, or code that failed), without a usable result, without
+ * one in time, canceled by its client, or blocked by an evaluator and so never sent.
+ */
+export const toolCallOutcome = z.enum(['completed', 'tool_error', 'failed', 'timeout', 'canceled', 'blocked']);
+
+/** Whether an outcome is an error of the tool or of what executes it. */
+export function isErrorOutcome(outcome: ToolCallOutcome): boolean {
+  return outcome === 'tool_error' || outcome === 'failed' || outcome === 'timeout';
+}
+
 const eventId = z.uuid().describe('Shared by the STARTED event of a call and its terminal event');
 const timestamp = z.iso.datetime({ precision: 3 }).describe('UTC');
 const duration = z.number().nonnegative().describe('Milliseconds');
@@ -89,6 +100,7 @@ const completed = z.object({
   eventType: z.literal('COMPLETED'),
   timestamp,
   ...identity,
+  outcome: toolCallOutcome.extract(['completed', 'tool_error']),
   isError: z.boolean().describe('The tool reported an error'),
   content: z.array(z.string()).describe('Text contents of the result, 16 KiB at most'),
   contentTruncated: z.literal(true).optional().describe('The content was truncated'),
@@ -102,9 +114,10 @@ const failed = z.object({
   timestamp,
   ...identity,
   duration,
+  outcome: toolCallOutcome.exclude(['completed']),
   errorCategory: toolCallErrorCategory,
   errorMessage: z.string().describe('At most 1000 characters'),
-  evaluator: z.string().optional().describe('Evaluator that rejected the call'),
+  evaluator: z.string().optional().describe('Evaluator that rejected the call, which was not sent'),
   reason: z.string().optional().describe('Reason of that evaluator, at most 1000 characters'),
   task: toolCallTask,
 });
@@ -118,5 +131,6 @@ export const toolCallEvent = z.discriminatedUnion('eventType', [started, complet
 
 export type ToolCallTransport = z.infer<typeof toolCallTransport>;
 export type ToolCallErrorCategory = z.infer<typeof toolCallErrorCategory>;
+export type ToolCallOutcome = z.infer<typeof toolCallOutcome>;
 export type ToolCallVerdict = z.infer<typeof toolCallVerdict>;
 export type ToolCallEvent = z.infer<typeof toolCallEvent>;

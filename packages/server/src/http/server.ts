@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Server as NetServer } from 'node:net';
+import { CLIENT_CLOSED_REQUEST } from '../telemetry/metrics/request-metrics.ts';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 import type { Rejection } from './host-rule.ts';
@@ -34,9 +35,6 @@ const KEEP_ALIVE_MS = 75_000;
 const HEADERS_MS = 60_000;
 
 const TOO_MANY_CONNECTIONS: Rejection = { status: 503, reason: 'too many connections: try again later' };
-
-/** Logged status of a request whose client disconnected before the response began. */
-const CLIENT_CLOSED_REQUEST = 499;
 
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
 export type ServeRequest = (

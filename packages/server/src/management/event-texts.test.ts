@@ -10,7 +10,7 @@ test('the text of an event is serialized once for all streams', () => {
     at: 0,
     completionId: undefined,
     identity: identity(),
-    details: { type: 'FAILED', durationMs: 1, category: 'UNKNOWN', message: 'ä' },
+    details: { type: 'FAILED', durationMs: 1, outcome: 'failed', category: 'UNKNOWN', message: 'ä' },
   };
   const text = texts.of(record);
   expect(texts.of(record)).toBe(text);

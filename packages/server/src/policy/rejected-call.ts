@@ -28,7 +28,10 @@ export function recordRejection(
   toolCalls: ToolCallSink,
 ): void {
   const { observation, namespace } = input;
-  if (observation) observation.policyRejection = { evaluator, reason };
+  if (observation) {
+    observation.policyRejection = { evaluator, reason };
+    observation.outcome = isBusy ? 'failed' : 'blocked';
+  }
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
   const tool = namespace?.indexes.tool.get(name);

@@ -4,6 +4,7 @@ import type { LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
 import type { ObservedContext, RequestRecord } from './request-record.ts';
+import { outcomeOf } from './tool-calls/event.ts';
 
 const MAX_REASON_LENGTH = 200;
 /** Limit of the reason of an evaluator, which the operator's own actions write (decisions 10.2). */
@@ -37,7 +38,7 @@ export class AccessLog {
   /** `completed` is false if the client disconnected before the end of the response. */
   write(record: RequestRecord, status: number, durationMs: number, completed: boolean): void {
     if (!this.#enabled) return;
-    const { request, caller, context, decision, subject, answer, toolCall, policyRejection } = record;
+    const { request, caller, context, decision, subject, answer, toolCall, policyRejection, outcome } = record;
     const message = context?.message;
     if (request.target !== this.#target) {
       // Copies: a slice would retain the head that it is from.
@@ -51,6 +52,7 @@ export class AccessLog {
     const eventName = toolCall?.identity.toolName;
     const eventTool = eventName === undefined || eventName === tool ? undefined : boundedName(eventName);
     const details = toolCall?.details;
+    const ended = details && details.type !== 'STARTED' ? outcomeOf(details) : undefined;
     const metadata = this.#withMetadata && context ? metadataOf(context) : undefined;
     const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
@@ -87,6 +89,7 @@ export class AccessLog {
       line.text('service_address', toolCall?.identity.serviceAddress);
       line.id('service_request_id', toolCall?.identity.serviceRequestId);
       line.id('completion_id', toolCall?.completionId);
+      line.text('outcome', ended ?? (mcpMethod !== undefined && outcome !== 'completed' ? outcome : undefined));
       line.value('is_error', details?.type === 'COMPLETED' ? details.isError : undefined);
       line.text('error_category', details?.type === 'FAILED' ? details.category : undefined);
       line.value('call_duration_ms', durationOfCall);

@@ -1,5 +1,5 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { ToolCallErrorCategory } from '@sluice/contract';
+import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
 import { serverAddress } from './metrics/instruments.ts';
@@ -7,12 +7,15 @@ import { boundedSubject, loggableMethod, type Subject } from './redaction.ts';
 import { setSubjectAttributes } from './request-spans.ts';
 import type { RequestObservation } from './request-telemetry.ts';
 import {
+  CANCELED,
   contentOfResult,
   type EventContent,
   type EventDetails,
   isErrorResult,
   NO_CONTENT,
+  outcomeOfFailure,
   type RequestSummary,
+  TOOL_ERROR,
   type ToolCallIdentity,
   type ToolCallRecord,
 } from './tool-calls/event.ts';
@@ -51,9 +54,6 @@ export interface ContinuedCall {
   /** Context of the span of the request upstream; undefined if no traces are exported. */
   readonly trace: TraceContext | undefined;
 }
-
-/** Error type of a tool result with `isError` (OpenTelemetry's conventions for MCP, `error.type`). */
-export const TOOL_ERROR = 'tool_error';
 
 const JSON_RPC_CODE = /^-?\d+$/;
 const MAX_MESSAGE_CHARACTERS = 1000;
@@ -125,7 +125,7 @@ export class CallObserver {
   /** The request has ended, and a task continues the call: its last event follows at the end of the task. */
   continuedAsTask(): void {
     if (this.#ended) return;
-    this.end();
+    this.#end('completed', undefined, undefined);
     if (this.#observation) this.#observation.toolCall = this.#started;
   }
 
@@ -145,7 +145,9 @@ export class CallObserver {
     if (this.#tool && this.#startedAt === undefined) return;
     const now = performance.now();
     const durationMs = now - (this.#startedAt ?? this.#sentAt);
-    this.end(isError ? TOOL_ERROR : undefined, { type: 'COMPLETED', durationMs, isError, content }, now);
+    const details = { type: 'COMPLETED', durationMs, isError, content } as const;
+    if (isError) this.#end('tool_error', TOOL_ERROR, details, now);
+    else this.#end('completed', undefined, details, now);
   }
 
   /**
@@ -155,24 +157,32 @@ export class CallObserver {
   failed(category: ToolCallErrorCategory, message: string, errorType: string = category): void {
     const durationMs = this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;
     const text = truncateCharacters(message, MAX_MESSAGE_CHARACTERS);
-    this.end(errorType, { type: 'FAILED', durationMs, category, message: text });
+    const outcome = outcomeOfFailure(category, errorType);
+    this.#end(outcome, errorType, { type: 'FAILED', durationMs, outcome, category, message: text });
   }
 
   /** An evaluator rejected the call for this reason. */
   rejected(category: ToolCallErrorCategory, evaluator: string, reason: string): void {
     const message = truncateCharacters(reason, MAX_MESSAGE_CHARACTERS);
-    this.end(category, { type: 'FAILED', durationMs: 0, category, message, evaluator });
+    const outcome = outcomeOfFailure(category, category);
+    this.#end(outcome, category, { type: 'FAILED', durationMs: 0, outcome, category, message, evaluator });
   }
 
   /** The client canceled the call, or disconnected. */
   canceled(reason: string): void {
-    this.failed('UNKNOWN', reason, 'cancelled');
+    this.failed('UNKNOWN', reason, CANCELED);
   }
 
   /** Ends the call, with the last event if it is a tool call. `now`: `performance.now()`, if that was just read. */
-  end(errorType?: string, lastEvent?: EventDetails, now: number = performance.now()): void {
+  #end(
+    outcome: ToolCallOutcome,
+    errorType: string | undefined,
+    lastEvent: EventDetails | undefined,
+    now: number = performance.now(),
+  ): void {
     if (this.#ended) return;
     this.#ended = true;
+    if (this.#observation) this.#observation.outcome = outcome;
     if (this.#request) this.#endRequest(this.#request, errorType, now);
     if (!this.#tool || !lastEvent) return;
     const { events, eventId, identity } = this.#tool;

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ToolCallOutcome } from '@sluice/contract';
 import type { Message } from '@sluice/protocol/mcp/message';
 import type { CallerIdentity } from './caller.ts';
 import type { Subject } from './redaction.ts';
@@ -62,6 +63,8 @@ export interface RequestRecord {
    * failure.
    */
   readonly failure: string | undefined;
+  /** How the request ended: known earlier than its end if it was rejected by an evaluator, canceled, or sent upstream. */
+  readonly outcome: ToolCallOutcome | undefined;
   /** Rejection by an evaluator. */
   readonly policyRejection: PolicyRejection | undefined;
   /** Last event of the tool call. */

@@ -28,6 +28,7 @@ export function completeServerSpan(span: Span, record: RequestRecord, status: nu
   if (request.client !== undefined) attributes['client.address'] = request.client;
   if (caller.conversationId !== undefined) attributes['gen_ai.conversation.id'] = caller.conversationId;
   attributes['sluice.decision'] = record.decision;
+  if (record.outcome !== undefined && record.outcome !== 'completed') attributes['sluice.outcome'] = record.outcome;
   const message = context?.message;
   if (message && message.kind !== 'response') return setMessageAttributes(span, record, message);
   attributes['http.request.method'] = request.method;

@@ -1,8 +1,9 @@
+import type { ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { AccessLog } from './access-log.ts';
 import { type CallerIdentity, callerOf } from './caller.ts';
 import type { Logger, LogTarget } from './log.ts';
-import type { RequestMetrics, UpDownCounter } from './metrics/request-metrics.ts';
+import { CLIENT_CLOSED_REQUEST, type RequestMetrics, type UpDownCounter } from './metrics/request-metrics.ts';
 import type { Subject } from './redaction.ts';
 import type {
   Decision,
@@ -49,6 +50,7 @@ export class RequestObservation implements RequestRecord {
   filter: string | undefined = undefined;
   upstream: string | undefined = undefined;
   failure: string | undefined = undefined;
+  outcome: ToolCallOutcome | undefined = undefined;
   answer: ObservedResponse | undefined = undefined;
   toolCall: ToolCallRecord | undefined = undefined;
   /** Id of the events of the tool call that the request has made. */
@@ -138,6 +140,8 @@ export class RequestObservation implements RequestRecord {
     const code = this.answer?.errorCode;
     const errorType =
       code === undefined ? (this.failure ?? (status >= 400 ? String(status) : undefined)) : String(code);
+    const outcome = this.outcome ?? outcomeOfRequest(status, errorType);
+    this.outcome = outcome;
     if (this.#active) {
       this.#active.value--;
       metrics.http({ listener, method: request.method, status, seconds });
@@ -149,6 +153,7 @@ export class RequestObservation implements RequestRecord {
         subject,
         namespace: context.namespace?.name,
         errorType,
+        outcome,
         seconds,
       });
     }
@@ -163,6 +168,12 @@ export class RequestObservation implements RequestRecord {
     this.context = undefined;
     this.answer = undefined;
   }
+}
+
+/** The outcome of a request that was neither rejected by an evaluator nor sent upstream. */
+function outcomeOfRequest(status: number, errorType: string | undefined): ToolCallOutcome {
+  if (status === CLIENT_CLOSED_REQUEST) return 'canceled';
+  return errorType === undefined ? 'completed' : 'failed';
 }
 
 /** Shared by the listeners. */

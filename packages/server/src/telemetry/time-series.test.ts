@@ -38,6 +38,9 @@ function start() {
     fail(of: Partial<ToolCallIdentity> = {}) {
       toolCalls.of(identity(of)).failed('UNKNOWN', '');
     },
+    reject(category: 'POLICY_BLOCKED' | 'SERVICE_UNAVAILABLE', of: Partial<ToolCallIdentity> = {}) {
+      toolCalls.of(identity(of)).rejected(category, 'gate', '');
+    },
     read: ({ since = START - 3_600_000, step = STEP, by }: Partial<TimeSeriesQuery> = {}) => {
       const reading = series.read({ since, step, by });
       return { ...reading, series: [...reading.series] };
@@ -59,6 +62,11 @@ test('calls are counted per step of ten seconds, with errors and latencies', () 
       labels: {},
       calls: [101, 1, 0, 0],
       errors: [1, 1, 0, 0],
+      failed: [0, 1, 0, 0],
+      tool_errors: [1, 0, 0, 0],
+      timeouts: [0, 0, 0, 0],
+      canceled: [0, 0, 0, 0],
+      blocked: [0, 0, 0, 0],
       p50_ms: [expect.closeTo(4.98, 1), null, null, null],
       p95_ms: [expect.closeTo(97.5, 0), null, null, null],
     },
@@ -108,8 +116,31 @@ test('calls are grouped by outcome', () => {
   expect(series.map(({ labels, calls }) => [labels, calls.at(-1)])).toEqual([
     [{ outcome: 'completed' }, 3],
     [{ outcome: 'tool_error' }, 2],
-    [{ outcome: 'UNKNOWN' }, 1],
+    [{ outcome: 'failed', category: 'UNKNOWN' }, 1],
   ]);
+});
+
+test('calls that an evaluator rejected are none of their forward or service', () => {
+  const { call, reject, read } = start();
+  const sums = (by: 'namespace' | 'forward') =>
+    read({ by }).series.map(({ labels, calls, errors, blocked }) => [
+      labels,
+      calls.at(-1),
+      errors.at(-1),
+      blocked.at(-1),
+    ]);
+  // The same identity: whether a call was sent must not be that of the call before.
+  for (const of of [{ forward: 'f' }, { serviceId: 's' }]) {
+    call(1, of);
+    reject('POLICY_BLOCKED', of);
+    reject('SERVICE_UNAVAILABLE', of);
+    call(1, of);
+  }
+  expect(sums('forward')).toEqual([
+    [{ forward: 'f' }, 2, 0, 0],
+    [{ service: 's' }, 2, 0, 0],
+  ]);
+  expect(sums('namespace')).toEqual([[{ namespace: 'default' }, 8, 2, 2]]);
 });
 
 test('requests are grouped by method: what was counted between two steps', () => {
@@ -121,11 +152,12 @@ test('requests are grouped by method: what was counted between two steps', () =>
   series.sample();
   requests.mcpServer({ ...list, errorType: '-32603' });
   requests.mcpServer({ method: 'ping', seconds: 0.0001 });
-  expect(read({ since: START, by: 'method' }).series).toEqual([
+  expect(read({ since: START, by: 'method' }).series).toMatchObject([
     {
       labels: { method: 'tools/list' },
       calls: [2, 1],
       errors: [0, 1],
+      failed: [0, 1],
       p50_ms: [6.25, 6.25],
       p95_ms: [9.625, 9.625],
     },

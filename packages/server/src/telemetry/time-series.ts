@@ -2,16 +2,19 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import {
   type CallSeries,
+  isErrorOutcome,
   MAX_TIME_SERIES,
   TIME_SERIES_SPAN_S,
   TIME_SERIES_STEP_S,
   type TimeSeriesGrouping,
   type TimeSeriesResponse,
+  type ToolCallOutcome,
+  toolCallOutcome,
 } from '@sluice/contract';
 import { MCP_SECONDS, roundMs } from './metrics/instruments.ts';
 import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
 import { residentBytes } from './resident-memory.ts';
-import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './tool-calls/event.ts';
+import { type LastEventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './tool-calls/event.ts';
 import type { EventRing } from './tool-calls/events.ts';
 
 const STEP_MS = TIME_SERIES_STEP_S * 1000;
@@ -28,14 +31,16 @@ const METHOD_BOUNDS = Float64Array.from(MCP_SECONDS, (seconds) => seconds * 1000
 /** Interval of the timer whose delay is measured; the measured values include it. */
 const DELAY_RESOLUTION_MS = 50;
 
+const OUTCOMES = toolCallOutcome.options;
+
 /** Sums of the steps of one point. */
 interface Point {
-  calls: number;
-  errors: number;
+  /** By outcome. */
+  readonly counts: Float64Array;
   readonly buckets: Float64Array;
 }
 
-/** Calls of one group: 33 KiB, whatever their number. */
+/** Calls of one group: 39 KiB, whatever their number. */
 class CallCounts {
   readonly labels: CallSeries['labels'];
   readonly bounds: Float64Array;
@@ -43,8 +48,8 @@ class CallCounts {
   latest = 0;
   /** Number of the step that each place of the other arrays belongs to. */
   readonly #steps = new Uint32Array(STEPS);
-  readonly #calls = new Uint32Array(STEPS);
-  readonly #errors = new Uint32Array(STEPS);
+  /** By step and outcome. */
+  readonly #counts = new Uint32Array(STEPS * OUTCOMES.length);
   /** Buckets of a step. */
   readonly #size: number;
   readonly #buckets: Uint32Array;
@@ -57,18 +62,16 @@ class CallCounts {
   }
 
   /** Counts a call in a step; `bucket` is undefined for a call that was not sent. */
-  add(step: number, isError: boolean, bucket: number | undefined): void {
+  add(step: number, outcome: ToolCallOutcome, bucket: number | undefined): void {
     const at = this.#open(step);
-    increment(this.#calls, at);
-    if (isError) increment(this.#errors, at);
+    increment(this.#counts, at * OUTCOMES.length + OUTCOMES.indexOf(outcome));
     if (bucket !== undefined) increment(this.#buckets, at * this.#size + bucket);
   }
 
   /** Counts several calls in a step. */
-  addAll(step: number, { calls, errors, buckets }: Point): void {
+  addAll(step: number, { counts, buckets }: Point): void {
     const at = this.#open(step);
-    increment(this.#calls, at, calls);
-    increment(this.#errors, at, errors);
+    for (const [outcome, count] of counts.entries()) increment(this.#counts, at * OUTCOMES.length + outcome, count);
     for (const [bucket, count] of buckets.entries()) increment(this.#buckets, at * this.#size + bucket, count);
   }
 
@@ -77,8 +80,7 @@ class CallCounts {
     const at = step % STEPS;
     if (this.#steps[at] !== step) {
       this.#steps[at] = step;
-      this.#calls[at] = 0;
-      this.#errors[at] = 0;
+      this.#counts.fill(0, at * OUTCOMES.length, (at + 1) * OUTCOMES.length);
       this.#buckets.fill(0, at * this.#size, (at + 1) * this.#size);
     }
     this.latest = step;
@@ -88,27 +90,29 @@ class CallCounts {
   /** Number of calls from one step to another. */
   total(first: number, last: number): number {
     let sum = 0;
-    for (let at = 0; at < STEPS; at++) {
-      const step = this.#steps[at] ?? 0;
-      if (step >= first && step <= last) sum += this.#calls[at] ?? 0;
+    for (let at = 0; at < this.#counts.length; at++) {
+      const step = this.#steps[Math.floor(at / OUTCOMES.length)] ?? 0;
+      if (step >= first && step <= last) sum += this.#counts[at] ?? 0;
     }
     return sum;
   }
 
   /** Returns the calls of `count` steps from `first` on. */
   sum(first: number, count: number): Point {
-    const point = { calls: 0, errors: 0, buckets: new Float64Array(this.#size) };
+    const point = { counts: new Float64Array(OUTCOMES.length), buckets: new Float64Array(this.#size) };
     for (let step = first; step < first + count; step++) {
       const at = step % STEPS;
       if (this.#steps[at] !== step) continue;
-      point.calls += this.#calls[at] ?? 0;
-      point.errors += this.#errors[at] ?? 0;
-      for (let bucket = 0; bucket < this.#size; bucket++) {
-        point.buckets[bucket] = (point.buckets[bucket] ?? 0) + (this.#buckets[at * this.#size + bucket] ?? 0);
-      }
+      addTo(point.counts, this.#counts, at);
+      addTo(point.buckets, this.#buckets, at);
     }
     return point;
   }
+}
+
+/** Adds the part of `all` that is at this place, and as long as `sums`. */
+function addTo(sums: Float64Array, all: Uint32Array, place: number): void {
+  for (let at = 0; at < sums.length; at++) sums[at] = (sums[at] ?? 0) + (all[place * sums.length + at] ?? 0);
 }
 
 function increment(counts: Uint32Array, at: number, by = 1): void {
@@ -188,7 +192,7 @@ export interface TimeSeriesReading extends Omit<TimeSeriesResponse, 'series'> {
 
 /**
  * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions
- * and the process (decisions 10.6). At most 22 MiB.
+ * and the process (decisions 10.6). At most 26 MiB.
  *
  * Tool calls are counted from their stored events, 500 at a time and before they are read, so that the path of a call has
  * none of it but a comparison. Requests by method are the differences of their metrics between two steps.
@@ -213,7 +217,7 @@ export class TimeSeries {
   #position: number;
   #completions = 0;
   /** The call that was counted last, and its groups. */
-  #last: { identity: ToolCallIdentity; outcome: string; counts: readonly CallCounts[] } | undefined = undefined;
+  #last: { identity: ToolCallIdentity; ended: string; counts: readonly CallCounts[] } | undefined = undefined;
   /** Requests by method when they were counted last. */
   #methods: ReadonlyMap<string, MethodCounts> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -312,27 +316,36 @@ export class TimeSeries {
     const methods = this.#options.requests.mcpMethods();
     for (const [method, counts] of methods) {
       const added = difference(counts, this.#methods.get(method));
-      if (added.calls > 0) this.#groups.method.add(method, () => ({ method }), step).addAll(step, added);
+      if (added.counts.some((count) => count > 0))
+        this.#groups.method.add(method, () => ({ method }), step).addAll(step, added);
     }
     this.#methods = methods;
   }
 
-  #count(at: number, identity: ToolCallIdentity, details: Exclude<EventDetails, { type: 'STARTED' }>): void {
+  #count(at: number, identity: ToolCallIdentity, details: LastEventDetails): void {
     const step = Math.floor(at / STEP_MS);
-    const isError = details.type === 'FAILED' || details.isError;
     // A call that fails before its start has no latency.
     const bucket = details.durationMs > 0 ? bucketOf(details.durationMs) : undefined;
-    const outcome = details.type === 'FAILED' ? details.category : isError ? 'tool_error' : 'completed';
-    this.#all.add(step, isError, bucket);
-    for (const counts of this.#countsOf(identity, outcome, step)) counts.add(step, isError, bucket);
+    const outcome = outcomeOf(details);
+    this.#all.add(step, outcome, bucket);
+    for (const counts of this.#countsOf(identity, details, outcome, step)) counts.add(step, outcome, bucket);
   }
 
   /** The groups of a call: mostly those of the one before. */
-  #countsOf(identity: ToolCallIdentity, outcome: string, step: number): readonly CallCounts[] {
+  #countsOf(
+    identity: ToolCallIdentity,
+    details: LastEventDetails,
+    outcome: ToolCallOutcome,
+    step: number,
+  ): readonly CallCounts[] {
     const { namespace, forward, serviceId, toolName: tool } = identity;
+    const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
+    // An evaluator rejected the call, or there was no room to evaluate it.
+    const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
+    const ended = `${outcome} ${category} ${isUnsent}`;
     const last = this.#last;
     if (
-      last?.outcome === outcome &&
+      last?.ended === ended &&
       last.identity.toolName === tool &&
       last.identity.namespace === namespace &&
       last.identity.forward === forward &&
@@ -344,29 +357,43 @@ export class TimeSeries {
     const counts = [
       namespaces.add(namespace, () => ({ namespace }), step),
       tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step),
-      outcomes.add(outcome, () => ({ outcome }), step),
+      outcomes.add(`${outcome} ${category}`, () => ({ outcome, ...(category && { category }) }), step),
     ];
-    if (forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
+    if (isUnsent) {
+      // Nor did the forward or service fail.
+    } else if (forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
     else if (serviceId !== undefined) {
       counts.push(forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step));
     }
-    this.#last = { identity, outcome, counts };
+    this.#last = { identity, ended, counts };
     return counts;
   }
 }
 
 /** Returns the requests between two readings. */
 function difference(after: MethodCounts, before: MethodCounts | undefined): Point {
-  const buckets = Float64Array.from(after.buckets, (count, at) => count - (before?.buckets[at] ?? 0));
-  return { calls: after.count - (before?.count ?? 0), errors: after.errors - (before?.errors ?? 0), buckets };
+  return {
+    counts: Float64Array.from(after.counts, (count, at) => count - (before?.counts[at] ?? 0)),
+    buckets: Float64Array.from(after.buckets, (count, at) => count - (before?.buckets[at] ?? 0)),
+  };
 }
 
 function readSeries(counts: CallCounts, points: readonly number[], perPoint: number): CallSeries {
   const sums = points.map((first) => counts.sum(first, perPoint));
+  const total = (isCounted: (outcome: ToolCallOutcome) => boolean) =>
+    sums.map((sum) =>
+      OUTCOMES.reduce((sofar, outcome, at) => sofar + (isCounted(outcome) ? (sum.counts[at] ?? 0) : 0), 0),
+    );
+  const only = (counted: ToolCallOutcome) => total((outcome) => outcome === counted);
   return {
     labels: counts.labels,
-    calls: sums.map(({ calls }) => calls),
-    errors: sums.map(({ errors }) => errors),
+    calls: total(() => true),
+    errors: total(isErrorOutcome),
+    failed: only('failed'),
+    tool_errors: only('tool_error'),
+    timeouts: only('timeout'),
+    canceled: only('canceled'),
+    blocked: only('blocked'),
     p50_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.5)),
     p95_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.95)),
   };

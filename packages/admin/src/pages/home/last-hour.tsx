@@ -1,4 +1,5 @@
 import { SkeletonText } from '@carbon/react';
+import { CALL_CAUSES } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
@@ -53,7 +54,17 @@ function plotsOf({ since, step, service, series }: TimeSeries): PlotData[] {
     );
   const end = begin + service.rss_bytes.length * step * 1000;
   const plots = [
-    { title: 'Tool calls per minute', points: [...points('Calls', all?.calls), ...points('Errors', all?.errors)] },
+    {
+      title: 'Tool calls per minute',
+      points: [
+        ...points('Calls', all?.calls),
+        // Causes that occurred have a line.
+        ...CALL_CAUSES.flatMap(({ member, title }) => {
+          const counts = all?.[member] ?? [];
+          return counts.some((count) => count > 0) ? points(title, counts) : [];
+        }),
+      ],
+    },
     { title: 'Latency in ms', points: [...points('p50', all?.p50_ms), ...points('p95', all?.p95_ms)] },
     { title: 'Completions per minute', points: points('Completions', service.completions) },
     { title: 'Event-loop delay in ms', points: points('p99', service.event_loop_delay_ms) },

@@ -1,5 +1,5 @@
 import { Select, SelectItem } from '@carbon/react';
-import { timeSeriesGrouping } from '@sluice/contract';
+import { CALL_CAUSES, timeSeriesGrouping } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { lazy, Suspense, useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
@@ -21,7 +21,8 @@ const Plots = lazy(() => import('./plots.tsx'));
 interface Group {
   readonly name: string;
   readonly calls: number;
-  readonly errors: number;
+  /** Calls by cause, in the order of `CALL_CAUSES`. */
+  readonly causes: readonly number[];
   readonly p95: number | undefined;
 }
 
@@ -36,7 +37,13 @@ const COLUMNS: readonly Column<Group>[] = [
     cell: ({ row }) => <InertText text={row.original.name} maxLength={120} />,
   },
   { id: 'calls', header: 'Calls', accessorFn: ({ calls }) => calls },
-  { id: 'errors', header: 'Errors', accessorFn: ({ errors }) => errors },
+  ...CALL_CAUSES.map(
+    ({ member, title }, at): Column<Group> => ({
+      id: member,
+      header: title,
+      accessorFn: ({ causes }) => causes[at] ?? 0,
+    }),
+  ),
   {
     id: 'p95',
     header: 'Largest p95 in ms',
@@ -99,5 +106,10 @@ function nameOf({ labels: { other, ...labels } }: CallSeries): string {
 function groupOf(series: CallSeries): Group {
   const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
   const p95 = Math.max(...series.p95_ms.map((value) => value ?? -1));
-  return { name: nameOf(series), calls: sum(series.calls), errors: sum(series.errors), p95: p95 < 0 ? undefined : p95 };
+  return {
+    name: nameOf(series),
+    calls: sum(series.calls),
+    causes: CALL_CAUSES.map(({ member }) => sum(series[member])),
+    p95: p95 < 0 ? undefined : p95,
+  };
 }

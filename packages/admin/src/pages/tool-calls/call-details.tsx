@@ -4,7 +4,7 @@ import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import type { ReactNode } from 'react';
 import { useLiveTasks } from '../../api/live-queries.ts';
 import { type Task, useApiQuery } from '../../api/queries.ts';
-import { type LoggedCall, latestEvent, outcomeOf } from '../../api/tool-call-log.ts';
+import { type LoggedCall, latestEvent, STATE_NAMES, stateOf } from '../../api/tool-call-log.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
@@ -31,7 +31,7 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
   return (
     <DetailsModal heading={event.toolName} label={`Tool call in ${event.namespace}`} onClose={onClose}>
       <dl className="facts">
-        <Fact label="Outcome">{outcomeOf(call)}</Fact>
+        <Fact label="Outcome">{STATE_NAMES[stateOf(call)]}</Fact>
         <Fact label="Time">{(started ?? event).timestamp}</Fact>
         <Fact label="Executed by">
           <InertText text={[event.forward ?? event.serviceId, event.serviceAddress].filter(Boolean).join(' at ')} />
@@ -61,7 +61,7 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
             {inConversation.map((other) => (
               <li key={other.id}>
                 <Button kind="ghost" size="sm" disabled={other.id === call.id} onClick={() => onOpen(other.id)}>
-                  <InertText text={`${latestEvent(other)?.toolName}: ${outcomeOf(other)}`} maxLength={100} />
+                  <InertText text={`${latestEvent(other)?.toolName}: ${STATE_NAMES[stateOf(other)]}`} maxLength={100} />
                 </Button>
               </li>
             ))}

@@ -1,8 +1,15 @@
 import { Button, Tag } from '@carbon/react';
-import { toolCallErrorCategory } from '@sluice/contract';
+import { toolCallErrorCategory, toolCallOutcome } from '@sluice/contract';
 import { useMemo, useState, useSyncExternalStore } from 'react';
 import { useToolCallEvents } from '../../api/tool-call-events.ts';
-import { type CallOutcome, type LoggedCall, latestEvent, outcomeOf, ToolCallLog } from '../../api/tool-call-log.ts';
+import {
+  type CallState,
+  type LoggedCall,
+  latestEvent,
+  STATE_NAMES,
+  stateOf,
+  ToolCallLog,
+} from '../../api/tool-call-log.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -12,8 +19,16 @@ import { useParameter } from '../../ui/route.ts';
 import { actionsColumn } from '../../ui/row-actions.tsx';
 import { CallDetails } from './call-details.tsx';
 
-const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
-const TAG = { running: 'blue', completed: 'green', error: 'magenta', failed: 'red' } as const;
+const OUTCOMES = ['running', ...toolCallOutcome.options] as const;
+const TAG = {
+  running: 'blue',
+  completed: 'green',
+  tool_error: 'magenta',
+  failed: 'red',
+  timeout: 'red',
+  canceled: 'gray',
+  blocked: 'purple',
+} as const satisfies Record<CallState, string>;
 
 /** `#/tool-calls`: the latest tool calls, live. */
 export default function ToolCalls() {
@@ -34,7 +49,7 @@ export default function ToolCalls() {
         const event = latestEvent(call);
         return (
           (namespace === '' || event?.namespace === namespace) &&
-          (outcome === '' || outcomeOf(call) === outcome) &&
+          (outcome === '' || stateOf(call) === outcome) &&
           (user === '' || event?.user === user) &&
           (category === '' || categoryOf(call) === category) &&
           matches(search, event?.toolName, sourceOf(call), detailOf(call), event?.user, event?.conversationId)
@@ -165,8 +180,8 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
     {
       id: 'outcome',
       header: 'Outcome',
-      accessorFn: outcomeOf,
-      cell: ({ row: { original } }) => <Tag type={TAG[outcomeOf(original)]}>{outcomeOf(original)}</Tag>,
+      accessorFn: stateOf,
+      cell: ({ row: { original } }) => <Tag type={TAG[stateOf(original)]}>{STATE_NAMES[stateOf(original)]}</Tag>,
     },
     {
       id: 'ms',

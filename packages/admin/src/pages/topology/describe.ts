@@ -16,9 +16,9 @@ export function formatRate(perMinute: number): string {
   return NUMBER.format(perMinute);
 }
 
-/** `12/min, 3 errors`; empty without calls. */
-export function describeCalls({ calls, errors }: Counts): string {
+/** `12/min, 3 errors, 1 blocked`; empty without calls. */
+export function describeCalls({ calls, errors, blocked }: Counts): string {
   if (calls === 0) return '';
   const failed = errors === 0 ? '' : `, ${formatRate(errors)} ${formatRate(errors) === '1' ? 'error' : 'errors'}`;
-  return `${formatRate(calls)}/min${failed}`;
+  return `${formatRate(calls)}/min${failed}${blocked === 0 ? '' : `, ${formatRate(blocked)} blocked`}`;
 }

@@ -1,5 +1,5 @@
 import type { Forward, Namespace, Service } from '../../api/queries.ts';
-import type { Agent, Counts, Traffic } from '../../api/traffic.ts';
+import { type Agent, type Counts, NO_CALLS, type Traffic } from '../../api/traffic.ts';
 import { matches } from '../../ui/filters.tsx';
 import { routeTo } from '../../ui/route.ts';
 
@@ -49,7 +49,6 @@ export interface TopologySources {
   readonly traffic: Traffic;
 }
 
-const NO_CALLS: Counts = { calls: 0, errors: 0, ms: 0 };
 const HEALTH = {
   healthy: { label: 'Healthy', level: 'good' },
   pending: { label: 'Not checked yet', level: 'pending' },
@@ -147,7 +146,12 @@ function withCounts(bare: ReadonlyMap<string, BareNode>, edges: readonly Topolog
 }
 
 function add(one: Counts, other: Counts): Counts {
-  return { calls: one.calls + other.calls, errors: one.errors + other.errors, ms: one.ms + other.ms };
+  return {
+    calls: one.calls + other.calls,
+    errors: one.errors + other.errors,
+    blocked: one.blocked + other.blocked,
+    ms: one.ms + other.ms,
+  };
 }
 
 function idOf(kind: NodeKind, name: string): string {

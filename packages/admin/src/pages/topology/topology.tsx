@@ -57,6 +57,12 @@ const COLUMNS: readonly Column<TopologyNode>[] = [
     cell: rateOf(({ errors }) => errors),
   },
   {
+    id: 'blocked',
+    header: 'Blocked per minute',
+    accessorFn: ({ blocked }) => blocked,
+    cell: rateOf(({ blocked }) => blocked),
+  },
+  {
     id: 'mean',
     header: 'Mean duration in ms',
     accessorFn: ({ calls, ms }) => (calls === 0 ? 0 : ms / calls),

@@ -156,10 +156,11 @@ function stateMetrics(state: ServiceState): Metric[] {
       description: 'Tool call events',
       unit: '{event}',
       kind: 'counter',
-      series: state.toolCallEvents().map(({ transport, type, category, count: value }) => ({
+      series: state.toolCallEvents().map(({ transport, type, outcome, category, count: value }) => ({
         attributes: {
           'sluice.transport': transport,
           'sluice.event.type': type,
+          ...(outcome !== undefined && { 'sluice.outcome': outcome }),
           ...(category !== undefined && { 'error.type': category }),
         },
         value,

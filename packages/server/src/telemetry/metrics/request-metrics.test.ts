@@ -32,7 +32,9 @@ describe('the metrics of requests', () => {
     } as const;
     metrics.mcpServer(call);
     metrics.mcpServer({ ...call, seconds: 1 });
-    metrics.mcpServer({ ...call, errorType: 'tool_error' });
+    metrics.mcpServer({ ...call, errorType: 'tool_error', outcome: 'tool_error' });
+    // The code is that of an upstream's error, too.
+    for (const outcome of ['blocked', 'failed'] as const) metrics.mcpServer({ ...call, errorType: '-32001', outcome });
     metrics.mcpServer({ ...call, subject: { kind: 'tool', name: 'add' } });
     metrics.mcpServer({ ...call, namespace: 'default' });
     metrics.mcpServer({
@@ -45,7 +47,27 @@ describe('the metrics of requests', () => {
     const called = { 'mcp.method.name': 'tools/call', 'gen_ai.operation.name': 'execute_tool' };
     expect(labels(metrics, 'mcp.server.operation.duration')).toEqual([
       { ...called, 'gen_ai.tool.name': 'find', 'sluice.namespace': 'crm' },
-      { ...called, 'gen_ai.tool.name': 'find', 'sluice.namespace': 'crm', 'error.type': 'tool_error' },
+      {
+        ...called,
+        'gen_ai.tool.name': 'find',
+        'sluice.namespace': 'crm',
+        'error.type': 'tool_error',
+        'sluice.outcome': 'tool_error',
+      },
+      {
+        ...called,
+        'gen_ai.tool.name': 'find',
+        'sluice.namespace': 'crm',
+        'error.type': '-32001',
+        'sluice.outcome': 'blocked',
+      },
+      {
+        ...called,
+        'gen_ai.tool.name': 'find',
+        'sluice.namespace': 'crm',
+        'error.type': '-32001',
+        'sluice.outcome': 'failed',
+      },
       { ...called, 'gen_ai.tool.name': 'add', 'sluice.namespace': 'crm' },
       { ...called, 'gen_ai.tool.name': 'find', 'sluice.namespace': 'default' },
       { 'mcp.method.name': 'prompts/get', 'gen_ai.prompt.name': 'find', 'sluice.namespace': 'crm' },
@@ -53,7 +75,7 @@ describe('the metrics of requests', () => {
     ]);
     expect(totals(metrics, 'mcp.server.operation.duration')).toEqual([
       { count: 2, sum: 1.004 },
-      ...Array.from({ length: 5 }, () => ({ count: 1, sum: SECONDS })),
+      ...Array.from({ length: 7 }, () => ({ count: 1, sum: SECONDS })),
     ]);
   });
 

@@ -1,4 +1,5 @@
 import { METHODS, STATUS_CODES } from 'node:http';
+import { type ToolCallOutcome, toolCallOutcome } from '@sluice/contract';
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
@@ -26,8 +27,8 @@ import {
 /** Codes of the official SDKs. */
 const CONNECTION_CLOSED = -32000;
 const REQUEST_TIMEOUT = -32001;
-/** Logged status of requests whose client disconnected; not an official status code. */
-const CLIENT_CLOSED_REQUEST = '499';
+/** Logged status of a request whose client disconnected before the response began; not an official status code. */
+export const CLIENT_CLOSED_REQUEST = 499;
 
 /** JSON-RPC error codes with series of their own: those of JSON-RPC, of both eras and of the SDKs. */
 const CODES = [
@@ -36,7 +37,7 @@ const CODES = [
   ...[RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED, CONNECTION_CLOSED, REQUEST_TIMEOUT],
 ];
 const STATUSES = Object.keys(STATUS_CODES).filter((status) => Number(status) >= 400);
-const NUMBERS: ReadonlySet<string> = new Set([...CODES.map(String), ...STATUSES, CLIENT_CLOSED_REQUEST]);
+const NUMBERS: ReadonlySet<string> = new Set([...CODES.map(String), ...STATUSES, String(CLIENT_CLOSED_REQUEST)]);
 
 /**
  * Returns the error type of a series; empty without an error. Names are defined here and few; numbers are codes and statuses that
@@ -49,6 +50,9 @@ function countedErrorType(errorType: string | undefined): string {
 }
 
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
+
+/** Attribute of the outcome; missing in series of completed requests. */
+const OUTCOME = 'sluice.outcome';
 
 /** A counter that can be decremented. */
 export class UpDownCounter {
@@ -75,6 +79,7 @@ export class RequestMetrics {
     MCP_SECONDS,
     (operation) => ({
       ...attributesOf(operation),
+      ...(outcomeOf(operation) !== 'completed' && { [OUTCOME]: outcomeOf(operation) }),
       ...(operation.namespace && { 'sluice.namespace': attributeText(operation.namespace) }),
     }),
   );
@@ -134,12 +139,13 @@ export class RequestMetrics {
   /** A client's message has a response. */
   mcpServer(operation: McpServerOperation): void {
     const { namespace = '', seconds, method, errorType, subject } = operation;
+    const outcome = outcomeOf(operation);
     this.#mcpServer.record(
       seconds,
       operation,
       namespace,
       countedMethod(method),
-      countedErrorType(errorType),
+      outcome === 'completed' ? '' : `${outcome}/${countedErrorType(errorType)}`,
       subject?.name,
     );
   }
@@ -182,9 +188,11 @@ export class RequestMetrics {
     for (const { attributes, value } of this.#mcpServer.metric.series) {
       const method = String(attributes['mcp.method.name'] ?? OTHER);
       const before = methods.get(method);
+      const outcome = toolCallOutcome.safeParse(attributes[OUTCOME]).data ?? 'completed';
       methods.set(method, {
-        count: value.count + (before?.count ?? 0),
-        errors: (attributes['error.type'] === undefined ? 0 : value.count) + (before?.errors ?? 0),
+        counts: toolCallOutcome.options.map(
+          (each, at) => (before?.counts[at] ?? 0) + (each === outcome ? value.count : 0),
+        ),
         buckets: value.buckets.map((count, at) => count + (before?.buckets[at] ?? 0)),
       });
     }
@@ -213,6 +221,10 @@ function countedMethod(method: string): string {
   return KNOWN_METHODS.has(method) ? method : OTHER;
 }
 
+function outcomeOf({ outcome, errorType }: McpServerOperation): ToolCallOutcome {
+  return outcome ?? (errorType === undefined ? 'completed' : 'failed');
+}
+
 function attributesOf({ method, subject, errorType }: McpOperation): MetricAttributes {
   const failure = countedErrorType(errorType);
   return {
@@ -238,9 +250,8 @@ function completionAttributes(completion: Completion): MetricAttributes {
 
 /** Messages of one method since the start. */
 export interface MethodCounts {
-  readonly count: number;
-  /** Those that failed. */
-  readonly errors: number;
+  /** By outcome, in the order of `toolCallOutcome`. */
+  readonly counts: readonly number[];
   /** Counts by the bounds {@link MCP_SECONDS}. */
   readonly buckets: readonly number[];
 }
@@ -270,6 +281,8 @@ export interface McpOperation {
 export interface McpServerOperation extends McpOperation {
   /** Name of an existing namespace. */
   readonly namespace?: string | undefined;
+  /** By default `failed` with an error type, else `completed`. */
+  readonly outcome?: ToolCallOutcome | undefined;
 }
 
 /** A message to an upstream. */

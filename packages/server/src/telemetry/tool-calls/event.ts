@@ -2,6 +2,7 @@ import type {
   TaskEnd,
   ToolCallErrorCategory,
   ToolCallEvent,
+  ToolCallOutcome,
   ToolCallTransport,
   ToolCallVerdict,
 } from '@sluice/contract';
@@ -69,6 +70,32 @@ export interface EventTask {
   readonly states: readonly { readonly status: TaskStatus; readonly at: number }[];
 }
 
+/** Outcome of a call with a FAILED event. */
+export type FailureOutcome = Exclude<ToolCallOutcome, 'completed'>;
+
+/** Error type of a tool result with `isError` (OpenTelemetry's conventions for MCP, `error.type`). */
+export const TOOL_ERROR = 'tool_error';
+/** Error types of a call that its client canceled, and of one without a result in time. */
+export const CANCELED = 'cancelled';
+export const TIMEOUT = 'timeout';
+
+/** Classifies a failed call by its category and OpenTelemetry's `error.type`. */
+export function outcomeOfFailure(category: ToolCallErrorCategory, errorType: string): FailureOutcome {
+  if (category === 'POLICY_BLOCKED') return 'blocked';
+  if (errorType === TOOL_ERROR) return 'tool_error';
+  if (errorType === CANCELED) return 'canceled';
+  return errorType === TIMEOUT ? 'timeout' : 'failed';
+}
+
+/** How a call ended. */
+export function outcomeOf(details: LastEventDetails): ToolCallOutcome {
+  if (details.type === 'FAILED') return details.outcome;
+  return details.isError ? 'tool_error' : 'completed';
+}
+
+/** The part of the last event of a call that depends on its type. */
+export type LastEventDetails = Exclude<EventDetails, { readonly type: 'STARTED' }>;
+
 /** The part of an event that depends on its type. */
 export type EventDetails =
   | { readonly type: 'STARTED'; readonly summary: RequestSummary }
@@ -82,6 +109,7 @@ export type EventDetails =
   | {
       readonly type: 'FAILED';
       readonly durationMs: number;
+      readonly outcome: FailureOutcome;
       readonly category: ToolCallErrorCategory;
       readonly message: string;
       /** The evaluator that rejected the call; its reason is the message. */
@@ -111,6 +139,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
         eventId,
         eventType: 'COMPLETED',
         ...common,
+        outcome: isError ? 'tool_error' : 'completed',
         isError,
         content: [...content.texts],
         ...(content.truncated && { contentTruncated: true as const }),
@@ -119,12 +148,13 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
       };
     }
     case 'FAILED': {
-      const { category, message, durationMs, evaluator } = details;
+      const { outcome, category, message, durationMs, evaluator } = details;
       return {
         eventId,
         eventType: 'FAILED',
         ...common,
         duration: roundMs(durationMs),
+        outcome,
         errorCategory: category,
         errorMessage: message,
         ...(evaluator !== undefined && { evaluator, reason: message }),

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { TOOL_CALL_EVENT_CAPACITY, type ToolCallTransport } from '@sluice/contract';
+import { TOOL_CALL_EVENT_CAPACITY, type ToolCallOutcome, type ToolCallTransport } from '@sluice/contract';
 import { detach } from '@sluice/protocol/text';
 import { CallObserver, type ToolCallRecorder } from '../call-observer.ts';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
 import { boundedName } from '../redaction.ts';
 import type { RequestObservation } from '../request-telemetry.ts';
-import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './event.ts';
+import { type EventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './event.ts';
 
 /** Selects stored events. */
 export interface EventFilter {
@@ -138,6 +138,7 @@ function logEvent(log: TargetLogger, { eventId, identity, details, completionId 
     evaluator: type === 'FAILED' ? details.evaluator : undefined,
     argument_count: type === 'STARTED' ? details.summary.argumentCount : undefined,
     is_error: type === 'COMPLETED' ? details.isError : undefined,
+    outcome: type === 'STARTED' ? undefined : outcomeOf(details),
     error_category: type === 'FAILED' ? details.category : undefined,
     duration_ms: type === 'STARTED' ? undefined : roundMs(details.durationMs),
   });
@@ -288,34 +289,42 @@ export class EventCursor<T> {
 export interface ToolCallCount {
   readonly transport: ToolCallTransport;
   readonly type: EventDetails['type'];
+  /** Missing in STARTED events. */
+  readonly outcome?: ToolCallOutcome;
   /** Error category of FAILED events. */
   readonly category?: string;
   readonly count: number;
 }
 
-/** Counters of tool call events. On the path of every call: allocates nothing. */
+/** Counters of tool call events. On the path of every call: allocates nothing but for failures. */
 export class ToolCallCounts {
   readonly #counts: Readonly<Record<ToolCallTransport, TransportCounts>> = {
-    mcp: { started: 0, completed: 0, failed: new Map() },
-    grpc: { started: 0, completed: 0, failed: new Map() },
-    code: { started: 0, completed: 0, failed: new Map() },
+    mcp: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
+    grpc: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
+    code: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
   };
 
   add(transport: ToolCallTransport, details: EventDetails): void {
     const counts = this.#counts[transport];
     if (details.type === 'STARTED') counts.started++;
-    else if (details.type === 'COMPLETED') counts.completed++;
-    else counts.failed.set(details.category, (counts.failed.get(details.category) ?? 0) + 1);
+    else if (details.type === 'COMPLETED') counts[details.isError ? 'toolErrors' : 'completed']++;
+    else {
+      const { outcome, category } = details;
+      const key = `${outcome} ${category}`;
+      const known = counts.failed.get(key);
+      counts.failed.set(key, { outcome, category, count: (known?.count ?? 0) + 1 });
+    }
   }
 
-  /** Returns all counts; error categories only if they have occurred. */
+  /** Returns all counts; failures only if they have occurred. */
   all(): ToolCallCount[] {
     return (['mcp', 'grpc', 'code'] as const).flatMap((transport): ToolCallCount[] => {
-      const { started, completed, failed } = this.#counts[transport];
+      const { started, completed, toolErrors, failed } = this.#counts[transport];
       return [
         { transport, type: 'STARTED', count: started },
-        { transport, type: 'COMPLETED', count: completed },
-        ...Array.from(failed, ([category, count]) => ({ transport, type: 'FAILED' as const, category, count })),
+        { transport, type: 'COMPLETED', outcome: 'completed', count: completed },
+        { transport, type: 'COMPLETED', outcome: 'tool_error', count: toolErrors },
+        ...failed.values().map((failure) => ({ transport, type: 'FAILED' as const, ...failure })),
       ];
     });
   }
@@ -324,5 +333,7 @@ export class ToolCallCounts {
 interface TransportCounts {
   started: number;
   completed: number;
-  readonly failed: Map<string, number>;
+  toolErrors: number;
+  /** By outcome and category. */
+  readonly failed: Map<string, Required<Pick<ToolCallCount, 'outcome' | 'category' | 'count'>>>;
 }

@@ -93,6 +93,7 @@ describe('a call that is executed', () => {
       eventType: 'COMPLETED',
       timestamp: '2026-01-02T03:04:05.018Z',
       ...IDENTITY,
+      outcome: 'completed',
       isError: false,
       content: ['a', 'b'],
       duration: 12.346,
@@ -151,6 +152,7 @@ describe('a call that fails', () => {
       timestamp: expect.any(String),
       ...IDENTITY,
       duration: 7,
+      outcome: category === 'POLICY_BLOCKED' ? 'blocked' : 'failed',
       errorCategory: category,
       errorMessage: 'why',
     });
@@ -208,6 +210,8 @@ describe('the stored events', () => {
   });
 });
 
+const FAILED_TOOL = { outcome: 'tool_error', is_error: true };
+
 describe('the log', () => {
   test.for([
     ['mcp', 'service::forward'],
@@ -236,13 +240,14 @@ describe('the log', () => {
     const ts = expect.any(String);
     expect(lines()).toEqual([
       { ...common, ts, level: 'debug', msg: 'tool call started', event_id: eventId, argument_count: 1 },
-      { ...common, ts, level: 'debug', msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
+      { ...common, ts, level: 'debug', msg: 'tool call completed', event_id: eventId, ...FAILED_TOOL, duration_ms: 5 },
       {
         ...common,
         ts,
         level: 'debug',
         msg: 'tool call failed',
         event_id: expect.stringMatching(UUID),
+        outcome: 'failed',
         error_category: 'INVALID_ARGUMENTS',
         duration_ms: 0,
       },

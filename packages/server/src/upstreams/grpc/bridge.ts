@@ -4,7 +4,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
 import { CallObserver } from '../../telemetry/call-observer.ts';
-import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
+import { contentOfTexts, NO_CONTENT, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
 import { findResourceService, findToolService } from './channels.ts';
 import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
@@ -95,8 +95,8 @@ export class GrpcBridge {
         observer.completed(reply.isError, contentOfTexts(content));
         return toolResult(caller.era, content, reply.isError);
       },
-      onFailure({ category, message }) {
-        observer.failed(category, message);
+      onFailure({ category, message, errorType }) {
+        observer.failed(category, message, errorType);
         return toolResult(caller.era, [message], true);
       },
     };
@@ -121,13 +121,17 @@ export class GrpcBridge {
         // Each text is repeated with uri and type.
         const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(stringMember(resource.definition, 'mimeType'));
         checkContentSize(describeService(service), content, blockBytes);
-        observer.end(isError ? RESOURCE_ERROR : undefined);
-        if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
+        if (isError) {
+          const text = content.join('\n') || `service ${service.name} answered with an error and no text`;
+          observer.failed('UNKNOWN', text, RESOURCE_ERROR);
+          return error(text);
+        }
+        observer.completed(false, NO_CONTENT);
         const mimeType = stringMember(resource.definition, 'mimeType') || 'text/plain';
         return resourceResult(caller.era, uri, mimeType, content);
       },
-      onFailure({ category, message }) {
-        observer.end(category);
+      onFailure({ category, message, errorType }) {
+        observer.failed(category, message, errorType);
         // Unlike tool calls, reads have no events (decisions 6).
         if (category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {

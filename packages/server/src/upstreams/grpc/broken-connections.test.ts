@@ -61,7 +61,7 @@ it('a port that accepts connections without answering times out, and works once 
     true,
     expect.stringMatching(`^service worker at 127.0.0.1:${proxy.port} did not answer in time: `),
   ]);
-  expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
+  expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text, 'timeout'));
   proxy.setHandler(connectingTo(service.port));
   proxy.cut();
   // The 200 ms of a call include the new connection.

@@ -22,7 +22,9 @@ it('a disconnecting modern client cancels the call at the service', async () => 
   reading.disconnect();
   await expect.poll(() => service.tools[0]?.canceled).toBe(true);
   expect(service.tools).toHaveLength(1);
-  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client has disconnected'));
+  await expect
+    .poll(() => eventsOf())
+    .toMatchObject(startedAndFailed('UNKNOWN', 'the client has disconnected', 'canceled'));
 });
 
 it('a legacy client’s cancellation cancels the call at the service, without a response', async () => {
@@ -36,7 +38,9 @@ it('a legacy client’s cancellation cancels the call at the service, without a 
   await reading.ended;
   expect(reading.messages).toEqual([]);
   await expect.poll(() => service.tools[0]?.canceled).toBe(true);
-  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
+  await expect
+    .poll(() => eventsOf())
+    .toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call', 'canceled'));
 });
 
 it('the disconnect of a legacy client cancels nothing', async () => {
@@ -92,5 +96,7 @@ it('a cancellation ends the wait for a retry', async () => {
   await by.post(notification('cancelled', '{"requestId":"c"}'));
   await reading.ended;
   expect([reading.messages, service.tools.length]).toEqual([[], 1]);
-  await expect.poll(() => eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
+  await expect
+    .poll(() => eventsOf(on))
+    .toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call', 'canceled'));
 });

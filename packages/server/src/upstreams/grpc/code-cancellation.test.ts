@@ -91,6 +91,6 @@ describe('cancellation', () => {
     else await post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
     await flooding;
     const why = how === 'by leaving' ? 'the client has disconnected' : 'the client canceled the call';
-    await expect.poll(() => eventsOf(service)).toMatchObject(startedAndFailed('UNKNOWN', why));
+    await expect.poll(() => eventsOf(service)).toMatchObject(startedAndFailed('UNKNOWN', why, 'canceled'));
   });
 });

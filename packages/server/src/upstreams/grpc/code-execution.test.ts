@@ -46,10 +46,15 @@ test('STDOUT and STDERR are the output, in order of arrival; STATUS and COMPLETI
 });
 
 describe('the result is an error', () => {
-  test.each(['FAILED', 'CANCELLED', 'TIMEOUT'] as const)('when the final status is %s', (status) => {
+  test.each([
+    ['FAILED', 'tool_error'],
+    ['CANCELLED', 'cancelled'],
+    ['TIMEOUT', 'timeout'],
+  ] as const)('when the final status is %s', (status, errorType) => {
     const { execution } = after(RUNNING, { outputType: 'STDERR', status, content: ['bad'], exitCode: 1 });
     expect(execution.problem).toBe(`the execution ended as ${status} with exit code 1`);
     expect(execution.output).toEqual(['bad']);
+    expect(execution.errorType).toBe(errorType);
   });
 
   test('when the exit code is not 0', () => {

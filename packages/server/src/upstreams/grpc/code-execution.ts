@@ -4,9 +4,17 @@ import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
-import { type CallObserver, TOOL_ERROR } from '../../telemetry/call-observer.ts';
+import type { CallObserver } from '../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { codeSummary, codeToolName, contentOfTexts, toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
+import {
+  CANCELED,
+  codeSummary,
+  codeToolName,
+  contentOfTexts,
+  TIMEOUT,
+  TOOL_ERROR,
+  toolCallIdentity,
+} from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { Caller, CallResponse } from '../downstream.ts';
 import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
@@ -91,6 +99,12 @@ export class CodeExecution {
   get problem(): string | undefined {
     if (!this.#errorReply && !isFailureStatus(this.#state) && this.#exitCode === 0) return undefined;
     return this.#errors.join('\n') || `the execution ended as ${this.#state} with exit code ${this.#exitCode}`;
+  }
+
+  /** OpenTelemetry's `error.type` of a failed execution. */
+  get errorType(): string {
+    if (this.#state === 'TIMEOUT') return TIMEOUT;
+    return this.#state === 'CANCELLED' ? CANCELED : TOOL_ERROR;
   }
 
   /** Applies the next reply. Throws ServiceError if the output becomes too large. */
@@ -239,16 +253,16 @@ export class CodeTools {
         await this.#processStream({ caller, message, tool, requestId, execution, observer }, found, context);
         const { problem, output } = execution;
         if (problem === undefined) observer.completed(false, contentOfTexts(output));
-        else observer.failed('EXECUTION_ERROR', problem, TOOL_ERROR);
+        else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
         // An error result needs a text.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
         return toolResult(caller.era, content, problem !== undefined);
       },
-      onFailure({ category, message }) {
+      onFailure({ category, message, errorType }) {
         const { problem, output } = execution;
         // A failure of the code takes precedence over one of the stream.
-        if (problem === undefined) observer.failed(category, message);
-        else observer.failed('EXECUTION_ERROR', problem, TOOL_ERROR);
+        if (problem === undefined) observer.failed(category, message, errorType);
+        else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
         return toolResult(caller.era, [...output, message], true);
       },
     };

@@ -152,7 +152,7 @@ describe('failures after which the channel works again, with events', () => {
     );
     const message = `service runner at 127.0.0.1:${parts.engine.port} did not answer in time: Deadline exceeded`;
     expect(responded).toEqual(failed(message));
-    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message, 'timeout'));
     expect(parts.engine.executions).toHaveLength(1);
   });
 
@@ -190,6 +190,6 @@ describe('failures after which the channel works again, with events', () => {
       execution.end();
     });
     expect(responded).toEqual(failed('well', 'after all'));
-    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('EXECUTION_ERROR', 'after all'));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('EXECUTION_ERROR', 'after all', 'tool_error'));
   });
 });

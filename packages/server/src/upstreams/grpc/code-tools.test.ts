@@ -99,7 +99,9 @@ describe('a call', () => {
       end(execution);
     });
     expect(responded).toEqual(failed(...texts));
-    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed(category, message));
+    expect(await eventsOf(parts.service)).toMatchObject(
+      startedAndFailed(category, message, category === 'EXECUTION_ERROR' ? 'tool_error' : 'failed'),
+    );
   });
 
   const SERVICE = { category: 'SERVICE_UNAVAILABLE', name: 'code-execution/camel/cobol' };

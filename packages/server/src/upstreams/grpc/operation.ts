@@ -7,6 +7,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
+import { CANCELED, TIMEOUT } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallResponse, ClientResponse } from '../downstream.ts';
 import {
   CLIENT_CANCELED,
@@ -22,10 +23,17 @@ import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
   readonly category: ToolCallErrorCategory;
+  /** OpenTelemetry's `error.type`; by default the category. */
+  readonly errorType: string;
 
-  constructor(category: ToolCallErrorCategory, message: string, options?: ErrorOptions) {
+  constructor(
+    category: ToolCallErrorCategory,
+    message: string,
+    { errorType = category, ...options }: ErrorOptions & { readonly errorType?: string } = {},
+  ) {
     super(message, options);
     this.category = category;
+    this.errorType = errorType;
   }
 }
 
@@ -61,7 +69,8 @@ function toServiceError(error: unknown, service: ServiceEntry | undefined): Serv
     fault === undefined
       ? details || `status ${statusName(error.code)}`
       : `${describeService(service)} ${fault}: ${details}`;
-  return new ServiceError('SERVICE_UNAVAILABLE', message, { cause: error });
+  const errorType = error.code === status.DEADLINE_EXCEEDED ? TIMEOUT : undefined;
+  return new ServiceError('SERVICE_UNAVAILABLE', message, { cause: error, ...(errorType && { errorType }) });
 }
 
 /** True for the library's error for a reply that it cannot decompress: a status without code and description. */
@@ -175,7 +184,7 @@ export class OperationRun implements InFlightCall {
 
   cancel(): void {
     if (this.#settled) return;
-    this.#abort(CLIENT_CANCELED);
+    this.#abort(CLIENT_CANCELED, CANCELED);
     this.#response.endWithoutResponse(acceptsEventStream(this.#caller.headers.accept));
   }
 
@@ -187,12 +196,12 @@ export class OperationRun implements InFlightCall {
       this.#calls.add(this);
       return;
     }
-    void this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`));
+    void this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`, TIMEOUT));
   }
 
   onShutdown(): void {
     if (this.#settled) return;
-    this.#abort(SHUTTING_DOWN.message, 'SERVICE_UNAVAILABLE');
+    this.#abort(SHUTTING_DOWN.message, 'aborted', 'SERVICE_UNAVAILABLE');
     this.#response.sendError(SHUTTING_DOWN);
   }
 
@@ -215,7 +224,7 @@ export class OperationRun implements InFlightCall {
   #onClientDisconnected(): void {
     this.#clientDisconnected.abort();
     // A legacy client cancels explicitly; disconnecting is not a cancellation (mcp 1).
-    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED);
+    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED, CANCELED);
   }
 
   async #send(result: OperationResult | undefined): Promise<void> {
@@ -234,9 +243,9 @@ export class OperationRun implements InFlightCall {
     this.#response.sendBytes({ before, after }, false, undefined, 200, isJsonAccepted);
   }
 
-  #abort(reason: string, category: ToolCallErrorCategory = 'UNKNOWN'): OperationResult {
+  #abort(reason: string, errorType: string, category: ToolCallErrorCategory = 'UNKNOWN'): OperationResult {
     this.#settle();
-    const result = this.#operation.onFailure(new ServiceError(category, reason));
+    const result = this.#operation.onFailure(new ServiceError(category, reason, { errorType }));
     this.#canceled.abort();
     return result;
   }

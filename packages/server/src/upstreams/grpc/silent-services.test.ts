@@ -29,7 +29,7 @@ it('an unresponsive service times out after 5 s, without a retry, and the call i
   expect(service.tools).toHaveLength(1);
   await expect.poll(() => service.tools[0]?.canceled).toBe(true);
   const events = await eventsOf();
-  expect(events).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
+  expect(events).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text, 'timeout'));
   const [, end] = events;
   expect(end).toMatchObject({ duration: 5_000 });
   expect(await work()).toEqual([false, 'done']);

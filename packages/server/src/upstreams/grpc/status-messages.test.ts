@@ -33,7 +33,9 @@ it.each([
     const message = named ? `service worker at 127.0.0.1:${service.port} ${named}such is life` : 'such is life';
     const responses = await Promise.all([work(), read()]);
     expect(responses).toEqual([[true, message], { code: -32603, message }]);
-    expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf()).toMatchObject(
+      startedAndFailed('SERVICE_UNAVAILABLE', message, code === status.DEADLINE_EXCEEDED ? 'timeout' : 'failed'),
+    );
     expect([service.tools.length, service.resources.length]).toEqual([attempts, attempts]);
   },
 );

@@ -29,7 +29,7 @@ it('a tool over the total time limit is an error result that names the limit, a 
   await invoked.promise;
   pass();
   expect(await worked).toEqual([true, MESSAGE]);
-  expect(await eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
+  expect(await eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE, 'timeout'));
   const reads = read(on);
   await requested.promise;
   pass();
@@ -46,5 +46,5 @@ test('the output of code over the time limit is returned too', async () => {
   pass();
   expect(JSON.parse(await response.message(1)).result).toEqual(failed('so far', MESSAGE));
   await execution.canceled;
-  expect(await codeEventsOf(parts.service)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
+  expect(await codeEventsOf(parts.service)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE, 'timeout'));
 });

@@ -1,3 +1,4 @@
+import type { ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
@@ -151,6 +152,8 @@ export interface CancelableInput {
   readonly idText: string;
   readonly session: { readonly id: string } | undefined;
   readonly headers: { readonly accept?: string | undefined };
+  /** Observation of the request. */
+  readonly observation?: { outcome: ToolCallOutcome | undefined } | undefined;
   /** Closes when the client disconnects. */
   readonly client: { on(event: 'close', listener: () => void): unknown } | undefined;
 }
@@ -185,7 +188,7 @@ export class CancelableRequest implements InFlightCall {
   async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | CallOutcome> {
     const { client, era } = this.#request;
     this.#calls.add(this);
-    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_DISCONNECTED));
+    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_DISCONNECTED, 'canceled'));
     try {
       return await Promise.race([this.#canceled.promise, awaited]);
     } finally {
@@ -198,12 +201,12 @@ export class CancelableRequest implements InFlightCall {
   }
 
   cancel(): void {
-    this.#cancel(CLIENT_CANCELED);
+    this.#cancel(CLIENT_CANCELED, 'canceled');
   }
 
   /** Cancels the request because the service stops. */
   abort(): void {
-    this.#cancel('the service was stopped');
+    this.#cancel('the service was stopped', 'failed');
   }
 
   onShutdown(): void {
@@ -217,7 +220,9 @@ export class CancelableRequest implements InFlightCall {
     this.#calls.add(this);
   }
 
-  #cancel(reason: string): void {
+  #cancel(reason: string, outcome: ToolCallOutcome): void {
+    const { observation } = this.#request;
+    if (observation) observation.outcome = outcome;
     const streams = acceptsEventStream(this.#request.headers.accept);
     this.#canceled.resolve({ kind: 'deferred', start: (response) => response.endWithoutResponse(streams) });
     this.#abort.abort(reason);

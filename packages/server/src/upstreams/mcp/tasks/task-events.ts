@@ -161,7 +161,14 @@ function detailsOf(record: TaskRecord, report: TaskReport, durationMs: number): 
   }
   const known = isWithoutResult(by) ? WITHOUT_RESULT[by] : undefined;
   const message = known ?? messageOf(content) ?? record.statusMessage ?? `the task has the status ${outcome}`;
-  return { type: 'FAILED', durationMs, category: 'UNKNOWN', message: truncateCharacters(message, MAX_MESSAGE) };
+  const isCanceled = outcome === 'cancelled';
+  return {
+    type: 'FAILED',
+    durationMs,
+    outcome: isCanceled ? 'canceled' : 'failed',
+    category: 'UNKNOWN',
+    message: truncateCharacters(message, MAX_MESSAGE),
+  };
 }
 
 function messageOf({ error }: JsonObject): string | undefined {
