@@ -1,8 +1,12 @@
+import fc from 'fast-check';
+import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { consoleTests, dialog } from '../fixtures/console.ts';
+import { anyObjectSchema, fieldTexts } from '../fixtures/any-schema.ts';
+import { consoleTests, dialog, rowOf } from '../fixtures/console.ts';
 import { startDualEra } from '../fixtures/dual-era.ts';
 import { MODERN } from '../fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
+import { testSeed } from '../fixtures/seed.ts';
 
 const tests = consoleTests();
 
@@ -151,3 +155,54 @@ test('asks for the variables of a template, and offers the completions of the up
   const uris = upstream.seen.filter(({ method }) => method === 'resources/read').map(({ params }) => params.uri);
   expect(uris).toEqual(['orders://north-east/2026/11']);
 });
+
+test('sends exactly what the form shows, opened by address or from the list', async (context) => {
+  const page = await tests.open(context, '#/tools');
+  const schemas = fc.sample(anyObjectSchema, { numRuns: FORMS, seed: testSeed() });
+  const tools = schemas.map((inputSchema, index) =>
+    JSON.stringify({ name: `form-${index}`, description: 'd', inputSchema }),
+  );
+  const upstream = await tests.upstream({
+    eras: ['modern'],
+    scripts: { 'tools/list': toolList(...tools), 'tools/call': () => textResultText('called') },
+  });
+  await tests.service.register('forwards', { name: 'forms', address: upstream.url, namespace: 'forms' });
+  const list = `${tests.service.management}/admin/#/tools?namespace=forms`;
+  const openings = [
+    async (name: string) => {
+      await page.goto('about:blank');
+      await page.goto(`${list}&open=forms/${name}`);
+    },
+    async (name: string) => {
+      await page.goto(list);
+      await rowOf(page, name).getByRole('button', { name: 'Details' }).click();
+    },
+  ];
+  for (const index of schemas.keys()) {
+    for (const open of openings) {
+      await open(`form-${index}`);
+      await dialog(page).getByRole('tab', { name: 'Try it' }).click();
+      await dialog(page).locator('.schema-form').waitFor();
+      const before = upstream.count('tools/call');
+      const shown = await shownFields(page);
+      await dialog(page).getByRole('button', { name: 'Call', exact: true }).click();
+      await dialog(page).getByRole('region', { name: 'Result' }).waitFor();
+      expect(upstream.count('tools/call')).toBe(before + 1);
+      const sent = upstream.seen.findLast(({ method }) => method === 'tools/call')?.params.arguments;
+      expect(fieldTexts(sent), JSON.stringify(schemas[index])).toEqual(shown);
+    }
+  }
+});
+
+/** Forms that are opened in the browser; `schema-form.test.ts` tries many more. */
+const FORMS = 15;
+
+/** Texts of the fields of the form by id; those of selections, not of which alternative is shown. */
+function shownFields(page: Page): Promise<Record<string, string>> {
+  return page.evaluate<Record<string, string>>(`Object.fromEntries(
+    [...document.querySelectorAll('.schema-form :is(input, textarea, select):not([type="checkbox"])')]
+      .filter(({ id }) => !id.endsWith('of_select'))
+      .map((field) => [field.id.replace(/^root_/, ''), field.selectedOptions?.[0]?.textContent ?? field.value])
+      .filter(([, text]) => text !== ''),
+  )`);
+}

@@ -1,86 +1,64 @@
 import { Button } from '@carbon/react';
-import { Validator } from '@cfworker/json-schema';
 import Form from '@rjsf/core/lib/components/Form.js';
+import CheckboxesWidget from '@rjsf/core/lib/components/widgets/CheckboxesWidget.js';
+import SelectWidget from '@rjsf/core/lib/components/widgets/SelectWidget.js';
+import TextareaWidget from '@rjsf/core/lib/components/widgets/TextareaWidget.js';
+import TextWidget from '@rjsf/core/lib/components/widgets/TextWidget.js';
 import {
   type DescriptionFieldProps,
+  englishStringTranslator,
   type IconButtonProps,
-  type RJSFSchema,
-  type RJSFValidationError,
-  toErrorSchema,
+  TranslatableString,
   type UnsupportedFieldProps,
-  type ValidatorType,
+  type WidgetProps,
 } from '@rjsf/utils';
-import { useMemo } from 'react';
+import { useMemo, useState } from 'react';
+import { formSchema } from './form-schema.ts';
+import { type FormValue, initialValue } from './form-value.ts';
 import { InertText, visibleText } from './inert-text.tsx';
 import { JsonView } from './json-view.tsx';
+import { createValidator, DEFAULTS, type JsonSchema } from './schema-validator.ts';
 
-/** Values of the properties of a schema. */
-export type FormValue = Readonly<Record<string, unknown>>;
+/** Returns what a {@link SchemaForm} shows, first the defaults of the schema, and its setter. */
+export function useFormValue(schema: JsonSchema | undefined): [FormValue, (value: FormValue) => void] {
+  return useState<FormValue>(() => (schema ? initialValue(formSchema(schema)) : {}));
+}
 
 interface SchemaFormProps {
-  /** JSON Schema of an object. */
-  readonly schema: Readonly<Record<string, unknown>>;
+  readonly schema: JsonSchema;
+  /** From {@link useFormValue}. */
   readonly value: FormValue;
   readonly onChange: (value: FormValue) => void;
 }
 
 /** A form made from a JSON Schema. Errors are shown while it is filled in; they do not prevent a submission. */
 export function SchemaForm({ schema, value, onChange }: SchemaFormProps) {
-  const validator = useMemo(createValidator, []);
-  const shown = useMemo(() => withVisibleTitles(schema), [schema]);
+  const validator = useMemo(() => createValidator<FormValue>(), []);
+  const visible = useMemo(() => formSchema(schema), [schema]);
   return (
     <div className="schema-form">
       <Form<FormValue>
         tagName="div"
-        schema={shown satisfies RJSFSchema}
+        schema={visible}
         formData={value}
         validator={validator}
+        experimental_defaultFormStateBehavior={DEFAULTS}
         liveValidate
         showErrorList={false}
         uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
         templates={templates}
+        widgets={widgets}
+        translateString={translate}
         onChange={({ formData }) => onChange(formData ?? {})}
       />
     </div>
   );
 }
 
-/**
- * Gives the properties and choices of a schema titles in which all characters are visible, since the form shows their names
- * as they are.
- */
-function withVisibleTitles(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
-      if (keyword === 'properties' && isObject(value)) {
-        const named = Object.entries(value).map(([name, property]) => {
-          if (!isObject(property)) return [name, property];
-          const { title } = property;
-          return [
-            name,
-            { ...withVisibleTitles(property), title: visibleText(typeof title === 'string' ? title : name) },
-          ];
-        });
-        return [[keyword, Object.fromEntries(named)]];
-      }
-      if (keyword === 'title' && typeof value === 'string') return [[keyword, visibleText(value)]];
-      if (keyword === 'enum' && Array.isArray(value) && value.every((choice) => typeof choice === 'string')) {
-        const choices = value.map((choice) => ({ const: choice, title: visibleText(choice) }));
-        return [
-          ['type', 'string'],
-          ['oneOf', choices],
-        ];
-      }
-      if (Array.isArray(value))
-        return [[keyword, value.map((item) => (isObject(item) ? withVisibleTitles(item) : item))]];
-      const isData = keyword === 'const' || keyword === 'default';
-      return [[keyword, isObject(value) && !isData ? withVisibleTitles(value) : value]];
-    }),
-  );
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** Boolean values are shown as they are in JSON. */
+function translate(text: TranslatableString, params?: string[]): string {
+  if (text === TranslatableString.YesLabel) return 'true';
+  return text === TranslatableString.NoLabel ? 'false' : englishStringTranslator(text, params);
 }
 
 const templates = {
@@ -96,6 +74,55 @@ const templates = {
     SubmitButton: () => null,
   },
 };
+
+const widgets = {
+  SelectWidget: Choice,
+  CheckboxesWidget: (props: WidgetProps) => <CheckboxesWidget {...withVisibleLabels(props)} />,
+  // A checkbox does not distinguish false from a missing value.
+  CheckboxWidget: BooleanChoice,
+  TextWidget: Text,
+  // An input of this type shows black instead of nothing.
+  ColorWidget: Text,
+};
+
+function Choice(props: WidgetProps) {
+  return (
+    <div className="schema-choice">
+      <SelectWidget {...withVisibleLabels(props)} />
+    </div>
+  );
+}
+
+function BooleanChoice(props: WidgetProps) {
+  const { id, label, required } = props;
+  return (
+    <>
+      <label className="control-label" htmlFor={id}>
+        {label}
+        {required && <span className="required">*</span>}
+      </label>
+      <Choice {...props} />
+    </>
+  );
+}
+
+/** The form shows labels as they are; those of values other than texts are their JSON. */
+function withVisibleLabels(props: WidgetProps): WidgetProps {
+  const { options } = props;
+  const enumOptions = options.enumOptions?.map(({ value, label, ...rest }) => ({
+    ...rest,
+    value,
+    label: typeof value === 'object' && label === String(value) ? JSON.stringify(value) : visibleText(label),
+  }));
+  return { ...props, options: { ...options, ...(enumOptions && { enumOptions }) } };
+}
+
+/** A text of several lines would lose them in an input of one. */
+function Text(props: WidgetProps) {
+  const { schema } = props;
+  const hasLines = typeof schema.default === 'string' && /[\r\n]/.test(schema.default);
+  return hasLines ? <TextareaWidget {...props} /> : <TextWidget {...props} />;
+}
 
 function Description({ id, description }: DescriptionFieldProps) {
   if (typeof description !== 'string' || description === '') return null;
@@ -117,39 +144,4 @@ function FormButton({ id, disabled, onClick, label }: IconButtonProps & { readon
       {label}
     </Button>
   );
-}
-
-/** Keywords whose errors only say that another error is below them. */
-const CONTAINERS: ReadonlySet<string> = new Set(['properties', 'items', '$ref', 'allOf', 'anyOf', 'oneOf']);
-
-/** A validator that interprets schemas: the content security policy forbids generated code. */
-function createValidator(): ValidatorType<FormValue, RJSFSchema> {
-  const errorsOf = (schema: RJSFSchema, data: unknown): RJSFValidationError[] => {
-    try {
-      return new Validator(Object.fromEntries(Object.entries(schema)), '2020-12', false)
-        .validate(data)
-        .errors.filter(({ keyword }) => !CONTAINERS.has(keyword))
-        .map(({ keyword, error, instanceLocation }) => ({
-          name: keyword,
-          message: error,
-          stack: error,
-          property: instanceLocation.replace(/^#/, '').replaceAll('/', '.'),
-        }));
-    } catch {
-      // A schema with an unknown reference: the upstream validates.
-      return [];
-    }
-  };
-  return {
-    validateFormData: (data, schema) => {
-      const errors = errorsOf(schema, data ?? {});
-      return { errors, errorSchema: toErrorSchema(errors) };
-    },
-    isValid: (schema, data, rootSchema) =>
-      errorsOf({ ...schema, $defs: rootSchema.$defs, definitions: rootSchema.definitions }, data ?? {}).length === 0,
-    rawValidation: (schema, data) => ({
-      errors: [],
-      ...(errorsOf(schema, data).length > 0 && { validationError: new Error() }),
-    }),
-  };
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 import { ChoiceField } from '../../ui/fields.tsx';
-import type { FormValue } from '../../ui/schema-form.tsx';
+import type { FormValue } from '../../ui/form-value.ts';
 
 /** An argument of a prompt, or a variable of a URI template: a text. */
 export interface Parameter {

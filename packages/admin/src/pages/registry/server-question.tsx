@@ -1,8 +1,10 @@
 import { Button } from '@carbon/react';
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
-import { useState } from 'react';
+import { useMemo } from 'react';
+import { type FormValue, sentValue } from '../../ui/form-value.ts';
 import { InertText } from '../../ui/inert-text.tsx';
-import { type FormValue, SchemaForm } from '../../ui/schema-form.tsx';
+import { SchemaForm, useFormValue } from '../../ui/schema-form.tsx';
+import type { JsonSchema } from '../../ui/schema-validator.ts';
 
 interface ServerQuestionProps {
   readonly params: ElicitRequest['params'];
@@ -11,9 +13,12 @@ interface ServerQuestionProps {
 
 /** A question of the server during a call: a form, or a URL that is opened only by a click and only with https. */
 export function ServerQuestion({ params, onAnswer }: ServerQuestionProps) {
-  const [value, setValue] = useState<FormValue>({});
   const isUrl = 'url' in params;
-  const schema = 'requestedSchema' in params ? params.requestedSchema : undefined;
+  const schema = useMemo<JsonSchema | undefined>(
+    () => ('requestedSchema' in params ? { ...params.requestedSchema } : undefined),
+    [params],
+  );
+  const [value, setValue] = useFormValue(schema);
   return (
     <section className="question" aria-label="Question of the server">
       <h3 className="section-title">The server asks</h3>
@@ -21,9 +26,14 @@ export function ServerQuestion({ params, onAnswer }: ServerQuestionProps) {
         <InertText text={params.message} />
       </p>
       {isUrl && <QuestionUrl url={String(params.url)} />}
-      {schema && <SchemaForm schema={{ ...schema }} value={value} onChange={setValue} />}
+      {schema && <SchemaForm schema={schema} value={value} onChange={setValue} />}
       <div className="page-actions">
-        <Button size="sm" onClick={() => onAnswer({ action: 'accept', ...(schema && { content: contentOf(value) }) })}>
+        <Button
+          size="sm"
+          onClick={() =>
+            onAnswer({ action: 'accept', ...(schema && { content: contentOf(sentValue(value, schema)) }) })
+          }
+        >
           {isUrl ? 'Continue' : 'Answer'}
         </Button>
         <Button kind="secondary" size="sm" onClick={() => onAnswer({ action: 'decline' })}>

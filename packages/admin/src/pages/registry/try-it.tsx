@@ -3,10 +3,11 @@ import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import type { Exchange } from '../../api/mcp.ts';
+import { type FormValue, sentValue } from '../../ui/form-value.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { TextView } from '../../ui/json-view.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
-import { type FormValue, SchemaForm } from '../../ui/schema-form.tsx';
+import { SchemaForm, useFormValue } from '../../ui/schema-form.tsx';
 import { ArgumentFields, type Parameter, textsOf } from './argument-fields.tsx';
 import { ServerQuestion } from './server-question.tsx';
 import { TryItResult } from './try-it-result.tsx';
@@ -46,7 +47,7 @@ interface Question {
 /** Calls a tool, reads a resource or gets a prompt as an MCP client of the namespace would, and shows all that happens. */
 export default function TryIt({ namespace, target, action }: TryItProps) {
   const { base } = useApi();
-  const [value, setValue] = useState<FormValue>({});
+  const [value, setValue] = useFormValue(target.kind === 'tool' ? target.schema : undefined);
   const [run, setRun] = useState<Run>();
   const [question, setQuestion] = useState<Question>();
   const running = useRef<AbortController>(undefined);
@@ -86,7 +87,7 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
         observer,
         (client, options, _meta): Promise<unknown> => {
           if (target.kind === 'tool')
-            return client.callTool({ name: target.name, arguments: { ...value }, _meta }, options);
+            return client.callTool({ name: target.name, arguments: sentValue(value, target.schema), _meta }, options);
           const texts = textsOf(value);
           if (target.kind === 'prompt')
             return client.getPrompt({ name: target.name, arguments: texts, _meta }, options);
