@@ -19,6 +19,7 @@ import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
 import { Palette } from './palette.tsx';
 import { usePluginPages } from './plugins/plugin-pages.tsx';
 import { usePlugins } from './plugins/plugins.tsx';
+import { PreloadPages } from './preload-pages.tsx';
 import { ErrorBoundary } from './ui/error-boundary.tsx';
 import { InertText } from './ui/inert-text.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
@@ -64,6 +65,7 @@ export function App() {
           <ErrorBoundary key={path} title="The page could not be shown">
             <Suspense fallback={<SkeletonText heading width="20rem" />}>
               <page.Component />
+              <PreloadPages />
             </Suspense>
           </ErrorBoundary>
         ) : isLoading ? (

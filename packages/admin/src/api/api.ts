@@ -21,6 +21,16 @@ export class ServiceUnreachableError extends Error {
   }
 }
 
+/** Reports what a response says about the connection. */
+function report(connection: Connection, { type, status, headers }: Response): void {
+  // A proxy redirects to its login page, or answers 401.
+  if (type === 'opaqueredirect' || status === 401) connection.onLoginRequired();
+  else if (status < 500) connection.onHeard();
+  // Errors of the service itself are JSON.
+  else if (headers.get('content-type')?.startsWith('application/json')) connection.onFailed();
+  else connection.onUnreachable();
+}
+
 /** Creates the access to the service whose management listener has the URL `base`. */
 export function createApi(base: string): Api {
   const connection = new Connection();
@@ -29,9 +39,7 @@ export function createApi(base: string): Api {
     async fetch(request) {
       try {
         const response = await fetch(request);
-        // A proxy redirects to its login page, or answers 401.
-        if (response.type === 'opaqueredirect' || response.status === 401) connection.onLoginRequired();
-        else connection.onHeard();
+        report(connection, response);
         return response;
       } catch (error) {
         if (request.signal.aborted) throw error;

@@ -1,7 +1,7 @@
 /** Whether the service responds, and when it last did. */
 export interface ConnectionState {
   readonly status: 'connected' | 'unreachable' | 'login-required';
-  /** Time of the last response or event, in milliseconds since the epoch; 0 before the first. */
+  /** Time of the last response that is no error, or event, in milliseconds since the epoch; 0 before the first. */
   readonly lastHeard: number;
 }
 
@@ -20,14 +20,19 @@ export class Connection {
 
   readonly getState = (): ConnectionState => this.#state;
 
-  /** Reports a response or event of the service. */
+  /** Reports a response without an error, or an event. */
   onHeard(): void {
     const now = Date.now();
     const { status, lastHeard } = this.#state;
     if (status !== 'connected' || now - lastHeard >= HEARD_MS) this.#set({ status: 'connected', lastHeard: now });
   }
 
-  /** Reports a request without a response. */
+  /** Reports an error of the service itself: it responds, but what is shown becomes no newer. */
+  onFailed(): void {
+    if (this.#state.status !== 'connected') this.#set({ ...this.#state, status: 'connected' });
+  }
+
+  /** Reports a request without a response, or with one of a proxy that cannot reach the service. */
   onUnreachable(): void {
     this.#set({ ...this.#state, status: 'unreachable' });
   }

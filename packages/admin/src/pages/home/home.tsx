@@ -5,6 +5,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
 import { ErrorBoundary } from '../../ui/error-boundary.tsx';
+import { loadModule } from '../../ui/load-module.ts';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { routeTo } from '../../ui/route.ts';
@@ -12,7 +13,7 @@ import { Attention } from './attention.tsx';
 import { MetricTables } from './metric-tables.tsx';
 
 /** Charts are large: they come after the first paint. */
-const LastHour = lazy(() => import('./last-hour.tsx'));
+const LastHour = lazy(() => loadModule(() => import('./last-hour.tsx')));
 
 /** `#/`: whether the service is well, and what needs attention. */
 export default function Home() {

@@ -5,6 +5,7 @@ import { lazy, Suspense, useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
+import { loadModule } from '../../ui/load-module.ts';
 import { EmptyState } from '../../ui/notices.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
@@ -15,7 +16,7 @@ type CallSeries = components['schemas']['CallSeries'];
 const PLOTTED = 8;
 
 /** Charts are large: the numbers do not wait for them. */
-const Plots = lazy(() => import('./plots.tsx'));
+const Plots = lazy(() => loadModule(() => import('./plots.tsx')));
 
 /** A group of calls in the last hour. */
 interface Group {

@@ -4,13 +4,14 @@ import { isOverridden } from '../../api/entries.ts';
 import { Comparison } from '../../ui/comparison.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
+import { loadModule } from '../../ui/load-module.ts';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
 import type { Entry } from './entry-kinds.ts';
 import type { TryItProps } from './try-it.tsx';
 
 /** MCP client and form library are loaded when the tab is opened. */
-const TryIt = lazy(() => import('./try-it.tsx'));
+const TryIt = lazy(() => loadModule(() => import('./try-it.tsx')));
 
 interface EntryDetailsProps {
   readonly entry: Entry;

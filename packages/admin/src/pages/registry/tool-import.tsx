@@ -7,6 +7,7 @@ import { useApi } from '../../api/api.ts';
 import type { Tool } from '../../api/queries.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
+import { loadModule } from '../../ui/load-module.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { messageOf } from '../../ui/notices.tsx';
 import { useParameter } from '../../ui/route.ts';
@@ -126,7 +127,7 @@ function ImportDialog({ existing, onClose }: { readonly existing: readonly Tool[
 
 /** Reads the tools of a file. Throws an Error if it is not a list. */
 async function parseTools(file: File): Promise<unknown[]> {
-  const { parse } = await import('yaml');
+  const { parse } = await loadModule(() => import('yaml'));
   // YAML is a superset of JSON.
   const document: unknown = parse(await file.text());
   const tools = typeof document === 'object' && document !== null && 'tools' in document ? document.tools : document;

@@ -2,7 +2,7 @@ import { Button, InlineLoading, Tag } from '@carbon/react';
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
-import type { Exchange } from '../../api/mcp.ts';
+import { type Exchange, expandTemplate, withMcpClient } from '../../api/mcp.ts';
 import { type FormValue, sentValue } from '../../ui/form-value.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { TextView } from '../../ui/json-view.tsx';
@@ -64,7 +64,6 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
     };
     setRun(EMPTY);
     try {
-      const { expandTemplate, withMcpClient } = await import('../../api/mcp.ts');
       const observer = {
         onProgress: (progress: string) => update(() => ({ progress })),
         onLog: (level: string, text: string) => update(({ logs }) => ({ logs: [...logs, { level, text }] })),

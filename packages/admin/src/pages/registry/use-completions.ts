@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef } from 'react';
 import { useApi } from '../../api/api.ts';
-import type { McpConnection } from '../../api/mcp.ts';
+import { connectMcp, type McpConnection } from '../../api/mcp.ts';
 import type { Complete } from './argument-fields.tsx';
 
 /** A prompt, or a resource template. */
@@ -27,7 +27,6 @@ export function useCompletions(namespace: string, reference: Reference): Complet
   return useCallback(
     async (argument, others, signal) => {
       try {
-        const { connectMcp } = await import('../../api/mcp.ts');
         connection.current ??= connectMcp(base, namespace, ended.current?.signal ?? signal).catch((error) => {
           connection.current = undefined;
           throw error;

@@ -7,6 +7,7 @@ import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { ErrorBoundary } from '../../ui/error-boundary.tsx';
 import { FilterBar } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
+import { loadModule } from '../../ui/load-module.ts';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
@@ -23,7 +24,7 @@ import {
 } from './topology-model.ts';
 
 /** The graph library is large: the table does not wait for it. */
-const TopologyGraph = lazy(() => import('./topology-graph.tsx'));
+const TopologyGraph = lazy(() => loadModule(() => import('./topology-graph.tsx')));
 
 const TAGS = { good: 'green', pending: 'gray', bad: 'red' } as const;
 
