@@ -220,7 +220,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
       return this.#beginStream();
     }
     this.#mode = 'start';
-    if (!this.#isSuccess || requiresStream) this.#timer = setTimeout(() => this.#onBodyTimeout(), ERROR_BODY_MS).unref();
+    if (!this.#isSuccess || requiresStream)
+      this.#timer = setTimeout(() => this.#onBodyTimeout(), ERROR_BODY_MS).unref();
   }
 
   get #isSuccess(): boolean {
