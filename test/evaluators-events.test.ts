@@ -3,6 +3,7 @@ import {
   type EvaluatedService,
   errorOf,
   evaluator,
+  ownTool,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
 import { modernClient, post } from './fixtures/raw-client.ts';
@@ -21,7 +22,9 @@ beforeAll(async () => {
   ]);
   const { service } = evaluated;
   await service.register('forwards', { name: 'crm', address: upstream.url });
-  await service.register('tools', { name: 'own', description: 'd', uri: 'own://x', toolType: 'own', input_schema: {} });
+  await service.register('tools', ownTool('own'));
+  await service.register('namespaces', { name: 'other' });
+  await service.register('tools', ownTool('elsewhere', 'other'));
   await service.register('tools', {
     name: 'code',
     description: 'd',
@@ -118,7 +121,7 @@ describe.each(['legacy', 'modern'] as const)('a call of a %s client', (era) => {
   it.each([
     ['own', { transport: 'grpc', toolType: 'own' }],
     ['code', { transport: 'code', toolName: 'code-execution/docker/python' }],
-    ['unknown', { transport: 'mcp', toolType: '', toolName: 'unknown' }],
+    ['elsewhere', { transport: 'mcp', toolType: '', toolName: 'elsewhere' }],
   ])('that is blocked has the transport that the call would have had: %s', async (name, identity) => {
     await evaluated.apply(evaluator('gate', { llmOutput: 'reject:malformed' }));
     expect(errorOf(await call(name))).toMatchObject({ code: -32002 });

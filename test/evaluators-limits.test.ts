@@ -3,6 +3,7 @@ import {
   type EvaluatedService,
   errorOf,
   evaluator,
+  ownTool,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
 import { legacyClient } from './fixtures/raw-client.ts';
@@ -12,6 +13,7 @@ import { legacyClient } from './fixtures/raw-client.ts';
 let evaluated: EvaluatedService;
 beforeAll(async () => {
   evaluated = await startEvaluatedService();
+  await evaluated.service.register('tools', ownTool('large'));
   return () => evaluated.close();
 }, 120_000);
 
@@ -27,7 +29,7 @@ describe('a request that cannot be evaluated', () => {
       ['"a":{"b":[{"path":"/tmp","p\\u0061th":"/etc"}]}', 'duplicate member "path" in argument "a"'],
       [`"a":[${'{"":0},'.repeat(500_000)}{"b":1,"b":2}]`, 'duplicate member "b" in argument "a"'],
     ] as const) {
-      const response = await client.call('tools/call', `{"name":"none","arguments":{${pairs}}}`);
+      const response = await client.call('tools/call', `{"name":"large","arguments":{${pairs}}}`);
       expect(errorOf(response)).toEqual({ code: -32602, message });
     }
     expect(evaluated.llm.requests).toHaveLength(requested);

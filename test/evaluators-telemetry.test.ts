@@ -5,6 +5,7 @@ import {
   type EvaluatedService,
   evaluator,
   MODEL,
+  ownTool,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
 import { legacyClient, modernClient, type RawClient } from './fixtures/raw-client.ts';
@@ -20,6 +21,7 @@ let evaluated: EvaluatedService;
 let client: RawClient;
 beforeAll(async () => {
   evaluated = await startEvaluatedService({ RUST_LOG: 'trace' });
+  await evaluated.service.register('tools', ownTool('own'));
   client = await legacyClient(evaluated.service.url());
   return () => evaluated.close();
 }, 120_000);
@@ -171,7 +173,7 @@ describe('the log', () => {
     await evaluated.apply(evaluator('gate', { llmOutput }));
     const before = evaluated.lines('evaluator decided').length;
     const headers = { 'x-request-id': 'request-1', 'x-conversation-id': 'talk-1' };
-    await client.call('tools/call', '{"name":"no such tool"}', headers);
+    await client.call('tools/call', '{"name":"own"}', headers);
     const [line, ...others] = evaluated.lines('evaluator decided').slice(before);
     expect(others).toEqual([]);
     expect(line).toEqual({
@@ -185,7 +187,7 @@ describe('the log', () => {
       action_ms: expect.any(Number),
       namespace: 'default',
       mcp_method: 'tools/call',
-      tool: 'no such tool',
+      tool: 'own',
       conversation_id: 'talk-1',
       x_request_id: 'request-1',
     });
@@ -199,7 +201,7 @@ describe('the log', () => {
 
   it('has a line for each failure, with its reason', async () => {
     await evaluated.apply(evaluator('gate', { connection: 'nobody', on_error: 'block' }));
-    await client.call('tools/call', '{"name":"no such tool"}');
+    await client.call('tools/call', '{"name":"own"}');
     const line = evaluated.lines('evaluator failed').at(-1);
     expect(line).toMatchObject({
       level: 'warn',

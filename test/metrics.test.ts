@@ -92,7 +92,7 @@ describe('/metrics of a service after traffic', () => {
         sluice_event_type: 'COMPLETED',
         sluice_outcome: 'completed',
       });
-    expect([completed('mcp'), completed('grpc')]).toEqual([5, 2]);
+    expect([completed('mcp'), completed('grpc')]).toEqual([4, 2]);
     expect(value('sluice_filter_requests_total', { sluice_filter: 'mcp', sluice_filter_outcome: 'continue' })).toBe(10);
     expect(value('sluice_call_active')).toBe(0);
   });

@@ -28,7 +28,7 @@ import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
-import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
@@ -99,15 +99,39 @@ export interface ReplicaFilters {
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
-  const named = filters.map(({ settings }) => {
-    const { filter, methods } = makeFilter(settings, parts);
+  let lookups: ReadonlyMap<string | undefined, FindMissing> = new Map();
+  const findMissing: FindMissing = (context) => lookups.get(context.rpcMethod)?.(context);
+  const made = filters.map(({ settings }) => ({ settings, ...makeFilter(settings, parts, findMissing) }));
+  lookups = lookupsAfterEvaluators(made);
+  const named = made.map(({ settings, filter, methods }) => {
     const checked = parts.discoveryWaits.retryMisses(parts.replica?.recheckMisses(filter) ?? filter);
     return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
   });
   return compile(named, parts.metrics);
 }
 
-function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilter {
+/** Filters that can respond to requests of any method. */
+const ANY_METHOD: ReadonlySet<string> = new Set(['static_response', 'router', 'load_balancer', 'service_intercept']);
+
+/**
+ * The lookups, by method, of the filters that follow the evaluators and get every request with that method: those of other
+ * filters would say nothing about the response.
+ */
+function lookupsAfterEvaluators(
+  filters: readonly (McpMethodFilter & { readonly settings: LoadedSettings })[],
+): Map<string | undefined, FindMissing> {
+  const lookups = new Map<string | undefined, FindMissing>();
+  const first = filters.findIndex(({ settings }) => settings.filter === 'service_evaluator') + 1;
+  for (const { settings, methods = [], findMissing } of filters.slice(first)) {
+    if (ANY_METHOD.has(settings.filter)) break;
+    const isConditional = (settings.conditions ?? []).length > 0;
+    if (!findMissing || isConditional) continue;
+    for (const method of methods) lookups.set(method, findMissing);
+  }
+  return lookups;
+}
+
+function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: FindMissing): McpMethodFilter {
   const { relay, auth } = parts;
   const passes = auth && isOAuthPath;
   switch (settings.filter) {
@@ -122,7 +146,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
-      return { filter: serviceEvaluator(parts.engine) };
+      return { filter: serviceEvaluator(parts.engine, findMissing) };
     case 'service_mcp_init':
       return serviceMcpInit(parts);
     case 'service_tool_list':

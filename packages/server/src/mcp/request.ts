@@ -5,7 +5,7 @@ import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import { RequestContext } from '../http/context.ts';
-import type { Outcome } from '../http/outcome.ts';
+import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import { type CallerIdentity, callerOf } from '../telemetry/caller.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
@@ -84,5 +84,13 @@ export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
 /** A filter that reads or sets the MCP part of a request. */
 export type McpFilter = Filter<McpRequest, McpOutcome>;
 
-/** A filter for the requests with certain JSON-RPC methods. */
-export type McpMethodFilter = FilterRoute<McpFilter>;
+/**
+ * Returns "not found" for a request whose name the namespace does not serve, and would not after an action has run. The filter
+ * itself would respond with the same.
+ */
+export type FindMissing = (context: McpRequest) => ErrorOutcome | undefined;
+
+/** A filter for the requests with certain JSON-RPC methods; `findMissing` if they name an entry. */
+export interface McpMethodFilter extends FilterRoute<McpFilter> {
+  readonly findMissing?: FindMissing | undefined;
+}

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTimeout } from '@sluice/protocol/timing';
-import { rpcError } from '../http/outcome.ts';
+import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
@@ -49,9 +49,13 @@ export class EvaluatorEngine {
 
   /**
    * Returns the error of a rejected request, the outcome of a canceled one, or undefined if the request passes: at once if
-   * no evaluator matches. Sets the metadata, the namespace and the listed tools of the input.
+   * no evaluator matches. Sets the metadata, the namespace and the listed tools of the input. What `findMissing` returns is the
+   * outcome of a request that need not be evaluated, since it asks for something that does not exist.
    */
-  evaluate(input: EvaluationInput): CallOutcome | undefined | Promise<CallOutcome | undefined> {
+  evaluate<Input extends EvaluationInput>(
+    input: Input,
+    findMissing?: (input: Input) => ErrorOutcome | undefined,
+  ): CallOutcome | undefined | Promise<CallOutcome | undefined> {
     const { message, namespace } = input;
     const { triggers } = this.#options.metrics;
     if (message?.kind !== 'request' || !namespace) {
@@ -64,6 +68,8 @@ export class EvaluatorEngine {
       return undefined;
     }
     const matching = EXEMPT_METHODS.has(message.method) ? undefined : set.matching(message.method, namespace.name);
+    const missing = matching && findMissing?.(input);
+    if (missing) return missing;
     triggers.trigger_matches += matching?.length ?? 0;
     triggers.trigger_misses += set.list.length - (matching?.length ?? 0);
     if (!matching) {

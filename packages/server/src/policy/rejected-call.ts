@@ -18,7 +18,7 @@ export interface Rejection {
 
 /**
  * Records a rejection for the access log and, of a `tools/call`, as a FAILED event (decisions 10.2). The event names the
- * tool as requested if it is not registered, since calls of unknown tools are evaluated too.
+ * tool as requested if the namespace does not have it: another one does, and an action may copy it.
  */
 export function recordRejection(
   { evaluator, reason, isBusy }: Rejection,

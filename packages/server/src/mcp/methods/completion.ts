@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { notFound, rpcError } from '../../http/outcome.ts';
+import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { type NamespaceState, routeResource, type Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import type { McpFilter, McpMethodFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter, McpRequest } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
 
@@ -22,12 +22,15 @@ export function serviceCompletion({
   relay,
   discoveryWaits,
 }: RelayParts & { readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'> }): McpMethodFilter {
-  const filter: McpFilter = (context) => {
-    const { message, namespace, session, era, capabilities } = context;
-    if (message?.kind !== 'request' || !namespace) return undefined;
+  const offersCompletions = ({ session, era, capabilities }: McpRequest, namespace: NamespaceState): boolean => {
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const declarations = declarationsTo(profile, registry.current, namespace);
-    if (!declarations.some((one) => one.capabilities.has('completions'))) {
+    return declarations.some((one) => one.capabilities.has('completions'));
+  };
+  const filter: McpFilter = (context) => {
+    const { message, namespace, era } = context;
+    if (message?.kind !== 'request' || !namespace) return undefined;
+    if (!offersCompletions(context, namespace)) {
       // A forward that is not known yet may declare it.
       return discoveryWaits.isPending(namespace)
         ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`)
@@ -36,7 +39,7 @@ export function serviceCompletion({
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const entry = find(registry.current, namespace, reference);
-    if (!entry) return notFound(INVALID_PARAMS, `${reference.kind} not found: ${reference.key}`);
+    if (!entry) return referenceNotFound(reference);
     const { discovered } = entry;
     if (discovered) {
       const { forward, upstreamKey } = discovered;
@@ -45,7 +48,18 @@ export function serviceCompletion({
     }
     return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
   };
-  return { methods: ['completion/complete'], filter };
+  const findMissing: FindMissing = (context) => {
+    const { message, namespace } = context;
+    if (message?.kind !== 'request' || !namespace || !offersCompletions(context, namespace)) return undefined;
+    const reference = parseReference(message.params);
+    if (typeof reference === 'string' || find(registry.current, namespace, reference)) return undefined;
+    return referenceNotFound(reference);
+  };
+  return { methods: ['completion/complete'], filter, findMissing };
+}
+
+function referenceNotFound({ kind, key }: Reference): ErrorOutcome {
+  return notFound(INVALID_PARAMS, `${kind} not found: ${key}`);
 }
 
 interface Reference {

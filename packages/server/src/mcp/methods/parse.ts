@@ -15,7 +15,7 @@ import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { appToolCall } from '../app-tools.ts';
-import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { FindMissing, McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
 /** Settings of the `mcp` filter (decisions 1.4). */
@@ -168,10 +168,10 @@ export function serviceNamespace(
 
 /**
  * Evaluates requests before they are handled (spec "Evaluator processing rules"): after `service_namespace` and before the
- * filters of single methods. A chain without it runs no evaluators.
+ * filters of single methods. A chain without it runs no evaluators. Names that do not exist are answered by `findMissing`.
  */
-export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>): McpFilter {
-  return (context) => engine.evaluate(context);
+export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>, findMissing: FindMissing): McpFilter {
+  return (context) => engine.evaluate(context, findMissing);
 }
 
 function noBatch(): McpOutcome {

@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { notFound, rpcError } from '../../http/outcome.ts';
+import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { McpFilter, McpMethodFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../request.ts';
 
 /**
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
@@ -52,7 +52,7 @@ export function servicePromptGet(relay: CallRouter): McpMethodFilter {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.indexes.prompt.get(name);
-    if (!prompt) return notFound(INVALID_PARAMS, `prompt not found: ${name}`);
+    if (!prompt) return promptNotFound(name);
     if (context.observation) context.observation.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const { discovered } = prompt;
     if (discovered) {
@@ -63,5 +63,15 @@ export function servicePromptGet(relay: CallRouter): McpMethodFilter {
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(context.era, expanded.result) };
   };
-  return { methods: ['prompts/get'], filter };
+  const findMissing: FindMissing = ({ message, namespace }) => {
+    const name = message?.kind === 'request' ? message.params.name : undefined;
+    return typeof name !== 'string' || !namespace || namespace.indexes.prompt.get(name)
+      ? undefined
+      : promptNotFound(name);
+  };
+  return { methods: ['prompts/get'], filter, findMissing };
+}
+
+function promptNotFound(name: string): ErrorOutcome {
+  return notFound(INVALID_PARAMS, `prompt not found: ${name}`);
 }

@@ -5,7 +5,7 @@ import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/messag
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { notFound, rpcError } from '../../http/outcome.ts';
+import { rpcError } from '../../http/outcome.ts';
 import { holderOf } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -23,10 +23,11 @@ import { boundedClientInfo } from '../client-info.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
 import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
+import { resourceNotFound } from './resources-read.ts';
 import type { TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of legacy subscriptions. */
@@ -57,7 +58,7 @@ function resourceSubscription(
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(method, uri, session, namespace, parts);
-  if (forward === undefined) return notFound(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
+  if (forward === undefined) return resourceNotFound(uri);
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.relay.upstreamHeaders(headers);
@@ -191,7 +192,15 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
     }
     return undefined;
   };
-  return { methods: ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'], filter };
+  const findMissing: FindMissing = ({ message, namespace, session }) => {
+    if (message?.kind !== 'request' || !namespace || !session || message.method === 'subscriptions/listen')
+      return undefined;
+    const { uri } = message.params;
+    if (typeof uri !== 'string') return undefined;
+    const method = message.method === 'resources/subscribe' ? message.method : 'resources/unsubscribe';
+    return forwardOf(method, uri, session, namespace, parts) === undefined ? resourceNotFound(uri) : undefined;
+  };
+  return { methods: ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'], filter, findMissing };
 }
 
 function listen(

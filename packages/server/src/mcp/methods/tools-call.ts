@@ -3,9 +3,10 @@ import { memberText } from '@sluice/protocol/json/text';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { notFound, rpcError } from '../../http/outcome.ts';
+import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
 import { type Entry, type EntryVariant, FORWARD_TYPE, TASK_LABEL } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
+import type { Snapshot } from '../../registry/snapshot.ts';
 import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
@@ -19,7 +20,7 @@ import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 
 /** Dependencies of {@link serviceToolCall}. */
 interface ToolCallParts {
@@ -49,7 +50,7 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.indexes.tool.get(name);
-    if (!tool) return notFound(INVALID_PARAMS, `tool not found: ${name}`);
+    if (!tool) return toolNotFound(name);
     const declared = declaredParams.of(tool);
     if (declared && context.era === 'modern') {
       const problem = declared.visibleTo(context.capabilities)?.problem(message, context.headers);
@@ -71,7 +72,26 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const request = new CancelableRequest(context, calls);
     return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : call())));
   };
-  return { methods: ['tools/call'], filter };
+  return {
+    methods: ['tools/call'],
+    filter,
+    findMissing: (context) => findMissingTool(context, parts.registry.current),
+  };
+}
+
+function toolNotFound(name: string): ErrorOutcome {
+  return notFound(INVALID_PARAMS, `tool not found: ${name}`);
+}
+
+/** A tool of another namespace is not missing before an action has run, which may copy it, unless its name is taken. */
+function findMissingTool({ message, namespace }: McpRequest, { namespaces }: Snapshot): ErrorOutcome | undefined {
+  const name = message?.kind === 'request' ? message.params.name : undefined;
+  if (typeof name !== 'string' || !namespace) return undefined;
+  const { tool } = namespace.indexes;
+  if (tool.get(name)) return undefined;
+  const isCopyable =
+    tool.registered(name) === undefined && namespaces.values().some(({ indexes }) => indexes.tool.get(name));
+  return isCopyable ? undefined : toolNotFound(name);
 }
 
 /** The outcome of a call of a discovered tool, or of a service's; undefined for other tools. */
