@@ -6,6 +6,8 @@ import type { Registry } from '../registry/registry.ts';
 import { type TargetLogger, withFields } from '../telemetry/log.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
 import type { EvaluatorCounters, FailureReason, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { CANCELED } from '../telemetry/tool-calls/event.ts';
+import type { Span, SpanStart } from '../telemetry/tracing/span.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
 import { BusyError, Turn } from './fair-queue.ts';
@@ -154,11 +156,21 @@ export class Evaluation {
     const tools = index && (await promptTools.lines(index, registry.turns));
     const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
+    const span = this.#startSpan({ name: 'chat', role: 'client' });
+    if (span?.recorded) {
+      // Model and URL stay in the process.
+      span.attributes['gen_ai.operation.name'] = 'chat';
+      span.attributes['sluice.llm.connection'] = connection.name;
+    }
     try {
       const signal = this.#signal;
       const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal, turn: this.#turn };
       return await completeWithSchema(llm, request, this.#llmStats);
+    } catch (error) {
+      span?.failed(this.#errorTypeOf(error));
+      throw error;
     } finally {
+      span?.end();
       this.#llmMs = performance.now() - startedAt;
     }
   }
@@ -168,6 +180,7 @@ export class Evaluation {
     const { actions } = this.#options;
     const functions = new EvaluationHost(this.#options, this.#evaluator, this.#turn, this.#log);
     const startedAt = performance.now();
+    const span = this.#startSpan({ name: `action ${this.#evaluator.definition.name}`, role: 'internal', startedAt });
     try {
       const context = { ...this.#request, llmResult };
       const run = await actions.run(this.#evaluator.action, context, functions, this.#signal, this.#turn);
@@ -178,8 +191,25 @@ export class Evaluation {
     } catch (error) {
       const started = !(error instanceof ActionNotStartedError || error instanceof BusyError);
       if (this.#actionMs === undefined && started) this.#onActionRun(performance.now() - startedAt);
+      span?.failed(this.#errorTypeOf(functions.busy ?? error));
       throw functions.busy ?? error;
+    } finally {
+      span?.end();
     }
+  }
+
+  /** Starts a span below that of the request; undefined where no traces are exported. */
+  #startSpan(start: SpanStart): Span | undefined {
+    const span = this.#input.observation?.span?.child(start);
+    if (span?.recorded) span.attributes['sluice.evaluator'] = this.#evaluator.definition.name;
+    return span;
+  }
+
+  /** OpenTelemetry's `error.type` of a failed part of the run. */
+  #errorTypeOf(error: unknown): string {
+    if (this.#signal.aborted) return CANCELED;
+    if (error instanceof BusyError || error instanceof ActionNotStartedError) return 'busy';
+    return reasonOf(error)?.kind ?? '_OTHER';
   }
 
   /** A canceled request, or one whose namespace was deleted, must change nothing: deleted entries would reappear. */

@@ -9,6 +9,7 @@ import type { Span, SpanStart } from './tracing/span.ts';
 
 const MAX_ID_LENGTH = 1_024;
 const MAX_VERSION_LENGTH = 32;
+const MAX_USER_LENGTH = 256;
 
 /**
  * Returns the start of the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of a
@@ -27,6 +28,7 @@ export function completeServerSpan(span: Span, record: RequestRecord, status: nu
   const { attributes } = span;
   if (request.client !== undefined) attributes['client.address'] = request.client;
   if (caller.conversationId !== undefined) attributes['gen_ai.conversation.id'] = caller.conversationId;
+  if (caller.user !== undefined) attributes['enduser.id'] = caller.user.slice(0, MAX_USER_LENGTH);
   attributes['sluice.decision'] = record.decision;
   if (record.outcome !== undefined && record.outcome !== 'completed') attributes['sluice.outcome'] = record.outcome;
   const message = context?.message;
