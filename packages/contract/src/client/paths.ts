@@ -3541,7 +3541,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description `true` deletes all entries and forwards of the namespace. */
-                cascade?: "true";
+                cascade?: "true" | "false";
             };
             header?: never;
             path: {
@@ -4026,6 +4026,8 @@ export interface operations {
     getTool: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description `upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`. */
@@ -4067,6 +4069,8 @@ export interface operations {
     updateTool: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description `keep` stores unknown members with a warning, as on creation. */
@@ -4122,6 +4126,8 @@ export interface operations {
     deleteTool: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
@@ -4301,6 +4307,8 @@ export interface operations {
     getResource: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description Location of the resource, if several resources share the name. */
@@ -4344,6 +4352,8 @@ export interface operations {
     updateResource: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description Location of the resource, if several resources share the name. */
@@ -4401,6 +4411,8 @@ export interface operations {
     deleteResource: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description Location of the resource, if several resources share the name. */
@@ -4582,6 +4594,8 @@ export interface operations {
     getPrompt: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description `upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`. */
@@ -4623,6 +4637,8 @@ export interface operations {
     updatePrompt: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
                 /** @description `keep` stores unknown members with a warning, as on creation. */
@@ -4678,6 +4694,8 @@ export interface operations {
     deletePrompt: {
         parameters: {
             query?: {
+                /** @description Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain. */
+                name?: string;
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
@@ -5614,7 +5632,7 @@ export interface operations {
                 /** @description Maximum number of interactions, the newest: a whole number from 1. */
                 limit?: string;
                 /** @description Include request and response bodies (default true). */
-                bodies?: "false";
+                bodies?: "true" | "false";
             };
             header?: never;
             path?: never;
@@ -5926,8 +5944,8 @@ export interface operations {
                 since?: string;
                 /** @description Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`. */
                 step?: string;
-                /** @description Groups the calls: namespace, forward, tool, method, outcome. Default: one series of all. */
-                by?: string;
+                /** @description Groups the calls. Default: one series of all. */
+                by?: "namespace" | "forward" | "tool" | "method" | "outcome";
             };
             header?: never;
             path?: never;

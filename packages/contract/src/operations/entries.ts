@@ -18,6 +18,10 @@ import { defineOperation, PAGE_QUERY, type QueryParameter } from './operation.ts
 const NAMESPACE = {
   description: 'Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name.',
 } satisfies QueryParameter;
+const NAME = {
+  description:
+    'Name of the entry in place of that in the path, for the names `.` and `..` of upstreams, which a path cannot contain.',
+} satisfies QueryParameter;
 const URI = {
   description: 'Location of the resource, if several resources share the name.',
 } satisfies QueryParameter;
@@ -104,7 +108,7 @@ function entryOperations<
       path: `${path}/{name}`,
       tag: plural,
       summary: `Get a ${kind}`,
-      query: { ...select, include: INCLUDE },
+      query: { name: NAME, ...select, include: INCLUDE },
       responses: { 200: { description: `The ${kind}`, data: one } },
       errors: ['NOT_FOUND', 'CONFLICT'],
     }),
@@ -115,7 +119,7 @@ function entryOperations<
       tag: plural,
       summary: `Replace a ${kind}`,
       description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the ${kind} does not have and that do not begin with \`x-\` are rejected, since they are probably misspelled.`,
-      query: { ...select, unknown_members: UNKNOWN_MEMBERS },
+      query: { name: NAME, ...select, unknown_members: UNKNOWN_MEMBERS },
       body: { kind, schema: update },
       responses: { 200: { description: `Updated ${kind}`, data: one, warnings: entryWarnings } },
       errors: ['NOT_FOUND', 'CONFLICT'],
@@ -127,7 +131,7 @@ function entryOperations<
       tag: plural,
       summary: `Delete a ${kind}`,
       description: `A discovered ${kind} is registered again by the next discovery of its forward, with the changes of operators. To hide it, set \`enabled\` to false.`,
-      query: select,
+      query: { name: NAME, ...select },
       responses: {
         200: { description: `Name of the deleted ${kind}`, data: deleteResult, warnings: deleteWarnings },
       },

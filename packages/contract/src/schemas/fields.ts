@@ -21,7 +21,12 @@ export const nameOrEmpty = z
 /** Name of a tool, resource, prompt, forward or service: a {@link nameOrEmpty} that is not empty. */
 export const entryName = nameOrEmpty
   .refine((name) => name !== '', 'must not be empty')
-  .meta({ minLength: 1, maxLength: 256, pattern: `^${PLAIN}*[^\\s${CONTROL_CHARACTERS}]${PLAIN}*$` });
+  .refine((name) => name !== '.' && name !== '..', 'must not be "." or "..", which are no names in a URL')
+  .meta({
+    minLength: 1,
+    maxLength: 256,
+    pattern: `^(?!\\s*\\.{1,2}\\s*$)${PLAIN}*[^\\s${CONTROL_CHARACTERS}]${PLAIN}*$`,
+  });
 
 /** Name of a namespace, trimmed (specification, "Namespace"). The message names the violated rule. */
 export const namespaceName = z

@@ -166,5 +166,5 @@ function locationOf(path: string, draft: Draft, entry: Entry): string {
 
 /** The entry selected by a request (decisions 2.2). */
 function selectorOf({ name, query }: ApiRequest<string>): Selector {
-  return { name, namespace: query('namespace'), uri: query('uri') };
+  return { name: query('name') ?? name, namespace: query('namespace'), uri: query('uri') };
 }
