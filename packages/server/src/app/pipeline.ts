@@ -1,12 +1,15 @@
+import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
-import { cors } from '../http/filters/cors.ts';
+import { cors, corsHeaders } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
+import { httpProblem } from '../http/outcome.ts';
 import { type PublicUrl, withoutPrefix } from '../http/public-url.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
+import type { ErrorResponse } from '../http/server/connection.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
@@ -218,10 +221,25 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       connections,
       guard,
       ...(allow && { restrict: createInferenceRestriction(allow) }),
+      errorResponse: malformedResponse(serving, guard),
       observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     },
     requestHandler(serving),
   );
+}
+
+/** Responds to what is not a request in the form of the listener, with its CORS headers for an origin that is accepted. */
+function malformedResponse({ mcp, corsHeaders }: ServingOptions, guard: HostOriginGuard): ErrorResponse {
+  return (message, { status, origin }) => {
+    const isForeign = guard(undefined, undefined, origin)?.isForeignOrigin ?? false;
+    const cors = (!isForeign && corsHeaders?.(origin)) || [];
+    const { body = '' } = mcp ? { body: rpcErrorText(message) } : httpProblem(status, message);
+    return { headers: ['Content-Type', 'application/json', ...cors], body };
+  };
+}
+
+function rpcErrorText(message: string): string {
+  return JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: INVALID_REQUEST, message } });
 }
 
 /** A listener of the pipeline with its chain. */
@@ -279,6 +297,7 @@ export function servingOptions(
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
   const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
   const checksNamespaces = filters.some(({ settings }) => isUnconditional(settings, 'service_namespace'));
+  const corsSettings = filters.map(({ settings }) => settings).find((settings) => isUnconditional(settings, 'cors'));
   const rewritesPaths = filters.some(({ settings }) => settings.filter === 'path_rewrite');
   const mcp =
     readers.length === 0
@@ -297,6 +316,7 @@ export function servingOptions(
     secure: keyPair !== undefined,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
+    corsHeaders: corsSettings?.filter === 'cors' ? corsHeaders(corsSettings) : undefined,
     ...(mcp && publicUrl && publicUrl.prefix !== '' && { view: publicView(publicUrl) }),
   };
 }

@@ -31,20 +31,21 @@ class StepError extends Error {
 
 /**
  * Checks an `http:` or `https:` address, or `tcp:` for other protocols, step by step: name, connection, certificate, and an
- * HTTP response to HEAD of any status. Sends neither credentials nor the query. Never rejects.
+ * HTTP response to HEAD of any status. Sends neither credentials nor the query. Never rejects. With a `name`, messages contain that
+ * in place of the address.
  */
-export async function checkEndpoint(url: URL, timeoutMs = 5_000): Promise<EndpointCheck> {
+export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string): Promise<EndpointCheck> {
   const signal = AbortSignal.timeout(timeoutMs);
   let socket: Socket | undefined;
   try {
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    const at = `${url.hostname}:${port}`;
-    await resolveName(host, signal);
+    const at = name ?? `${url.hostname}:${port}`;
+    await resolveName(host, name === undefined ? `the name ${host}` : `the host name of ${name}`, signal);
     socket = await openConnection(host, port, at, signal);
     if (url.protocol === 'tcp:') return { status: 'ok', message: `${at} accepts connections` };
     let expiry: EndpointCheck | undefined;
-    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, signal));
+    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, name === undefined, signal));
     const { statusCode = 0, headers } = await sendHead(socket, url, at, signal);
     const serverTime = Date.parse(headers.date ?? '');
     const found: EndpointCheck =
@@ -60,7 +61,7 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000): Promise<Endpoi
     if (error instanceof StepError) return { status: 'failed', message: error.message, remedy: error.remedy };
     return {
       status: 'failed',
-      message: `${url.host} does not respond within ${timeoutMs / 1000} s`,
+      message: `${name ?? url.host} does not respond within ${timeoutMs / 1000} s`,
       remedy: 'Check that the server runs, and that no firewall or network policy drops the packets',
     };
   } finally {
@@ -68,7 +69,7 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000): Promise<Endpoi
   }
 }
 
-async function resolveName(host: string, signal: AbortSignal): Promise<void> {
+async function resolveName(host: string, what: string, signal: AbortSignal): Promise<void> {
   if (isIP(host) !== 0) return;
   const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
   await Promise.race([lookup(host), aborted]).catch((error) => {
@@ -77,7 +78,7 @@ async function resolveName(host: string, signal: AbortSignal): Promise<void> {
       throw new StepError('this process has too many open files', 'Raise its limit of open files (ulimit -n)', error);
     }
     throw new StepError(
-      `the name ${host} is unknown (${codeOf(error)})`,
+      `${what} is unknown (${codeOf(error)})`,
       'Check the address, and the name server of the machine or container',
       error,
     );
@@ -104,6 +105,7 @@ async function startTls(
   tcp: Socket,
   host: string,
   at: string,
+  isAddressShown: boolean,
   signal: AbortSignal,
 ): Promise<{ socket: Socket; expiry: EndpointCheck | undefined }> {
   const socket = connectTls({ socket: tcp, host, ...(isIP(host) === 0 && { servername: host }) });
@@ -112,7 +114,7 @@ async function startTls(
   } catch (error) {
     socket.destroy();
     if (signal.aborted) throw error;
-    throw tlsError(error, at);
+    throw tlsError(error, at, isAddressShown);
   }
   const { valid_to } = socket.getPeerCertificate();
   const rest = Date.parse(valid_to) - Date.now();
@@ -134,7 +136,7 @@ const TLS_REMEDIES: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'Use a name for which the certificate is valid, or add the name to the certificate',
 };
 
-function tlsError(error: unknown, at: string): StepError {
+function tlsError(error: unknown, at: string, isAddressShown: boolean): StepError {
   const code = codeOf(error);
   const isCertificate = /CERT|SIGNATURE|ISSUER/.test(code);
   const remedy =
@@ -142,7 +144,8 @@ function tlsError(error: unknown, at: string): StepError {
     (isCertificate
       ? 'Set NODE_EXTRA_CA_CERTS to the file of the authority that issued the certificate'
       : 'Check that this port of the server uses TLS; use http:// if it does not');
-  const reason = isCertificate && error instanceof Error ? `${error.message} (${code})` : code;
+  // The message of Node.js names the host.
+  const reason = isCertificate && isAddressShown && error instanceof Error ? `${error.message} (${code})` : code;
   const what = isCertificate ? 'has an invalid certificate' : 'does not establish TLS';
   return new StepError(`${at} ${what}: ${reason}`, remedy, error);
 }

@@ -9,6 +9,8 @@ import type { PublicUrl } from './public-url.ts';
 export interface Rejection {
   readonly status: number;
   readonly reason: string;
+  /** The `Origin` of the request is not accepted, so that its page must not read the response. */
+  readonly isForeignOrigin?: boolean;
 }
 
 /** Host values as parsed by the configuration: lower case. */

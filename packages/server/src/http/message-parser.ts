@@ -384,6 +384,11 @@ export abstract class MessageParser<Head> {
     this.onBody(buffer, this.#partStart, end);
   }
 
+  /** What was received of a head, or of a line, before the latest bytes. */
+  get unparsed(): string {
+    return this.#partial;
+  }
+
   #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
     if (this.#partial.length + end - start > limit) {
       const part = this.#state === 'head' ? 'headers' : this.#state === 'size' ? 'chunk-size line' : this.#state;

@@ -98,12 +98,17 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
 
   return (localAddress, host, origin, isProbe = false) => {
     const local = isLocal(localAddress);
+    const refuse = (rejection: Rejection): Rejection => ({
+      ...rejection,
+      isForeignOrigin: origin !== undefined && !isAllowedOrigin(origin),
+    });
     if (local || !isProbe) {
       // A browser always sends Host.
-      if (host === undefined && (local || restricted)) return { status: 403, reason: 'a Host header is required' };
+      if (host === undefined && (local || restricted))
+        return refuse({ status: 403, reason: 'a Host header is required' });
       const cache = local ? localHosts : otherHosts;
       if (host !== undefined && !cache.has(host)) {
-        if (!rule(localAddress, host)) return refuseHost('Host', host);
+        if (!rule(localAddress, host)) return refuse(refuseHost('Host', host));
         addToCache(cache, host);
       }
     }
@@ -118,6 +123,7 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
       return {
         status: 403,
         reason: `Origin not allowed: ${shortened(origin)}; set SERVICE_CORS_ORIGIN to allow it`,
+        isForeignOrigin: true,
       };
     }
     addToCache(sameOrigins, pair);

@@ -59,18 +59,22 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
     const restricted = restrict?.(method, target, headers);
+    const unchecked = (rejection: Rejection): Rejection => ({
+      ...rejection,
+      isForeignOrigin: guard(socket.localAddress, headers.host, headers.origin)?.isForeignOrigin ?? false,
+    });
     if (ambiguity !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
       request.resume();
-      return serve(request, response, observation, restricted ?? { status: 400, reason: ambiguity });
+      return serve(request, response, observation, restricted ?? unchecked({ status: 400, reason: ambiguity }));
     }
     const isExcessive = excess.size > 0 && excess.has(socket);
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
     // Whoever restarts the service when it does not respond must not do so because it has many clients.
     const rejection =
       isExcessive && !isProbe
-        ? TOO_MANY_CONNECTIONS
+        ? unchecked(TOO_MANY_CONNECTIONS)
         : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
     if (isExcessive) response.shouldKeepAlive = false;
     if (rejection) drainRequestBody(request);

@@ -162,9 +162,9 @@ export class Management {
         connections: options.connections,
         probes: HEALTH_CHECKS,
         observe: options.observe,
-        errorResponse: (message) => {
-          const { headers, body } = errorResponse('BAD_REQUEST', message);
-          return { headers: { ...this.#cors, ...headers }, body };
+        errorResponse: (message, { status }) => {
+          const { headers, body } = errorResponse(status === 431 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST', message);
+          return { headers: Object.entries({ ...this.#cors, ...headers }).flat(), body };
         },
       },
       (request, response, observation, rejection) => this.#serve(request, response, observation, rejection),

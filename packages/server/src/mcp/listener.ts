@@ -3,7 +3,9 @@ import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import type { ResponseLike } from '../http/context.ts';
+import type { CorsHeaders } from '../http/filters/cors.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
+import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
 import type { ServerRequest } from '../http/server/request.ts';
@@ -65,6 +67,8 @@ export interface ServingOptions {
   readonly viaPeer?: boolean;
   /** Target and headers for the chain, where they are not those of the request. */
   readonly view?: RequestView;
+  /** CORS headers of responses to requests that do not reach the chain; undefined without any. */
+  readonly corsHeaders?: CorsHeaders | undefined;
 }
 
 /** Returns a request as the chain sees it. */
@@ -99,7 +103,7 @@ const EMPTY = new ChunkBuffer();
 export function requestHandler(options: ServingOptions): ServeRequest {
   const { mcp } = options;
   return (request, response, observation, rejection) => {
-    if (rejection) return reject(options, observation, response, rejection.status, rejection.reason);
+    if (rejection) return reject(options, observation, response, rejection);
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
@@ -141,12 +145,13 @@ function receive(
     onBody: (body) => handle(options, observation, request, response, body),
     onTooLarge: () => {
       drainRequestBody(request);
-      reject(options, observation, response, 413, bodyTooLarge(mcp.maxRequestBytes));
+      reject(options, observation, response, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) });
     },
     onNoMemory: () => {
       drainRequestBody(request);
       observation.rejected = true;
-      const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
+      const headers = ['Retry-After', RETRY_AFTER_SECONDS, ...corsHeadersOf(options, observation)];
+      const client = new ResponseWriter(response, headers, 'null');
       observation.answer = client;
       client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
     },
@@ -157,18 +162,21 @@ function receive(
 
 /** Responds to a request that did not reach the chain. */
 function reject(
-  { mcp }: ServingOptions,
+  options: ServingOptions,
   observation: RequestObservation,
   response: ResponseLike,
-  status: number,
-  message: string,
+  { status, reason, isForeignOrigin = false }: Rejection,
 ): void {
   observation.rejected = true;
-  const client = new ResponseWriter(response, [], 'null');
+  const client = new ResponseWriter(response, isForeignOrigin ? [] : corsHeadersOf(options, observation), 'null');
   observation.answer = client;
-  if (mcp) return client.sendError({ code: INVALID_REQUEST, message }, status);
-  const { headers, body } = httpProblem(status, message);
+  if (options.mcp) return client.sendError({ code: INVALID_REQUEST, message: reason }, status);
+  const { headers, body } = httpProblem(status, reason);
   client.sendPlain(status, headers, body);
+}
+
+function corsHeadersOf({ corsHeaders }: ServingOptions, { request }: RequestObservation): readonly string[] {
+  return corsHeaders?.(request.headers.origin) ?? [];
 }
 
 /** A request, and its body where that was read. */
@@ -236,6 +244,10 @@ function respond(
 ): void {
   if (response.destroyed) return continueWithoutClient(context, outcome);
   if (context.observation) context.observation.rejected = isRejection(outcome);
+  // Rejected before the chain, or by its first filter.
+  if (outcome.kind === 'error' && received && context.responseHeaders.length === 0) {
+    context.responseHeaders = options.corsHeaders?.(context.headers.origin) ?? [];
+  }
   if (context.headerEdits.length > 0 && !context.inBatch) editResponseHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
     // A message of a batch is not an HTTP request that could be proxied.

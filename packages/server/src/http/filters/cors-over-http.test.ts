@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
-import { describe, expect, it } from 'vitest';
+import { connect } from 'node:net';
+import { describe, expect, it, vi } from 'vitest';
 import { listen } from '../../../../../test/fixtures/http-server.ts';
 import { modernClient, post, send } from '../../../../../test/fixtures/raw-client.ts';
 import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
@@ -48,6 +49,53 @@ describe('cors', () => {
     const { status, headers } = await call('tools/list', '{}', { origin: OTHER });
     expect([status, cors(headers)]).toEqual([200, { vary: 'Origin' }]);
     expect(cors((await call('tools/list')).headers)).toEqual({ vary: 'Origin' });
+  });
+
+  describe('of a response to a request that does not reach the filter', () => {
+    /** Sends a head, and returns status and CORS headers of the response. */
+    async function respond(url: string, head: string): Promise<[number, object]> {
+      const { hostname, port } = new URL(url);
+      const socket = connect(Number(port), hostname);
+      socket.write(head);
+      const chunks: Buffer[] = [];
+      socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+      await vi.waitFor(() => expect(Buffer.concat(chunks).toString()).toContain('\r\n\r\n'));
+      socket.destroy();
+      const [status = '', ...lines] = Buffer.concat(chunks).toString().split('\r\n\r\n', 1)[0]?.split('\r\n') ?? [];
+      const headers = lines.map((line) => [
+        line.slice(0, line.indexOf(':')).toLowerCase(),
+        line.slice(line.indexOf(':') + 2),
+      ]);
+      return [Number(status.split(' ')[1]), cors(Object.fromEntries(headers))];
+    }
+
+    const POST = 'POST /default/mcp HTTP/1.1\r\n';
+    const JSON_BODY = 'Content-Type: application/json\r\n';
+    it.each([
+      ['413', 'Host: localhost\r\n', `${JSON_BODY}Content-Length: 5000000\r\n\r\n`, 413],
+      ['503', 'Host: localhost\r\n', `${JSON_BODY}Content-Length: 4000000\r\n\r\n${' '.repeat(1_500_000)}`, 503],
+      ['403 of a foreign Host', 'Host: evil.example\r\n', 'Content-Length: 0\r\n\r\n', 403],
+      ['400 without a Host', '', 'Content-Length: 0\r\n\r\n', 400],
+      ['431', 'Host: localhost\r\n', `X-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+      ['400 of a malformed request', 'Host: localhost\r\n', 'Content-Length: x\r\n\r\n', 400],
+      ['400 of an ambiguous request', 'Host: localhost\r\nHost: other\r\n', 'Content-Length: 0\r\n\r\n', 400],
+      ['400 of CONNECT', 'Host: localhost\r\n', '\r\n', 400],
+    ])('an allowed origin is returned, and a foreign one is not: %s', async (name, host, rest, status) => {
+      const service = await runFilters(
+        `
+- { filter: cors, allow_origins: ['*'] }
+- filter: mcp
+- filter: service_namespace
+- filter: service_tool_list`,
+        '',
+        { SERVICE_MAX_BODIES_BYTES: '1048576' },
+      );
+      const url = at(service, 'l', '/default/mcp');
+      const start = name.endsWith('CONNECT') ? 'CONNECT localhost:1 HTTP/1.1\r\n' : POST;
+      const sent = (origin: string) => respond(url, `${start}${host}Origin: ${origin}\r\n${rest}`);
+      expect(await sent(CONSOLE)).toEqual([status, { 'access-control-allow-origin': '*' }]);
+      expect(await sent('https://evil.example')).toEqual([expect.any(Number), {}]);
+    });
   });
 
   it('allows subdomains of any depth for a wildcard origin', async () => {

@@ -43,27 +43,33 @@ export const corsSettings = z
 
 export type CorsSettings = Omit<z.output<typeof corsSettings>, 'filter' | 'conditions'>;
 
-/** Adds CORS headers to all responses and responds to preflight requests. `*` is returned literally. */
-export function cors(settings: CorsSettings): Filter {
+/** Returns the CORS headers of a response to a request with this `Origin`: names and values, alternating. */
+export type CorsHeaders = (origin: string | undefined) => readonly string[];
+
+/** Creates the {@link CorsHeaders} of these settings. `*` is returned literally. */
+export function corsHeaders(settings: CorsSettings): CorsHeaders {
   const wildcard = settings.allow_origins.includes('*');
   const isAllowed = originMatcher(settings);
   const exposed = settings.expose_headers.join(', ');
   const credentials = settings.allow_credentials ? ['Access-Control-Allow-Credentials', 'true'] : [];
   const common = [...(exposed ? ['Access-Control-Expose-Headers', exposed] : []), ...credentials];
   const wildcardHeaders = ['Access-Control-Allow-Origin', '*', ...common];
-  const varyHeaders = ['Vary', 'Origin'];
+  if (wildcard) return () => wildcardHeaders;
+  return (origin) =>
+    origin !== undefined && isAllowed(origin) ? ['Access-Control-Allow-Origin', origin, ...VARY, ...common] : VARY;
+}
 
+const VARY: readonly string[] = ['Vary', 'Origin'];
+
+/** Adds CORS headers to all responses and responds to preflight requests. */
+export function cors(settings: CorsSettings): Filter {
+  const headersFor = corsHeaders(settings);
   return (context) => {
     const { origin } = context.headers;
-    let allowed = true;
-    if (wildcard) context.responseHeaders = wildcardHeaders;
-    else if (origin !== undefined && isAllowed(origin)) {
-      context.responseHeaders = ['Access-Control-Allow-Origin', origin, ...varyHeaders, ...common];
-    } else {
-      context.responseHeaders = varyHeaders;
-      allowed = origin === undefined;
-    }
-    return context.method === 'OPTIONS' ? preflight(context, settings, allowed) : undefined;
+    const headers = headersFor(origin);
+    context.responseHeaders = headers;
+    if (context.method !== 'OPTIONS') return undefined;
+    return preflight(context, settings, headers !== VARY || origin === undefined);
   };
 }
 

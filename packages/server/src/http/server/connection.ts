@@ -8,10 +8,20 @@ import { type ResponseConnection, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
 
 /** Creates headers and body of the response to a message that is not a request, or that is not supported. */
-export type ErrorResponse = (message: string) => {
-  readonly headers: Readonly<Record<string, string>>;
+export type ErrorResponse = (
+  message: string,
+  request: {
+    readonly status: RejectionStatus;
+    /** Its `Origin`, as far as it was received. */
+    readonly origin: string | undefined;
+  },
+) => {
+  /** Names and values, alternating. */
+  readonly headers: readonly string[];
   readonly body: string;
 };
+
+type RejectionStatus = 400 | 403 | 408 | 431;
 
 /** What the connections of a server share. */
 export interface ConnectionOwner {
@@ -38,6 +48,9 @@ const MAX_PIPELINED_BYTES = 64 * 1024;
 const LINGER_MS = 2_000;
 
 const EMPTY = Buffer.alloc(0);
+
+/** The `Origin` of a head that cannot be parsed. */
+const ORIGIN = /\r\norigin:[ \t]*([^\r\n]*?)[ \t]*\r/i;
 
 /**
  * A connection of a client. One request is served after another: the next one is parsed when the response is complete. A
@@ -176,7 +189,9 @@ export class Connection implements RequestSink, ResponseConnection {
       end = this.#parser.execute(buffer, 0, bytes);
     } catch (error) {
       if (!(error instanceof MalformedMessage)) throw error;
-      return this.#reject(error.kind === 'too-large' ? 431 : 400, `malformed request: ${error.message}`);
+      const received = this.#parser.unparsed + buffer.toString('latin1', 0, bytes);
+      const origin = this.#request ? undefined : ORIGIN.exec(received)?.[1];
+      return this.#reject(error.kind === 'too-large' ? 431 : 400, `malformed request: ${error.message}`, origin);
     }
     const request = this.#request;
     if (request === undefined) {
@@ -249,11 +264,11 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
-  #reject(status: 400 | 403 | 408 | 431, message: string): void {
+  #reject(status: RejectionStatus, message: string, origin = this.#request?.head.headers.origin): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
-    const { headers, body } = this.#owner.errorResponse(message);
-    const fields = { ...headers, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
-    const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+    const { headers, body } = this.#owner.errorResponse(message, { status, origin });
+    const fields = [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
+    const lines = fields.map((text, at) => text + (at % 2 === 0 ? ': ' : '\r\n'));
     this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
     this.#close();
     if (this.#isNew) {

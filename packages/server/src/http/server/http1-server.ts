@@ -37,7 +37,7 @@ export interface Http1ServerOptions {
   readonly errorResponse?: ErrorResponse | undefined;
 }
 
-const textResponse: ErrorResponse = (body) => ({ headers: { 'Content-Type': 'text/plain' }, body });
+const textResponse: ErrorResponse = (body) => ({ headers: ['Content-Type', 'text/plain'], body });
 
 /**
  * Creates an HTTP/1.1 server on sockets. Compared with node:http it has no stream objects per request, parses a head that repeats
