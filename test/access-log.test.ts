@@ -266,10 +266,11 @@ describe('of a completion', () => {
 
 describe('follows the levels of RUST_LOG', () => {
   it.each([
-    ['service::mcp::access=off', [], true],
+    ['info,service::mcp::access=off', [], true],
     ['off,service::mcp::access=info', ['service::mcp::access'], false],
-    ['service::mcp=warn', [], true],
-    ['service::mcp::access=warn', [], true],
+    ['info,service::mcp=warn', [], true],
+    ['info,service::mcp::access=warn', [], true],
+    ['service::mcp::access=info', ['service::mcp::access'], false],
   ])('%s', async (RUST_LOG, targets, others) => {
     const serviceWithFilter = await startTestService({ RUST_LOG });
     onTestFinished(() => serviceWithFilter.stop(0));

@@ -109,11 +109,11 @@ test('an evaluator that does not compile rejects the update', async () => {
 });
 
 test('a trigger that cannot match is a warning', async () => {
-  const never = { ...GATE, trigger: { method: 'tools/cal' } };
+  const never = { ...GATE, trigger: { method: 'initialize' } };
   const { code, out, err } = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([never]));
   expect([code, cells(out).length]).toEqual([0, 2]);
   expect(err).toMatch(
-    /^revision \d+ is active\nwarning: evaluator gate may never match: "tools\/cal" is not an MCP method\n$/,
+    /^revision \d+ is active\nwarning: evaluator gate may never match: "initialize" is never evaluated\n$/,
   );
 });
 

@@ -78,7 +78,7 @@ describe('tools', () => {
     const edited = await file('edited.json', JSON.stringify({ ...tool, descriptoin: 'z' }));
     expect(await sluice(['tools', 'edit', 'imported', '--file', edited])).toMatchObject({
       code: 1,
-      err: expect.stringContaining('invalid tool: unknown field "descriptoin"; did you mean "description"?'),
+      err: expect.stringContaining('invalid tool: descriptoin is not a known field; did you mean "description"?'),
     });
   });
 

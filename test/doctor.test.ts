@@ -184,6 +184,24 @@ describe('diagnostics of a service', () => {
     });
   });
 
+  it('name an LLM connection, and never its address', async () => {
+    const file = join(folder, 'llm.yaml');
+    const urls = { refused: 'http://127.0.0.1:9/v1', unknown: 'http://no-such-host.invalid:4567/v1' };
+    const connections = Object.entries(urls).map(([name, url]) => `{ name: ${name}, model: m-secret, url: '${url}' }`);
+    await writeFile(file, `llm_connections: [${connections.join(', ')}]`);
+    const other = await startTestService({}, ['--service-config', file]);
+    onTestFinished(() => other.stop());
+    const checks = await checksOf(other);
+    expect(checks.get('model refused')).toMatchObject({
+      status: 'failed',
+      message: 'LLM connection refused refuses connections (ECONNREFUSED)',
+    });
+    const unknown = checks.get('model unknown');
+    expect(unknown).toMatchObject({ status: 'failed', message: expect.stringContaining('LLM connection unknown') });
+    const text = JSON.stringify([checks.get('model refused'), unknown]);
+    expect(text).not.toMatch(/127\.0\.0\.1|:9|4567|no-such-host|m-secret/);
+  });
+
   it('compare the issuer of the identity provider with the configured one', async () => {
     let issuer = '';
     const provider = createServer(({ url, method }, response) => {

@@ -114,7 +114,7 @@ describe('a request', () => {
   test('with ambiguous framing is not proxied', async () => {
     const before = upstream.accepted;
     const framed = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n';
-    const reason = 'malformed request: both Content-Length and Transfer-Encoding';
+    const reason = 'malformed request: both Content-Length and Transfer-Encoding","type":"bad_request"}}';
     expect(await exchange(`${framed}3\r\nabc\r\n0\r\n\r\n`, reason)).toMatch(/^HTTP\/1\.1 400 /);
     expect(upstream.accepted).toBe(before);
   });

@@ -6,6 +6,11 @@ export interface ValidationIssue {
   readonly message: string;
 }
 
+/** The predicate of a member that is not known; `known` are those that are. */
+export function unknownField(known: readonly string[]): string {
+  return `is not a known field; known fields: ${known.join(', ')}`;
+}
+
 /** Limits the size of an error response. */
 const MAX_ISSUES = 100;
 
@@ -29,6 +34,12 @@ export function validate<T extends z.ZodType>(
   };
 }
 
+/** The members of an object schema. */
+function membersOf(schema: unknown): string[] {
+  const shape: unknown = typeof schema === 'object' && schema !== null && 'shape' in schema ? schema.shape : undefined;
+  return typeof shape === 'object' && shape !== null ? Object.keys(shape) : [];
+}
+
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a string',
   number: 'a number',
@@ -50,6 +61,8 @@ function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
       return issue.values.length === 1
         ? `must be ${String(issue.values[0])}`
         : `must be one of ${issue.values.join(', ')}`;
+    case 'unrecognized_keys':
+      return unknownField(membersOf(issue.inst));
     case 'too_small':
       return `must be at least ${issue.minimum}`;
     case 'too_big':

@@ -1,3 +1,4 @@
+import { unknownField } from '@sluice/contract';
 import type { EvaluationContext, HistoryMessage, ToolEntry } from '@sluice/server/actions';
 import { z } from 'zod';
 import { Failure } from '../failure.ts';
@@ -17,7 +18,7 @@ const argumentPairs = z.union(
 
 /** An object schema that rejects unknown members with the same message as the service. */
 function closedObject<T extends z.core.$ZodLooseShape>(members: T) {
-  const unknown = `is not a known field; known fields: ${Object.keys(members).join(', ')}`;
+  const unknown = unknownField(Object.keys(members));
   return z.strictObject(members, { error: ({ code }) => (code === 'unrecognized_keys' ? unknown : undefined) });
 }
 

@@ -88,8 +88,8 @@ test.each([
   [
     'evaluators:\n- { name: a, trigger: { methd: x }, on_eror: block }\n',
     [
-      's.yaml:2:37: evaluators: on_eror: unknown member; expected name, trigger, llm, processor, on_error',
-      's.yaml:2:25: evaluators: trigger.methd: unknown member; expected method, namespace',
+      's.yaml:2:37: evaluators: on_eror: is not a known field; known fields: name, trigger, llm, processor, on_error',
+      's.yaml:2:25: evaluators: trigger.methd: is not a known field; known fields: method, namespace',
       's.yaml:2:14: evaluators: trigger.method: is required',
       's.yaml:2:3: evaluators: llm: is required',
       's.yaml:2:3: evaluators: processor: is required',
@@ -103,7 +103,7 @@ test.each([
   ['namespaces: [{ name: !!x a }]', ['s.yaml:1:22: Unresolved tag: tag:yaml.org,2002:x']],
   ['? [a]\n: b', ['s.yaml:1:3: keys must be strings']],
   ['namespaces: [{ name: a, labels: { x: .inf } }]', ['s.yaml:1:38: .inf is not a JSON number']],
-  ['namespaces: [{ nam: a }]', ['s.yaml:1:16: namespaces: nam: unknown member; expected name, labels']],
+  ['namespaces: [{ nam: a }]', ['s.yaml:1:16: namespaces: nam: is not a known field; known fields: name, labels']],
   ['namespaces: [{}]', ['s.yaml:1:14: namespaces: name: is required']],
   [
     'namespaces: [{ name: A }]',
@@ -116,7 +116,7 @@ test.each([
   [
     'forwards:\n- name: f\n  address: ftp://h\n  available: true\n',
     [
-      's.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix, headers, expose, proxy, compression',
+      's.yaml:4:3: forwards: available: is not a known field; known fields: name, address, namespace, labels, prefix, headers, expose, proxy, compression',
     ],
   ],
   ['forwards:\n- name: f\n  address: ftp://h\n', ['s.yaml:3:3: forwards: address: must be an http or https URL']],
@@ -173,19 +173,19 @@ test('a misspelled member is stored with a warning', () => {
   expect(tools).toMatchObject([{ members: { titel: 'T', vendor: 1 } }]);
   expect(overrides).toMatchObject([{ members: { descripton: 'y' } }]);
   expect(warnings).toEqual([
-    's.yaml:2:70: tools: titel: unknown member; did you mean title?',
-    's.yaml:3:17: tools: upstreamNam: unknown member; did you mean upstreamName?',
-    's.yaml:3:50: tools: descripton: unknown member; did you mean description?',
-    's.yaml:3:65: tools: output-schema: unknown member; did you mean output_schema?',
-    's.yaml:3:102: tools: icon: unknown member; did you mean icons?',
-    's.yaml:3:112: tools: ID: unknown member; did you mean id?',
+    's.yaml:2:70: tools: titel: is not a known field; did you mean title?',
+    's.yaml:3:17: tools: upstreamNam: is not a known field; did you mean upstreamName?',
+    's.yaml:3:50: tools: descripton: is not a known field; did you mean description?',
+    's.yaml:3:65: tools: output-schema: is not a known field; did you mean output_schema?',
+    's.yaml:3:102: tools: icon: is not a known field; did you mean icons?',
+    's.yaml:3:112: tools: ID: is not a known field; did you mean id?',
   ]);
 });
 
 test('misspelled configuration and secret URIs are rejected', () => {
   const made = 'name: t, description: "", uri: "w:t", type: w, input_schema: {}';
   expect(problems(`tools:\n- { ${made}, configuration_uri: c, secretUri: s }`)).toEqual([
-    's.yaml:2:92: tools: secretUri: unknown member; did you mean secretsURI?',
+    's.yaml:2:92: tools: secretUri: is not a known field; did you mean secretsURI?',
   ]);
 });
 

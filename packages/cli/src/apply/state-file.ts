@@ -17,6 +17,7 @@ import {
   toolAliases,
   toolInput,
   toolMembers,
+  unknownField,
   withAliases,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
@@ -176,7 +177,7 @@ class StateReader {
     const known = KNOWN_MEMBERS[section];
     const unknown = known === undefined ? [] : Object.keys(value).filter((member) => !known.includes(member));
     for (const member of unknown) {
-      this.#addProblem(entry, [member], `unknown member; expected ${known?.join(', ')}`);
+      this.#addProblem(entry, [member], unknownField(known ?? []));
     }
     if (unknown.length > 0) return;
     if (section === 'namespaces') this.#readNamespace(entry);
@@ -216,7 +217,7 @@ class StateReader {
     // The service would ignore them, which changes the policy: `on_eror: block`.
     const unknown = findUnknownMembers(entry.value);
     for (const { path, known } of unknown) {
-      this.#addProblem(entry, path, `unknown member; expected ${known.join(', ')}`);
+      this.#addProblem(entry, path, unknownField(known));
     }
     const definition = this.#parse(entry, evaluatorInput);
     if (!definition || unknown.length > 0 || !this.#isUnique(entry, ['evaluator', definition.name])) return;
@@ -291,7 +292,7 @@ class StateReader {
       (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
     );
     for (const member of misspelled)
-      this.#addProblem(entry, [member], `unknown member; did you mean ${suggestUriMember(member)}?`);
+      this.#addProblem(entry, [member], `is not a known field; did you mean ${suggestUriMember(member)}?`);
     return misspelled.length > 0;
   }
 
@@ -300,7 +301,9 @@ class StateReader {
     for (const member of Object.keys(value)) {
       const suggestion = suggestMember(member);
       if (suggestion === undefined) continue;
-      this.#warnings.push(`${position([member])}: ${section}: ${member}: unknown member; did you mean ${suggestion}?`);
+      this.#warnings.push(
+        `${position([member])}: ${section}: ${member}: is not a known field; did you mean ${suggestion}?`,
+      );
     }
   }
 

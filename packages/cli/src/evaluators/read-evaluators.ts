@@ -1,4 +1,4 @@
-import { evaluatorsInput, findUnknownMembers } from '@sluice/contract';
+import { evaluatorsInput, findUnknownMembers, unknownField } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
@@ -29,7 +29,6 @@ export function parseEvaluators(document: JsonValue, source: string): z.output<t
 
 function unknownMemberFindings(evaluator: unknown, index: number): string[] {
   return findUnknownMembers(evaluator).map(
-    ({ path, known }) =>
-      `evaluators.${index}.${path.join('.')}: is not a known field; known fields: ${known.join(', ')}`,
+    ({ path, known }) => `evaluators.${index}.${path.join('.')}: ${unknownField(known)}`,
   );
 }

@@ -19,7 +19,7 @@ export const inferenceOperations = {
       conversation_id: { description: 'Filter by conversation id.' },
       completion_id: { description: 'Filter by completion id.' },
       limit: { description: 'Maximum number of interactions, the newest: a whole number from 1.' },
-      bodies: { description: 'Include request and response bodies (default true).', values: ['false'] },
+      bodies: { description: 'Include request and response bodies (default true).', values: ['true', 'false'] },
     },
     responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction), ofAllReplicas: true } },
     errors: [],

@@ -60,7 +60,7 @@ export const namespaceOperations = {
     description:
       'A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted. Discovered entries of other forwards that were moved to the namespace are disabled in the namespace of their forward.',
     query: {
-      cascade: { description: '`true` deletes all entries and forwards of the namespace.', values: ['true'] },
+      cascade: { description: '`true` deletes all entries and forwards of the namespace.', values: ['true', 'false'] },
     },
     responses: { 200: { description: 'Name of the deleted namespace', data: namespaceDeleteResult } },
     errors: ['NOT_FOUND', 'CONFLICT'],

@@ -75,7 +75,7 @@ export const observabilityOperations = {
     query: {
       since: { description: 'Begin: an ISO 8601 time, or a duration before now such as `15m`. Default: `1h`.' },
       step: { description: 'Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`.' },
-      by: { description: `Groups the calls: ${timeSeriesGrouping.options.join(', ')}. Default: one series of all.` },
+      by: { description: 'Groups the calls. Default: one series of all.', values: timeSeriesGrouping.options },
     },
     responses: { 200: { description: 'Time series', data: timeSeries } },
     errors: [],

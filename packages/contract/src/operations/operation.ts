@@ -1,10 +1,13 @@
 import type { z } from 'zod';
 import { type ErrorCode, MAX_PAGE_SIZE } from '../schemas/envelope.ts';
 
-/** Optional query parameter. Unknown ones are ignored (decisions 2.2). */
+/** Optional query parameter. Unknown parameters are ignored (decisions 2.2). */
 export interface QueryParameter {
   readonly description: string;
-  /** Accepted values; others are ignored. Any string if undefined. */
+  /**
+   * Accepted values; others are rejected. Several, separated by commas, are accepted if one of these has a comma. Any string if
+   * undefined.
+   */
   readonly values?: readonly string[];
 }
 

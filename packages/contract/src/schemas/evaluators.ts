@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { unknownField } from '../validate.ts';
 import { nameOrEmpty, namespaceName } from './fields.ts';
 import { boundedArray, coerceRawNumber, jsonObject } from './json.ts';
 
@@ -59,7 +60,7 @@ export const evaluatorInput = z
       .strictObject(llmMembers, {
         error: ({ code }) =>
           code === 'unrecognized_keys'
-            ? `is not a known field; known fields: ${Object.keys(llmMembers).join(', ')} (connection settings come from llm_connections in the bootstrap file)`
+            ? `${unknownField(Object.keys(llmMembers))} (connection settings come from llm_connections in the bootstrap file)`
             : undefined,
       })
       .describe(

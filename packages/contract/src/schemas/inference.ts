@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { unknownField } from '../validate.ts';
 import { coerceRawNumber, jsonValue } from './json.ts';
 
 const truncated = (direction: string) =>
@@ -58,7 +59,7 @@ export const inferenceConfigInput = z
       context.addIssue({
         code: 'custom',
         path: [name],
-        message: `is not a known field; known fields: ${MEMBERS.join(', ')}`,
+        message: unknownField(MEMBERS),
       });
     }
     if (names.length > 0) return;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import {
   entryName,
   forwardInput,
@@ -14,6 +15,7 @@ import {
   toolInput,
   validate,
 } from '../index.ts';
+import { allOperations } from '../operations/operations.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 
@@ -179,4 +181,19 @@ test.each([
 test('at most 100 issues are returned', () => {
   const result = validate(promptInput, { name: 'p', arguments: Array.from({ length: 1_000 }, () => ({})) });
   expect('issues' in result && result.issues).toHaveLength(100);
+});
+
+test.each(
+  allOperations.flatMap(({ id, body }) => {
+    const schema = body?.schema;
+    return schema instanceof z.ZodObject && schema.def.catchall?._zod.def.type === 'never'
+      ? [[id, schema] as const]
+      : [];
+  }),
+)('an unknown member is named with the known ones: %s', (_, schema) => {
+  const result = validate(schema, { zzz: 1 });
+  const known = Object.keys(schema.shape).join(', ');
+  expect(result).toMatchObject({
+    issues: expect.arrayContaining([{ path: 'zzz', message: `is not a known field; known fields: ${known}` }]),
+  });
 });

@@ -140,14 +140,7 @@ const provisionMembers = {
  * Body of `POST /api/v1/services/{name}/provisions` (decisions 4.2). Rejects unknown members, unlike other bodies
  * (decisions 4.1): members default to empty, so a misspelled one would overwrite a secret with an empty one.
  */
-export const provisionInput = z
-  .strictObject(provisionMembers, {
-    error: ({ code }) =>
-      code === 'unrecognized_keys'
-        ? `is not a known field; known fields: ${Object.keys(provisionMembers).join(', ')}`
-        : undefined,
-  })
-  .meta({ id: 'ProvisionInput' });
+export const provisionInput = z.strictObject(provisionMembers).meta({ id: 'ProvisionInput' });
 
 /** Response of `POST /api/v1/services/{name}/provisions`. */
 export const provisionResult = z

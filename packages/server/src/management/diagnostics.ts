@@ -66,6 +66,8 @@ interface Endpoint {
   readonly proxy?: ProxySetting;
   /** Its forward. */
   readonly forward?: Forward;
+  /** In place of the address in messages, for one that must not appear in them. */
+  readonly alias?: string;
 }
 
 function configuredEndpoints({ registry, forwards, inference, diagnostics }: ManagementContext): Endpoint[] {
@@ -83,7 +85,8 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
   for (const service of registry.current.services.all) {
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
   }
-  for (const { name, url } of llmConnections) add(`model ${name}`, url);
+  // Their URLs appear nowhere in the API (specification, "LLM connection").
+  for (const { name, url } of llmConnections) add(`model ${name}`, url, { alias: `LLM connection ${name}` });
   const upstream = new URL(addressOf(httpUpstream.parse(inference.upstreamText)));
   found.push({ name: 'inference upstream', url: upstream, isOptional: true });
   if (classicUrl !== undefined) add('legacy backend', classicUrl);
@@ -129,13 +132,13 @@ async function testForward(
 }
 
 /** Of an address behind a proxy, only the proxy is checked. */
-async function checkAddress({ url, proxy: setting }: Endpoint, proxies: EgressProxies): Promise<EndpointCheck> {
+async function checkAddress({ url, proxy: setting, alias }: Endpoint, proxies: EgressProxies): Promise<EndpointCheck> {
   const proxy = proxies.for(url, setting);
-  if (!proxy) return checkEndpoint(url);
+  if (!proxy) return checkEndpoint(url, undefined, alias);
   const { status, message, remedy } = await checkEndpoint(new URL(`tcp://${serverOf(proxy.url)}`));
   return {
     status,
-    message: `${url.host} is reached through a proxy: ${message}`,
+    message: `${alias ?? url.host} is reached through a proxy: ${message}`,
     ...(remedy !== undefined && { remedy }),
   };
 }

@@ -100,10 +100,7 @@ function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | unde
 
 /** Undefined for the default. */
 function strictOf(value: string | undefined): boolean | undefined {
-  if (value === undefined) return undefined;
-  if (value === 'true' || value === 'false') return value === 'true';
-  // Ignored, a misspelled value would skip evaluators.
-  throw new OperationError('BAD_REQUEST', `invalid strict ${JSON.stringify(value)}: expected true or false`);
+  return value === undefined ? undefined : value === 'true';
 }
 
 function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {

@@ -38,7 +38,7 @@ test('the requested number is returned, oldest first; an invalid limit is ignore
     ['?limit=2', [3, 4]],
     ['?limit=2&conversation_id=a%20b', [1, 3]],
     ['?limit=1&completion_id=x', [3]],
-    ['?bodies=no', [1, 2, 3, 4]],
+    ['?bodies=true', [1, 2, 3, 4]],
   ] as const) {
     const { data } = await api.call('GET', PATH + query);
     expect(data, query).toEqual(wanted.map((epoch_ms) => expect.objectContaining({ epoch_ms })));

@@ -60,7 +60,7 @@ describe('manually registered resources', () => {
     const api = await startApi(context);
     expect(await api.call('POST', PATH, { ...RESOURCE, secretUri: 'vault://1' })).toMatchObject({
       status: 400,
-      error: { message: 'invalid resource: unknown field "secretUri"; did you mean "secretsURI"?' },
+      error: { message: 'invalid resource: secretUri is not a known field; did you mean "secretsURI"?' },
     });
   });
 

@@ -49,7 +49,7 @@ export class Router {
   }
 
   /**
-   * Adds the route of an operation with a body, which is parsed with the operation's schema before anything else is
+   * Adds the route of an operation with a body, which is parsed with the operation's schema before anything but the query is
    * checked.
    */
   addWithBody<Of extends Operation, Schema extends z.ZodType>(
@@ -87,12 +87,27 @@ export class Router {
     return this.#router.prettyPrint();
   }
 
-  #add(operation: Pick<Operation, 'method' | 'path' | 'changes'>, handle: Handler): void {
-    const { method, path } = operation;
+  #add(operation: Pick<Operation, 'method' | 'path' | 'changes' | 'query'>, handleValid: Handler): void {
+    const { method, path, query = {} } = operation;
+    const enumerated = Object.entries(query).flatMap(([name, { values }]) => (values ? [{ name, values }] : []));
+    const handle: Handler = (request, body) => {
+      for (const { name, values } of enumerated) checkValue(name, values, request.query(name));
+      return handleValid(request, body);
+    };
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
     const store = { handle, isWithdrawal: isWithdrawal(operation) };
     this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, store);
   }
+}
+
+/** OperationError BAD_REQUEST for a value that a parameter does not accept. Ignored, it would select too much. */
+function checkValue(name: string, values: readonly string[], value: string | undefined): void {
+  if (value === undefined) return;
+  const given = values.some((each) => each.includes(',')) ? value.split(',') : [value];
+  if (given.every((each) => values.includes(each))) return;
+  const single = values.filter((each) => !each.includes(','));
+  const expected = single.length === 1 ? single[0] : `one of ${single.join(', ')}`;
+  throw new OperationError('BAD_REQUEST', `invalid ${name} ${quoteText(value, 100)}: expected ${expected}`);
 }
 
 /** Parses `?limit=`; undefined without one. OperationError BAD_REQUEST unless it is a whole number from 1 (decisions 10.1). */

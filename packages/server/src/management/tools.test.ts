@@ -142,7 +142,7 @@ describe('manually registered tools', () => {
     ['configurationUri', 'configurationURI'],
   ] as const)('%s is 400 with a suggestion', async ([member, meant], context) => {
     const api = await startApi(context);
-    const message = `invalid tool: unknown field "${member}"; did you mean "${meant}"?`;
+    const message = `invalid tool: ${member} is not a known field; did you mean "${meant}"?`;
     const refused = { status: 400, error: { code: 'BAD_REQUEST', message } };
     expect(await api.call('POST', PATH, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
     await api.call('POST', PATH, TOOL);
@@ -393,7 +393,7 @@ describe('discovered tools', () => {
     ];
     expect(await listed('?include=upstream')).toEqual([first, first, made]);
     expect(await listed('?include=shadowed,upstream')).toEqual([first, first, second, second, made]);
-    expect(await listed('?include=other,upstreams')).toEqual([['up', false, false], ['up', false, false], made]);
+    expect(await api.call('GET', `${PATH}?include=other,upstream`)).toMatchObject({ status: 400 });
   });
 
   test('an empty description removes that of the upstream', async (context) => {

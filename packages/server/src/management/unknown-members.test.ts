@@ -42,7 +42,7 @@ describe.each(['tools', 'resources', 'prompts'] as const)('%s', (kind) => {
     expect(answer.status).toBe(400);
     expect(errorResponse.parse(JSON.parse(answer.text)).error).toEqual({
       code: 'BAD_REQUEST',
-      message: `invalid ${one}: unknown field "${typo}"; did you mean "${meant}"?`,
+      message: `invalid ${one}: ${typo} is not a known field; did you mean "${meant}"?`,
       details: [
         { path: typo, message: `is not a known field; did you mean "${meant}"?` },
         { path: 'other', message: 'is not a known field; names of additional fields begin with "x-"' },

@@ -132,8 +132,8 @@ async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['sch
 export const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
 
 /**
- * Returns warnings about evaluators that currently match no request, most likely because of a typo in the trigger. They are
- * loaded nevertheless: an upstream may define the method, and the namespace may be created later.
+ * Returns warnings about evaluators that currently match no request. They are loaded nevertheless: the namespace may be created
+ * later.
  */
 export function unreachableTriggers(
   loaded: readonly { readonly definition: Evaluator }[],
@@ -150,8 +150,8 @@ function unreachableReasons(
   namespaceExists: (name: string) => boolean,
 ): string[] {
   const reasons: string[] = [];
-  if (!KNOWN_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
-  else if (!CLIENT_METHODS.has(method) || EXEMPT_METHODS.has(method)) {
+  // Unknown methods are evaluated.
+  if (KNOWN_METHODS.has(method) && (!CLIENT_METHODS.has(method) || EXEMPT_METHODS.has(method))) {
     reasons.push(`${JSON.stringify(method)} is never evaluated`);
   }
   if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);

@@ -267,14 +267,17 @@ describe('updates', () => {
 });
 
 describe('an unreachable trigger', () => {
-  const METHOD = 'evaluator "method" may never match: "tools/cal" is not an MCP method';
+  const METHOD = 'evaluator "method" may never match: "initialize" is never evaluated';
   const NAMESPACE = 'evaluator "namespace" may never match: namespace "financ" does not exist';
-  const BOTH = 'evaluator "both" may never match: "Tools/Call" is not an MCP method; namespace "financ" does not exist';
+  const BOTH = 'evaluator "both" may never match: "ping" is never evaluated; namespace "financ" does not exist';
   const unreachable = [
-    inNamespace('method', 'tools/cal', null),
+    inNamespace('method', 'initialize', null),
     inNamespace('namespace', 'tools/list', 'financ'),
-    inNamespace('both', 'Tools/Call', 'financ'),
+    inNamespace('both', 'ping', 'financ'),
     inNamespace('neither', 'resources/read', 'finance'),
+    // Unknown methods are evaluated.
+    inNamespace('vendor', 'x-vendor/do', null),
+    inNamespace('unknown', 'unknown/x', 'finance'),
     { ...inNamespace('skipped', 'none', 'financ'), processor: { path: 'none.wasm' } },
   ];
   const warnings = () => lines.splice(0).filter((line) => line.includes('may never match'));
@@ -284,7 +287,7 @@ describe('an unreachable trigger', () => {
     const evaluators = createEvaluators(store, undefined, (name) => name === 'finance');
     await evaluators.start(unreachable);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
-    expect(evaluators.current.matching('tools/cal', 'any')).toHaveLength(1);
+    expect(evaluators.current.matching('x-vendor/do', 'any')).toHaveLength(1);
     expect((await evaluators.replace(unreachable, ANONYMOUS)).warnings).toMatchObject([
       { evaluator: 'skipped', code: 'WASM_COMPILE_FAILED' },
       { evaluator: 'method', code: 'TRIGGER_NEVER_MATCHES' },

@@ -45,7 +45,7 @@ export function rejectUnknownMembers(kind: Kind, unknown: readonly string[]): vo
   if (first === undefined) return;
   throw new OperationError(
     'BAD_REQUEST',
-    `invalid ${kind}: unknown field "${first}"; ${advice(kind, first)}`,
+    `invalid ${kind}: ${first} is not a known field; ${advice(kind, first)}`,
     unknown
       .slice(0, MAX_LISTED)
       .map((member) => ({ path: member, message: `is not a known field; ${advice(kind, member)}` })),

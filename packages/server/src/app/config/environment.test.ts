@@ -675,6 +675,10 @@ const ROWS: readonly Row[] = [
     accepted: [
       ['debug', ['debug', 'debug']],
       ['warn,service::mcp=trace', ['trace', 'warn']],
+      ['service::mcp=trace', ['trace', 'off']],
+      ['service::forward', ['off', 'trace']],
+      ['service=warn', ['warn', 'warn']],
+      ['[request]=debug', ['info', 'info']],
     ],
     rejected: [
       ['service::mcp=loud', 'has an invalid level in "service::mcp=loud"'],

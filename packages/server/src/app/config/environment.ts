@@ -402,14 +402,14 @@ interface Directive {
 /**
  * Directives of RUST_LOG (decisions 1.2): a comma-separated list of `level`, `target=level` and `target` (all levels).
  * The target of a directive is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets
- * without a directive have the bare level, else `info`: a directive for one target does not silence the others.
+ * without a directive have the bare level; without one they are off if there are directives, as in tracing, else `info`.
  */
 export const logDirectives = textSchema(
   'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',
   (text): LogDirectives => {
     const directives: Directive[] = [];
     const warnings: string[] = [];
-    let bareLevel: LogThreshold = DEFAULT_LEVEL;
+    let bareLevel: LogThreshold | undefined;
     for (const item of splitDirectives(text)) {
       if (item.includes('[')) {
         warnings.push(`span filter ${quote(item)} is ignored: spans are not supported`);
@@ -423,10 +423,12 @@ export const logDirectives = textSchema(
       const directive = parseDirective(item);
       if (!item.includes('=') && !LOG_TARGETS.some((target) => target.startsWith(directive.target))) {
         warnings.push(`${quote(item)} is neither a level nor a target prefix and has no effect`);
+        continue;
       }
       directives.push(directive);
     }
-    return { filter: resolveFilter(directives, bareLevel), warnings };
+    const others = bareLevel ?? (directives.length > 0 ? 'off' : DEFAULT_LEVEL);
+    return { filter: resolveFilter(directives, others), warnings };
   },
 );
 

@@ -19,20 +19,20 @@ describe('log directives', () => {
     ['trace', filterOf('trace')],
     [',', filterOf('info')],
     ['warn,debug', filterOf('debug')],
-    ['service::mcp', filterOf('info', { 'service::mcp': 'trace' })],
-    ['service::mcp=debug', filterOf('info', { 'service::mcp': 'debug' })],
+    ['service::mcp', filterOf('off', { 'service::mcp': 'trace' })],
+    ['service::mcp=debug', filterOf('off', { 'service::mcp': 'debug' })],
     [' service::mcp = Debug , warn ', filterOf('warn', { 'service::mcp': 'debug' })],
     ['off,service::forward=info', filterOf('off', { 'service::forward': 'info' })],
     ['service=debug', filterOf('debug')],
     ['service::registry=off,service=debug', filterOf('debug', { 'service::registry': 'off' })],
     ['service=debug,service::registry=off', filterOf('debug', { 'service::registry': 'off' })],
-    ['service::mcp=debug,service::mcp=error', filterOf('info', { 'service::mcp': 'error' })],
-    ['service::m=error', filterOf('info', { 'service::mcp': 'error', 'service::mgmt': 'error' })],
+    ['service::mcp=debug,service::mcp=error', filterOf('off', { 'service::mcp': 'error' })],
+    ['service::m=error', filterOf('off', { 'service::mcp': 'error', 'service::mgmt': 'error' })],
     [
       'service::mcp=warn,service::mcp::access=info',
-      filterOf('info', { 'service::mcp': 'warn', 'service::mcp::access': 'info' }),
+      filterOf('off', { 'service::mcp': 'warn', 'service::mcp::access': 'info' }),
     ],
-    ['other::part=trace', filterOf('info')],
+    ['other::part=trace', filterOf('off')],
   ])('%j set the levels', (text, filter) => {
     expect(logDirectives.parse(text)).toEqual({ filter, warnings: [] });
   });

@@ -66,8 +66,8 @@ function destroyIfIdle(socket: Socket, withinMs: number): void {
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Milliseconds after which an unused channel disconnects: it would try to reconnect to a stopped service all the time. The
- * next call connects again immediately.
+ * Milliseconds without a call after which a channel disconnects, at the next check of the library, which can be as much later: it
+ * would try to reconnect to a stopped service all the time. The next call connects again immediately.
  */
 const IDLE_TIMEOUT_MS = 5_000;
 

@@ -9,7 +9,7 @@ const STREAMS = { 'content-type': 'application/json', accept: 'application/json,
 /** A service with a tool and a code tool, whose capability services are controlled by the test. */
 async function setUp() {
   // The events are logged at level debug.
-  const service = await startTestService({ RUST_LOG: 'service::bridge=debug' });
+  const service = await startTestService({ RUST_LOG: 'info,service::bridge=debug' });
   onTestFinished(() => service.stop(0));
   const worker = await startWorkingService({ tool: () => undefined });
   onTestFinished(() => worker.close());
