@@ -98,11 +98,32 @@ describe('a request', () => {
       ['content-length: 3'],
     ],
     ['an unknown method is proxied', 'PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
+    ['a method that no standard has is proxied', 'X-FOO /a HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
   ] as const)('%s', async ([, request, lines]) => {
     result = OK;
     await exchange(request, 'ok');
     expect(linesOf(received)).toEqual([request.slice(0, request.indexOf('\r\n')), ...lines]);
   });
+
+  test.for([
+    ['GET http://localhost/v1/models?x=1 HTTP/1.1', 'GET /v1/models?x=1 HTTP/1.1'],
+    ['GET HTTP://LocalHost HTTP/1.1', 'GET / HTTP/1.1'],
+    ['GET http://localhost?x HTTP/1.1', 'GET /?x HTTP/1.1'],
+  ] as const)('with an absolute target is proxied in origin form: %s', async ([sent, line]) => {
+    result = OK;
+    await exchange(`${sent}\r\nHost: localhost\r\n\r\n`, 'ok');
+    expect(linesOf(received)[0]).toBe(line);
+  });
+
+  test.each(['http://other/v1', 'http://user@localhost/', 'ftp://localhost/', '*'])(
+    'with a target that is none of the server is not proxied: %s',
+    async (target) => {
+      const before = upstream.accepted;
+      const response = await exchange(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`, '"type":"bad_request"}}');
+      expect(response).toMatch(/^HTTP\/1\.1 400 /);
+      expect(upstream.accepted).toBe(before);
+    },
+  );
 
   test('with Expect: 100-continue receives 100 Continue', async () => {
     result = OK;

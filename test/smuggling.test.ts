@@ -96,7 +96,7 @@ const REJECTED: readonly (readonly [string, string])[] = [
   ['a chunk size that exceeds 64 bits', post(CHUNKED, `fffffffffffffffff\r\nabc\r\n${NO_CHUNKS}${SECOND}`)],
   ['a chunk that is longer than its size', post(CHUNKED, `3\r\nabcd\r\n${NO_CHUNKS}${SECOND}`)],
   ['a trailer with a Content-Length', post(CHUNKED, `3\r\nabc\r\n0\r\nContent-Length: 50\r\n\r\n${SECOND}`)],
-  ['the target of a proxy', get('GET http://localhost@ HTTP/1.1')],
+  ['the target of a proxy', get('GET http://user@localhost@ HTTP/1.1')],
   ['the target of a proxy, with another host', get('GET http://evil.example@ HTTP/1.1')],
   ['a host for a target', get('GET localhost:80 HTTP/1.1')],
   ['a star for a target', get('GET * HTTP/1.1')],

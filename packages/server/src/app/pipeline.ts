@@ -221,6 +221,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       connections,
       guard,
       ...(allow && { restrict: createInferenceRestriction(allow) }),
+      passesOn: !mcp,
       errorResponse: malformedResponse(serving, guard),
       observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     },

@@ -12,7 +12,7 @@ import type { ServerRequest } from './server/request.ts';
 import type { ServerResponse } from './server/response.ts';
 
 /** Options of {@link createHttpServer}. */
-export interface HttpServerOptions extends Pick<Http1ServerOptions, 'tls' | 'errorResponse'> {
+export interface HttpServerOptions extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn'> {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Checks Host and Origin. */
@@ -49,7 +49,7 @@ export type ServeRequest = (
  * closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): HttpServer {
-  const { tls, readTimeoutMs, errorResponse, guard, observe, probes, restrict } = options;
+  const { tls, readTimeoutMs, errorResponse, passesOn, guard, observe, probes, restrict } = options;
   const { connections = unlimitedConnections(), maxConnections } = options;
   const receive = (request: ServerRequest, response: ServerResponse): void => {
     const { method, url: target, headers, socket } = request;
@@ -84,6 +84,7 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
     {
       tls,
       errorResponse,
+      passesOn,
       connectStatus: restrict ? 403 : 400,
       keepAliveMs: KEEP_ALIVE_MS,
       headMs: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,

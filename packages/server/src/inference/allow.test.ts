@@ -91,7 +91,7 @@ describe('SERVICE_INFERENCE_ALLOW=completions', () => {
     'GET /v1/models/a/%2e%2e/b',
     'GET /v1/models/..;x',
     'GET /v1/models/a\\..\\..\\api\\delete',
-    'POST http://localhost/api/chat',
+    'POST http://other/api/chat',
     'CONNECT localhost:80',
   ])('answers %s with 403', async (request) => {
     const [method = '', path = ''] = request.split(' ');
@@ -148,7 +148,7 @@ it('passes everything on by default', async () => {
     expect(await statusOf(service, 'GET', '/a%2f..//b')).toBe(200);
     expect(seen).toEqual(['DELETE /api/delete', 'GET /a%2f..//b']);
     // Rejected on every listener.
-    expect(await statusOf(service, 'GET', 'http://localhost/')).toBe(400);
+    expect(await statusOf(service, 'GET', 'http://other/')).toBe(400);
   } finally {
     await service.stop(0);
   }

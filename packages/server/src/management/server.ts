@@ -157,6 +157,8 @@ export class Management {
         // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
         tls: undefined,
+        // To the legacy backend.
+        passesOn: true,
         maxConnections: undefined,
         guard: options.guard,
         connections: options.connections,

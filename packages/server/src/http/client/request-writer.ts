@@ -124,11 +124,14 @@ export class RequestEncoder {
       if (headers.every((text, at) => text === last[at])) return this.#lastText;
     }
     if (method !== 'POST') checkMethod(method);
-    if (path !== this.path && (!path.startsWith('/') || NO_TARGET.test(path))) throw new TypeError('invalid path');
+    const isAsterisk = method === 'OPTIONS' && path === '*';
+    if (path !== this.path && !isAsterisk && (!path.startsWith('/') || NO_TARGET.test(path)))
+      throw new TypeError('invalid path');
     const { misses } = this.#lines;
     const copied: string[] = [];
     let replaced: string[] | undefined;
-    let text = `${method} ${this.#origin}${path}${this.#fixed}`;
+    // To a proxy, `OPTIONS *` is a URL without a path (RFC 9112 3.2.4).
+    let text = `${method} ${this.#origin}${isAsterisk && this.#origin !== '' ? '' : path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);

@@ -53,9 +53,10 @@ export function router({ routes }: z.output<typeof routerSettings>): Filter {
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const noRoute = httpProblem(404, 'no route matches this request');
   return (context) => {
+    // `OPTIONS *` concerns the server.
+    const path = context.path === '*' ? '/' : context.path;
     const route = sorted.find(
-      ({ prefix, host, hasHeaders }) =>
-        context.path.startsWith(prefix) && matchesHost(context, host) && hasHeaders(context),
+      ({ prefix, host, hasHeaders }) => path.startsWith(prefix) && matchesHost(context, host) && hasHeaders(context),
     );
     if (!route) return noRoute;
     context.cluster = route.cluster;
@@ -96,7 +97,7 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
         if (observation) observation.upstream = target.server;
         const plan = {
           transport: target.transport,
-          path: `${target.pathPrefix}${context.path}${context.query}`,
+          path: context.path === '*' ? '*' : `${target.pathPrefix}${context.path}${context.query}`,
           headers: [...upstreamRequestHeaders(request.rawHeaders), ...context.addedHeaders],
           body,
           responseHeaders: context.responseHeaders,

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { send } from '../../../../../test/fixtures/raw-client.ts';
 import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
@@ -124,4 +124,19 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
     // Far from the 10 s of the default.
     expect(took).toBeLessThan(5_000);
   });
+});
+
+it('OPTIONS * is passed on as it is, to the route of all paths', async () => {
+  const service = await runFilters(`
+- { filter: router, routes: [{ path_prefix: /, cluster: up }] }
+- { filter: load_balancer, clusters: [{ name: up, endpoints: ['${await upstream('up')}'] }] }`);
+  const { hostname, port } = new URL(at(service, 'l', '/'));
+  const socket = connect(Number(port), hostname);
+  let received = '';
+  socket.on('data', (chunk) => {
+    received += chunk;
+  });
+  socket.write('OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await expect.poll(() => received).toContain('"method":"OPTIONS","url":"*"');
+  socket.destroy();
 });

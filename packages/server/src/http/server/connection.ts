@@ -33,6 +33,8 @@ export interface ConnectionOwner {
   /** Status of the response to CONNECT. */
   readonly connectStatus: 400 | 403;
   readonly errorResponse: ErrorResponse;
+  /** See {@link RequestParser}. */
+  readonly passesOn: boolean;
   /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
   endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
@@ -60,7 +62,7 @@ export class Connection implements RequestSink, ResponseConnection {
   readonly socket: Socket;
   readonly heads: HeadEncoder;
   readonly #owner: ConnectionOwner;
-  readonly #parser = new RequestParser(this);
+  readonly #parser: RequestParser;
   #request: ServerRequest | undefined = undefined;
   #response: ServerResponse | undefined = undefined;
   /** `request` has not been served yet. */
@@ -81,6 +83,7 @@ export class Connection implements RequestSink, ResponseConnection {
     this.socket = socket;
     this.heads = owner.heads;
     this.#owner = owner;
+    this.#parser = new RequestParser(this, owner.passesOn);
     socket.on('end', () => this.#onEnd());
     socket.on('drain', () => this.#onDrain());
     // `close` follows.

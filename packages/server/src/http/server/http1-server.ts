@@ -33,6 +33,8 @@ export interface Http1ServerOptions {
   readonly checkMs: number;
   /** Status of the response to CONNECT. */
   readonly connectStatus: 400 | 403;
+  /** Whether requests are passed on to other servers, which may know other methods and targets. */
+  readonly passesOn?: boolean | undefined;
   /** Text by default. */
   readonly errorResponse?: ErrorResponse | undefined;
 }
@@ -49,7 +51,16 @@ export function createHttp1Server(
   options: Http1ServerOptions,
   serve: (request: ServerRequest, response: ServerResponse) => void,
 ): HttpServer {
-  const { tls, keepAliveMs, headMs, requestMs, checkMs, connectStatus, errorResponse = textResponse } = options;
+  const {
+    tls,
+    keepAliveMs,
+    headMs,
+    requestMs,
+    checkMs,
+    connectStatus,
+    passesOn = false,
+    errorResponse = textResponse,
+  } = options;
   const connections = new Set<Connection>();
   let ended: ServerResponse[] = [];
   let unsent: ServerResponse[] = [];
@@ -76,6 +87,7 @@ export function createHttp1Server(
     heads: new HeadEncoder(keepAliveMs),
     turns: new InputTurns(),
     connectStatus,
+    passesOn,
     errorResponse,
     serve,
     // Written one after the other, responses of a turn wake up their clients less often than one by one.

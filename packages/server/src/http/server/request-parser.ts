@@ -38,6 +38,7 @@ export interface RequestSink {
 }
 
 const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const INVALID_TARGET = /[^\x21-\x7e]/;
 const CR = 13;
 const ZERO = 48;
@@ -75,14 +76,17 @@ export class RequestParser extends MessageParser<RequestHead> {
   /** Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2). */
   protected override readonly allowsEmptyLine = true;
   readonly #sink: RequestSink;
+  readonly #passesOn: boolean;
 
-  constructor(sink: RequestSink) {
+  /** `passesOn`: for a server that passes requests on: any method, `OPTIONS *`, and a target with the host of the request. */
+  constructor(sink: RequestSink, passesOn = false) {
     super();
     this.#sink = sink;
+    this.#passesOn = passesOn;
   }
 
   protected override parseHead(text: string): RequestHead {
-    return parseHead(text);
+    return parseHead(text, this.#passesOn);
   }
 
   protected override checkStart(text: string): void {
@@ -102,13 +106,13 @@ export class RequestParser extends MessageParser<RequestHead> {
   }
 }
 
-function parseHead(text: string): RequestHead {
+function parseHead(text: string, passesOn: boolean): RequestHead {
   const methodEnd = text.indexOf(' ');
   const method = text.slice(0, methodEnd);
-  if (!KNOWN_METHODS.has(method)) throw new MalformedMessage('invalid method');
+  if (!KNOWN_METHODS.has(method) && !(passesOn && TOKEN.test(method))) throw new MalformedMessage('invalid method');
   const urlEnd = text.indexOf(' ', methodEnd + 1);
-  const url = text.slice(methodEnd + 1, urlEnd);
-  if (url === '' || INVALID_TARGET.test(url)) throw new MalformedMessage('invalid request target');
+  const target = text.slice(methodEnd + 1, urlEnd);
+  if (target === '' || INVALID_TARGET.test(target)) throw new MalformedMessage('invalid request target');
   const minor = text.charCodeAt(urlEnd + 8) - ZERO;
   if (!text.startsWith('HTTP/1.', urlEnd + 1) || (minor !== 0 && minor !== 1) || text.charCodeAt(urlEnd + 9) !== CR) {
     throw new MalformedMessage('invalid version');
@@ -144,6 +148,8 @@ function parseHead(text: string): RequestHead {
   }
   if (encodings > 0 && contentLength >= 0) throw new MalformedMessage('both Content-Length and Transfer-Encoding');
   const httpVersion = minor === 1 ? '1.1' : '1.0';
+  const url = passesOn && !target.startsWith('/') ? originForm(target, headers.host) : target;
+  const isAsterisk = passesOn && method === 'OPTIONS' && url === '*';
   const expect = minor === 1 ? headers.expect : undefined;
   return {
     method,
@@ -155,8 +161,15 @@ function parseHead(text: string): RequestHead {
     chunked: encodings > 0,
     persistent: keepsAlive && !closes,
     expectsContinue: typeof expect === 'string' && /(?:^|\W)100-continue(?:$|\W)/i.test(expect),
-    ambiguity: ambiguity({ headers, rawHeaders, httpVersion, url }),
+    ambiguity: ambiguity({ headers, rawHeaders, httpVersion, url: isAsterisk ? '/' : url }),
   };
+}
+
+/** Returns path and query of an absolute target with this host (RFC 9112 3.2.2); every other target as it is. */
+function originForm(target: string, host: IncomingHttpHeaders[string]): string {
+  const [, authority, path = ''] = /^https?:\/\/([^/?#]*)(.*)$/i.exec(target) ?? [];
+  if (authority === undefined || authority.toLowerCase() !== String(host).toLowerCase()) return target;
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 /** Adds a header line in the way of node:http. */
