@@ -1,16 +1,18 @@
-import { writeSync } from 'node:fs';
+import { existsSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
+import { isatty } from 'node:tty';
 import { escapeInvisible, printable } from '@sluice/protocol/text';
 import { type Service, startService } from './app/app.ts';
-import { loadConfig } from './app/config/config.ts';
+import { type Config, loadConfig } from './app/config/config.ts';
 import { ProcessSupervisor, SAME_SIGINT_MS } from './app/processes.ts';
 import { Systemd } from './app/systemd.ts';
-import { welcome } from './app/welcome.ts';
+import { shortWelcome, welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
 import { createLogger } from './telemetry/log.ts';
 import { standardError } from './telemetry/log-destination.ts';
 import { LogSink } from './telemetry/log-sink.ts';
+import { textFormat } from './telemetry/log-text.ts';
 
 // Accessors in Node.js, which the compiler cannot see through: each use would call a function.
 for (const name of ['Buffer', 'performance', 'process'] as const) {
@@ -27,7 +29,7 @@ async function main(): Promise<void> {
   const { config } = invocation;
   const sink = new LogSink(standardError(), config.maxLogBytes);
   process.once('exit', sink.flush);
-  const logger = createLogger(config.logFilter, sink.write);
+  const logger = createLogger(config.logFilter, logWriter(config, sink));
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
   if (config.processes > 1 && !config.sharesPorts) {
@@ -38,13 +40,34 @@ async function main(): Promise<void> {
 
   process.on('SIGTERM', exitDuringStart);
   const service = await startService(config, logger, { droppedLines: sink.dropped });
-  if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners, config));
+  if ((config.processNumber ?? 1) === 1) {
+    // What it reports is older.
+    sink.flush();
+    const { uiPath, publicUrl, consoleUrl, pipeline } = config;
+    const served = {
+      addresses: service.addresses,
+      listeners: pipeline.listeners,
+      uiPath: uiPath !== undefined && existsSync(uiPath) ? uiPath : undefined,
+      publicUrl,
+      consoleUrl,
+    };
+    process.stdout.write(isatty(1) ? `\n${welcome(served)}\n` : shortWelcome(served));
+  }
   const systemd = new Systemd(process.env, logger.target('service'));
-  process.off('SIGTERM', exitDuringStart);
   stopOnSignal(service, sink, systemd, config.sharesPorts);
+  // Not before: a signal that arrives while there is no listener is lost.
+  process.off('SIGTERM', exitDuringStart);
   systemd.ready();
   // To the process that supervises this one, if there is one.
   process.send?.('ready');
+}
+
+/** The log is for people on a terminal, and otherwise for programs, unless configured. */
+function logWriter({ logFormat }: Pick<Config, 'logFormat'>, sink: LogSink): LogSink['write'] {
+  const isTerminal = isatty(2);
+  if ((logFormat ?? (isTerminal ? 'text' : 'json')) === 'json') return sink.write;
+  const format = textFormat(isTerminal && process.stderr.hasColors());
+  return (line, level) => sink.write(format(line), level);
 }
 
 /** Exits as SIGTERM ends other processes. The first process of a container, without a handler, would ignore it. */

@@ -40,6 +40,7 @@ import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { diskFiles, type Files } from '../registry/store/files.ts';
+import { announceAddress } from '../registry/store/lock.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
@@ -87,13 +88,12 @@ import {
   openSharedSessions,
   openTasks,
 } from './storage.ts';
+import { reachableUrl } from './welcome.ts';
 
 /** Running service. */
 export interface Service {
   /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
   readonly addresses: Readonly<Record<string, string>>;
-  /** True when nothing is registered besides the default namespace. */
-  readonly empty: boolean;
   /** Drains for at most `graceMs` (30 s), flushes and stops (decisions 1.1). */
   stop(graceMs?: number): Promise<void>;
 }
@@ -545,6 +545,9 @@ async function start(
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
   log.info('started', { ...startFields(config), ...(shared && { replica: replicaId }) });
   log.info('listening', addresses);
+  if (config.persist.backend === 'file') {
+    open.defer(await announceAddress(config.persist.path, files, reachableUrl(addresses.management)));
+  }
   logProxies(log, proxies);
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
@@ -557,7 +560,6 @@ async function start(
 
   return {
     addresses,
-    empty: registry.current.forwards.size === 0,
     async stop(graceMs = pipeline.shutdownTimeoutMs) {
       ready = false;
       log.info('stopping', { grace_seconds: graceMs / 1000 });

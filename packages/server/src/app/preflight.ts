@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { access, stat } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import type { DiagnosticCheck } from '@sluice/contract';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
@@ -9,6 +7,7 @@ import { checkFolder } from '../management/machine-checks.ts';
 import { loadBootstrapFile } from './config/bootstrap-file.ts';
 import { type Config, loadConfig } from './config/config.ts';
 import { loadPipeline } from './config/pipeline/load.ts';
+import { bindingError, portOwner } from './taken-port.ts';
 
 /**
  * Checks whether the service would start again with the configuration files with which it runs. `startedAt` is the time at
@@ -97,7 +96,9 @@ async function checkPorts(listeners: readonly (readonly [string, ListenAddress])
   for (const [listener, address] of listeners) {
     const code = await bindingError(address);
     if (code === undefined) continue;
-    const { reason, remedy } = PORT_ERRORS[code] ?? { reason: `cannot be bound (${code})`, remedy: OTHER_ADDRESS };
+    const owner = code === 'EADDRINUSE' ? ((await portOwner(address.port)) ?? 'another program') : undefined;
+    const known = owner ? { reason: `is in use by ${owner}`, remedy: OTHER_ADDRESS } : PORT_ERRORS[code];
+    const { reason, remedy } = known ?? { reason: `cannot be bound (${code})`, remedy: OTHER_ADDRESS };
     return { name, status: 'failed', message: `${listener} ${formatAddress(address)} ${reason}`, remedy };
   }
   const list = listeners.map(([listener, address]) => `${listener} ${formatAddress(address)}`);
@@ -105,23 +106,8 @@ async function checkPorts(listeners: readonly (readonly [string, ListenAddress])
 }
 
 const OTHER_ADDRESS =
-  'Choose another address with SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN or SERVICE_INFERENCE_LISTEN, or in the pipeline file';
+  'Choose other ports with --port, or other addresses with SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN or SERVICE_INFERENCE_LISTEN, or in the pipeline file';
 const PORT_ERRORS: Readonly<Record<string, { readonly reason: string; readonly remedy: string }>> = {
-  EADDRINUSE: { reason: 'is in use by another program', remedy: `Find the program with ss -ltnp. ${OTHER_ADDRESS}` },
   EACCES: { reason: 'requires more privileges', remedy: OTHER_ADDRESS },
   EADDRNOTAVAIL: { reason: 'is no address of this machine', remedy: OTHER_ADDRESS },
 };
-
-/** Returns the error code of binding an address; undefined if it can be bound. */
-async function bindingError({ host, port }: ListenAddress): Promise<string | undefined> {
-  const server = createServer();
-  try {
-    server.listen({ host, port, exclusive: true });
-    await once(server, 'listening');
-    return undefined;
-  } catch (error) {
-    return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-  } finally {
-    server.close();
-  }
-}

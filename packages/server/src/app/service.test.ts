@@ -4,11 +4,12 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ENVIRONMENT } from '../../../../test/fixtures/environment.ts';
 import { freePort } from '../../../../test/fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../../../../test/fixtures/gateway.ts';
-import { legacyClient, modernClient, post, reply, send } from '../../../../test/fixtures/raw-client.ts';
+import { legacyClient, modernClient, post, reply } from '../../../../test/fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
@@ -141,42 +142,35 @@ describe('a failed startup', () => {
   });
 });
 
-describe('the first startup', () => {
-  it('prints the next steps with the bound addresses, unlike later ones', async () => {
-    const env = { ...ENVIRONMENT, SERVICE_PERSIST_PATH: join(folder, 'registry') };
-    const free = '127.0.0.1:0';
-    const listening = { SERVICE_MGMT_LISTEN: free, SERVICE_MCP_LISTEN: free, SERVICE_INFERENCE_LISTEN: free };
-    const child = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });
-    closers.push(() => child.kill('SIGKILL'));
-    let text = '';
-    child.stdout.setEncoding('utf8');
-    for await (const chunk of child.stdout) {
-      text += chunk;
-      if (text.split('\n').length > 4) break;
+describe('a startup', () => {
+  it('names the console and the endpoint in one line of standard output, each time', async () => {
+    const env = { ...ENVIRONMENT, SERVICE_PERSIST_PATH: join(folder, 'registry'), SERVICE_UI_PATH: folder };
+    for (let start = 1; start <= 2; start++) {
+      const child = spawn(process.execPath, [MAIN, '--local', '--port=0'], { cwd: folder, env });
+      closers.push(() => child.kill('SIGKILL'));
+      const [line] = await once(createInterface(child.stdout), 'line');
+      const [, management, mcp] =
+        /^Sluice is running: console (http:\S+)\/admin\/, MCP (http:\S+\/default\/mcp)$/.exec(line) ?? [];
+      expect((await fetch(`${management}/readyz`)).status).toBe(200);
+      expect((await post(mcp ?? '', '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
+      child.kill('SIGTERM');
+      expect(await once(child, 'exit')).toEqual([0, null]);
     }
-    const [, management] = /--host (http:\/\/\S+)/.exec(text) ?? [];
-    const [, mcp] = /(http:\S+\/default\/mcp)/.exec(text) ?? [];
-    expect((await post(mcp ?? '', '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
-    const added = await send(
-      `${management}/api/v1/forwards`,
-      'POST',
-      {},
-      '{"name":"x","address":"http://127.0.0.1:9/mcp"}',
-    );
-    expect(added.status).toBe(201);
-    child.kill('SIGTERM');
-    expect(await once(child, 'exit')).toEqual([0, null]);
+  });
 
-    const again = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });
-    closers.push(() => again.kill('SIGKILL'));
-    let silent = '';
-    again.stdout.on('data', (chunk) => {
-      silent += chunk;
-    });
-    await once(again.stderr, 'data');
-    again.kill('SIGTERM');
-    await once(again, 'close');
-    expect(silent).toBe('');
+  it('logs JSON to a pipe, or text with --log-format', async () => {
+    const env = { ...ENVIRONMENT, SERVICE_PERSIST_BACKEND: 'none', RUST_LOG: 'info' };
+    for (const [flags, pattern] of [
+      [[], /^\{"ts":"\S+Z","level":"info","target":"service","msg":"started",/],
+      [['--log-format', 'text'], /^\d\d:\d\d:\d\d INFO {2}service {3}started version=/],
+    ] as const) {
+      const child = spawn(process.execPath, [MAIN, '--local', '--port=0', ...flags], { cwd: folder, env });
+      closers.push(() => child.kill('SIGKILL'));
+      const [line] = await once(createInterface(child.stderr), 'line');
+      expect(line).toMatch(pattern);
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    }
   });
 
   it.each(['--help', '--version'])('does not happen with %s', async (flag) => {

@@ -25,7 +25,7 @@ import { OperationError } from '../registry/operation-error.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
-import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
+import { errorCode, errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
@@ -40,6 +40,7 @@ import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
+import { explainTakenPort, followsPort } from './taken-port.ts';
 import { untilReachable } from './waiting.ts';
 
 /** What replicas share in PostgreSQL; undefined with another backend, for which nothing of it is loaded. */
@@ -297,19 +298,24 @@ export interface BoundListener {
 
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
-  { mgmtListen, sharesPorts }: Pick<Config, 'mgmtListen' | 'sharesPorts'>,
+  { mgmtListen, sharesPorts, pipelinePath }: Pick<Config, 'mgmtListen' | 'sharesPorts' | 'pipelinePath'>,
   management: HttpServer,
   servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
+  const isEmbedded = pipelinePath === undefined;
   try {
     bound.push({
       name: 'management',
-      listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen, sharesPorts),
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen, {
+        sharesPorts,
+        first: isEmbedded ? mgmtListen : undefined,
+      }),
     });
     for (const { listener, server } of servers) {
       const { name, address, addressAt } = listener;
-      bound.push({ name, listener: await bindAs(addressAt, server, address, sharesPorts) });
+      const first = isEmbedded && followsPort(address.port, mgmtListen.port) ? mgmtListen : undefined;
+      bound.push({ name, listener: await bindAs(addressAt, server, address, { sharesPorts, first }) });
     }
     return bound;
   } catch (error) {
@@ -323,11 +329,12 @@ export async function bindAs(
   at: string,
   server: HttpServer,
   address: ListenAddress,
-  reusePort = false,
+  { sharesPorts = false, first }: { readonly sharesPorts?: boolean; readonly first?: ListenAddress | undefined } = {},
 ): Promise<Listener> {
   try {
-    return await listen(server, address, reusePort);
+    return await listen(server, address, sharesPorts);
   } catch (error) {
-    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${errorReason(error)}`);
+    const reason = errorCode(error) === 'EADDRINUSE' ? await explainTakenPort(address, first) : undefined;
+    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${reason ?? errorReason(error)}`);
   }
 }

@@ -13,6 +13,7 @@ import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environ
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
+import { parsePort, withPort } from './port-flag.ts';
 
 /** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
 export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins' | 'uiPath'> {
@@ -41,14 +42,21 @@ export type Invocation =
  * Loads the configuration from flags, environment and files (decisions 1.1 to 1.3), including their warnings. `argv` is
  * without executable and script; relative paths are resolved against `cwd`. Throws {@link ConfigError}.
  */
-export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Invocation> {
+export async function loadConfig(
+  argv: readonly string[],
+  variables: NodeJS.ProcessEnv,
+  cwd: string,
+): Promise<Invocation> {
   const flags = parseFlags(argv);
   if (flags.kind === 'help') return { kind: 'print', text: USAGE };
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
-  const { secretsPath, secretOrigins, ...environment } = parseEnvironment(
-    flags.local ? { ...env, SERVICE_LOCAL: '1' } : env,
-  );
+  const env = withPort(variables, flags.port, flags.pipelineConfig !== undefined);
+  const { secretsPath, secretOrigins, ...environment } = parseEnvironment({
+    ...env,
+    ...(flags.local && { SERVICE_LOCAL: '1' }),
+    ...(flags.logFormat !== undefined && { SERVICE_LOG_FORMAT: flags.logFormat }),
+  });
   const openTelemetry = parseOpenTelemetry(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
@@ -127,6 +135,10 @@ export type Flags =
       readonly pipelineConfig: string | undefined;
       readonly serviceConfig: string | undefined;
       readonly pluginsPath: string | undefined;
+      /** Of the management API; the embedded pipeline's listeners follow. */
+      readonly port: number | undefined;
+      /** Like SERVICE_LOG_FORMAT; not checked. */
+      readonly logFormat: string | undefined;
       /** Like SERVICE_LOCAL=1. */
       readonly local: boolean;
       /** Like SERVICE_UI_PATH=none. */
@@ -142,6 +154,9 @@ Options:
   --pipeline-config <file>  Pipeline file: listeners and filter chains (YAML; default: the embedded pipeline)
   --service-config <file>   Bootstrap file: entries to register at startup (YAML; default: service.yaml if it exists)
   --plugins-path <folder>   Folder of plugins of the web console
+  --port <port>             Port of the management API and console (default: 8080); without --pipeline-config, MCP uses
+                            the next port and inference the third one after it
+  --log-format <format>     text or json, like SERVICE_LOG_FORMAT (default: text on a terminal, otherwise json)
   --local                   Bind to 127.0.0.1 instead of all interfaces, like SERVICE_LOCAL=1
   --headless                Serve no web console, like SERVICE_UI_PATH=none
   -h, --help                Print help and exit
@@ -150,15 +165,22 @@ Options:
 Environment variables such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG set everything else.
 `;
 
-const PATH_FLAGS: readonly string[] = ['pipeline-config', 'service-config', 'plugins-path'];
+/** Flags with a value, and what that is. */
+const VALUE_FLAGS: ReadonlyMap<string, string> = new Map([
+  ['pipeline-config', 'path'],
+  ['service-config', 'path'],
+  ['plugins-path', 'path'],
+  ['port', 'port'],
+  ['log-format', 'format'],
+]);
 const SWITCHES: readonly string[] = ['local', 'headless'];
 
 /** Settings to use instead of the client's options, which do not apply to the service itself. */
 const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
   [
     'host',
-    'it is the address of a service for the other commands; to choose where this one listens, use --local or set ' +
-      'SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN and SERVICE_INFERENCE_LISTEN',
+    'it is the address of a service for the other commands; to choose where this one listens, use --port, --local or ' +
+      'set SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN and SERVICE_INFERENCE_LISTEN',
   ],
   [
     'token',
@@ -166,8 +188,8 @@ const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
   ],
   ['no-auth', 'the service never checks credentials itself; an authenticating proxy in front of it does'],
   ['insecure', 'for certificates of upstreams, set NODE_EXTRA_CA_CERTS'],
-  ['output', 'the log is JSON; RUST_LOG sets its levels'],
-  ['plain', 'the log is JSON without colors; RUST_LOG sets its levels'],
+  ['output', '--log-format sets the form of the log, RUST_LOG its levels'],
+  ['plain', 'set NO_COLOR=1 for a log without colors, or --log-format json'],
   ['verbose', 'set RUST_LOG=debug for a more detailed log'],
 ]);
 
@@ -188,6 +210,8 @@ export function parseFlags(argv: readonly string[]): Flags {
       'pipeline-config': { type: 'string' },
       'service-config': { type: 'string' },
       'plugins-path': { type: 'string' },
+      port: { type: 'string' },
+      'log-format': { type: 'string' },
       local: { type: 'boolean' },
       headless: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
@@ -202,7 +226,7 @@ export function parseFlags(argv: readonly string[]): Flags {
   if (names.includes('help')) return { kind: 'help' };
   if (names.includes('version')) return { kind: 'version' };
 
-  const paths = new Map<string, string>();
+  const values = new Map<string, string>();
   const switches = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'option-terminator') continue;
@@ -215,7 +239,8 @@ export function parseFlags(argv: readonly string[]): Flags {
       switches.add(token.name);
       continue;
     }
-    if (!PATH_FLAGS.includes(token.name)) {
+    const kind = VALUE_FLAGS.get(token.name);
+    if (kind === undefined) {
       const explanation = token.rawName.startsWith('--') ? explainClientOption(token.rawName.slice(2)) : undefined;
       if (explanation !== undefined) throw new ConfigError(explanation);
       throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice serve --help`);
@@ -223,16 +248,19 @@ export function parseFlags(argv: readonly string[]): Flags {
     const { value } = token;
     // A value that starts with a dash is the next option after a missing value, except in `--flag=-value`.
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
-      throw new ConfigError(`${token.rawName}: missing path; see sluice serve --help`);
+      throw new ConfigError(`${token.rawName}: missing ${kind}; see sluice serve --help`);
     }
-    if (paths.has(token.name)) throw new ConfigError(`${token.rawName} may be specified only once`);
-    paths.set(token.name, value);
+    if (values.has(token.name)) throw new ConfigError(`${token.rawName} may be specified only once`);
+    values.set(token.name, value);
   }
+  const port = values.get('port');
   return {
     kind: 'run',
-    pipelineConfig: paths.get('pipeline-config'),
-    serviceConfig: paths.get('service-config'),
-    pluginsPath: paths.get('plugins-path'),
+    pipelineConfig: values.get('pipeline-config'),
+    serviceConfig: values.get('service-config'),
+    pluginsPath: values.get('plugins-path'),
+    port: port === undefined ? undefined : parsePort(port),
+    logFormat: values.get('log-format'),
     local: switches.has('local'),
     headless: switches.has('headless'),
   };

@@ -669,6 +669,16 @@ const ROWS: readonly Row[] = [
     rejected: rejectedIntegers([], TIMER_OVERRUN),
   },
   {
+    variable: 'SERVICE_LOG_FORMAT',
+    read: (env) => env.logFormat,
+    unset: undefined,
+    accepted: [
+      ['text', 'text'],
+      ['json', 'json'],
+    ],
+    rejected: [['logfmt', 'is not supported']],
+  },
+  {
     variable: 'RUST_LOG',
     read: (env) => [env.logFilter['service::mcp'], env.logFilter['service::forward']],
     unset: ['info', 'info'],

@@ -92,6 +92,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_AUTH_REGISTRATION: oneOf('redirect', 'forward').default('redirect'),
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
+    SERVICE_LOG_FORMAT: oneOf('text', 'json').optional(),
     SERVICE_LOCAL: oneOf('0', '1').default('0'),
     SERVICE_MGMT_LISTEN: listenAddress.default({ host: '0.0.0.0', port: 8080 }),
     SERVICE_MCP_LISTEN: listenAddress.optional(),
@@ -196,6 +197,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     processes: variables.SERVICE_PROCESSES,
     /** Whether this is one of them. */
     sharesPorts: variables.SERVICE_PROCESS !== undefined,
+    /** Its number, from 1. */
+    processNumber: variables.SERVICE_PROCESS,
     /** Listener for requests that other replicas pass on. */
     peerListen: peerListen(variables),
     /** Where other replicas reach it; by default the address on which it listens. */
@@ -266,6 +269,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Overrides the settings of the bootstrap file. */
     bridgeGrpc,
     logFilter: log.filter,
+    /** Undefined: text on a terminal, otherwise JSON. */
+    logFormat: variables.SERVICE_LOG_FORMAT,
     /** One line each with the name of the variable. */
     warnings,
   };

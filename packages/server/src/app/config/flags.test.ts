@@ -7,6 +7,8 @@ const NO_FLAGS = {
   pipelineConfig: undefined,
   serviceConfig: undefined,
   pluginsPath: undefined,
+  port: undefined,
+  logFormat: undefined,
   headless: false,
   local: false,
 };
@@ -24,6 +26,9 @@ describe('flags', () => {
       ['--pipeline-config', 'p', '--service-config', 's', '--plugins-path', 'd'],
       { ...NO_FLAGS, pipelineConfig: 'p', serviceConfig: 's', pluginsPath: 'd' },
     ],
+    [['--port', '9090'], { ...NO_FLAGS, port: 9090 }],
+    [['--port=0'], { ...NO_FLAGS, port: 0 }],
+    [['--log-format', 'json'], { ...NO_FLAGS, logFormat: 'json' }],
     [['serve', '--local'], { ...NO_FLAGS, local: true }],
     [['-h'], { kind: 'help' }],
     [['--help'], { kind: 'help' }],
@@ -41,11 +46,17 @@ describe('flags', () => {
     [['--plugins-path', '--service-config', 's'], '--plugins-path: missing path'],
     [['--service-config', 'a', '--service-config', 'b'], '--service-config may be specified only once'],
     [['--local=1'], '--local takes no value'],
-    [['--host', '127.0.0.1'], 'sluice serve does not accept --host: [^\\n]*--local or set SERVICE_MGMT_LISTEN, '],
+    [
+      ['--host', '127.0.0.1'],
+      'sluice serve does not accept --host: [^\\n]*--port, --local or set SERVICE_MGMT_LISTEN, ',
+    ],
     [['--token=secret'], 'sluice serve does not accept --token: (?![^\\n]*secret)'],
     [['--no-auth'], 'sluice serve does not accept --no-auth: '],
-    [['--port', '80'], 'unknown option "--port"'],
-    [['--port=80'], 'unknown option "--port"'],
+    [['--port'], '--port: missing port'],
+    [['--port', '65533'], '--port: "65533" is not a port: expected 1 to 65532, or 0'],
+    [['--port=http'], '--port: "http" is not a port'],
+    [['--log-format'], '--log-format: missing format'],
+    [['--ports', '80'], 'unknown option "--ports"'],
     [['--no-help'], 'unknown option "--no-help"'],
     [['-x'], 'unknown option "-x"'],
     [['start'], 'unexpected argument "start"'],
@@ -64,11 +75,14 @@ describe('flags', () => {
       '--pipeline-config',
       '--service-config',
       '--plugins-path',
+      '--port',
+      '--pipeline-config',
+      '--log-format',
       '--local',
       '--headless',
       '--help',
       '--version',
     ]);
-    expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
+    expect(() => parseFlags(['--ports'])).toThrow('see sluice serve --help');
   });
 });

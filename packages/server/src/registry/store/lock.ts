@@ -10,6 +10,9 @@ import { StoreError, type StoreLog } from './store.ts';
 /** The lock file of a folder: host, process id and start time of its owner, as JSON (decisions 1.5). */
 const LOCK_NAME = 'registry.lock';
 
+/** File with the process that uses the folder and the URL of its management API, while it accepts requests: `{pid, url}`. */
+const ADDRESS_NAME = 'registry.address';
+
 /** Interval at which the owner renews its lock. */
 const RENEW_MS = 5_000;
 /** Age at which a lock of another host is stale. */
@@ -86,13 +89,52 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
 export async function checkUnheld({ folder, files, processes, clock }: LockParts): Promise<void> {
   const found = await readOwner(files, join(folder, LOCK_NAME));
   const liveness = found && (await describeLiveness(processes, found.owner, clock.now() - found.renewed));
-  if (liveness !== undefined) throw lockedError(folder, liveness);
+  if (found && liveness !== undefined) throw await lockedError({ folder, files, processes }, found.owner, liveness);
 }
 
-function lockedError(folder: string, liveness: string): StoreError {
+async function lockedError(
+  { folder, files, processes }: Pick<LockParts, 'folder' | 'files' | 'processes'>,
+  { host, pid }: LockOwner,
+  liveness: string,
+): Promise<StoreError> {
+  const service = host === processes.host ? await readAddress(folder, files) : undefined;
+  if (service?.pid === pid) {
+    return new StoreError(
+      `Sluice already runs at ${service.url} (process ${pid}) with the registry folder ${folder}; ` +
+        'for a second one, set SERVICE_PERSIST_PATH to another folder, and --port',
+    );
+  }
   return new StoreError(
     `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`,
   );
+}
+
+const storedAddress = z.object({ pid: z.int(), url: z.url() });
+
+async function readAddress(folder: string, files: Files): Promise<z.infer<typeof storedAddress> | undefined> {
+  try {
+    return storedAddress.parse(tryParseJson((await files.read(join(folder, ADDRESS_NAME))).toString()));
+  } catch {
+    // A process that is starting, or of an earlier release.
+    return undefined;
+  }
+}
+
+/**
+ * Stores where the owner of the lock of a folder accepts requests, for the message to a second process. Returns a function that
+ * removes it. Fails silently, for example on a full disk.
+ */
+export async function announceAddress(folder: string, files: Files, url: string): Promise<() => Promise<void>> {
+  const path = join(folder, ADDRESS_NAME);
+  const remove = () => files.remove(path).catch(() => {});
+  try {
+    const file = await files.open(path, 'w');
+    await file.write(Buffer.from(`${JSON.stringify({ pid: process.pid, url })}\n`), 0);
+    await file.close();
+  } catch {
+    await remove();
+  }
+  return remove;
 }
 
 interface Attempt extends LockParts {
@@ -111,9 +153,7 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
     const found = await readOwner(files, target);
     if (!found) return false;
     const liveness = await describeLiveness(processes, found.owner, now - found.renewed);
-    if (liveness !== undefined) {
-      throw lockedError(folder, liveness);
-    }
+    if (liveness !== undefined) throw await lockedError({ folder, files, processes }, found.owner, liveness);
     stale.push({ path: target, owner: found.owner });
     target = join(folder, `${LOCK_NAME}.after-${found.owner.id}`);
   }
