@@ -1,11 +1,14 @@
 // `npm run pack [-- folder]`: makes one tarball with the command line, the service with its web console and the packages that
 // they share, which installs anywhere: `npm install -g sluice-0.1.0.tgz`. Node.js strips no types in node_modules, so they
-// are stripped here.
+// are stripped here. With `--bundle`, it contains everything, Node.js included, and needs no registry: for machines of this
+// platform.
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
 import { z } from 'zod';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -20,6 +23,10 @@ const PACKAGES = {
 /** Sources that are also input of the build of actions. */
 const KEPT = /^actions\/src\/runtime\//;
 const SKIPPED = /\.(?:test|fixture)\.ts$|\.snapshot\.txt$|(?:^|\/)(?:fixtures|testing)(?:\/|$)/;
+/** Of a bundle, whose Node.js is for one platform. */
+const PLATFORM = `${process.platform}-${process.arch}`;
+/** Paths of manifests in a folder `node_modules`. */
+const PACKAGE_FILE = /^(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+\/package\.json$/;
 /** The built web console. In the tarball it has the same place relative to the service, which finds it there. */
 const CONSOLE = join(ROOT, 'packages/admin/dist');
 
@@ -34,7 +41,8 @@ const manifestSchema = z.looseObject({
 const lockSchema = z.looseObject({ packages: z.record(z.string(), z.looseObject({ link: z.boolean().optional() })) });
 
 execFileSync(process.execPath, [join(ROOT, 'scripts/admin.mjs'), '--if-changed'], { stdio: 'inherit' });
-const target = resolve(process.argv[2] ?? join(ROOT, 'dist'));
+const { values, positionals } = parseArgs({ options: { bundle: { type: 'boolean' } }, allowPositionals: true });
+const target = resolve(positionals[0] ?? join(ROOT, 'dist'));
 const stage = await mkdtemp(join(tmpdir(), 'sluice-pack-'));
 try {
   const dependencies: Record<string, string> = {};
@@ -48,7 +56,7 @@ try {
   await stageConsole();
   const own = [...Object.keys(PACKAGES), 'admin'].map((name) => `@sluice/${name}`);
   const external = Object.entries(dependencies).filter(([name]) => !own.includes(name));
-  await writeJson(join(stage, 'package.json'), {
+  const manifest = {
     name: 'sluice',
     version,
     description,
@@ -61,7 +69,8 @@ try {
     bundleDependencies: own,
     optionalDependencies,
     overrides,
-  });
+  };
+  await writeJson(join(stage, 'package.json'), manifest);
   await lockDependencies(own, version);
   await mkdir(join(stage, 'bin'));
   await writeFile(
@@ -70,12 +79,15 @@ try {
     { mode: 0o755 },
   );
   for (const file of ['README.md', 'LICENSE']) await cp(join(ROOT, file), join(stage, file));
+  if (values.bundle) await bundleDependencies(manifest);
   await mkdir(target, { recursive: true });
   const packed = execFileSync('npm', ['pack', '--silent', '--pack-destination', target], {
     cwd: stage,
     encoding: 'utf8',
-  });
-  console.log(join(target, packed.trim()));
+  }).trim();
+  const file = values.bundle ? packed.replace(/\.tgz$/, `-${PLATFORM}.tgz`) : packed;
+  await rename(join(target, packed), join(target, file));
+  console.log(join(target, file));
 } finally {
   await rm(stage, { recursive: true });
 }
@@ -133,6 +145,75 @@ async function lockDependencies(own: readonly string[], version: string): Promis
     cwd: stage,
   });
   await rename(join(stage, 'package-lock.json'), join(stage, 'npm-shrinkwrap.json'));
+}
+
+/**
+ * Installs the locked dependencies into the stage, and declares them as part of the tarball. What is absent, such as the Node.js
+ * of other platforms, is no dependency of anything then: npm would look for it in the registry.
+ */
+async function bundleDependencies(manifest: {
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+}): Promise<void> {
+  const install = ['ci', '--omit=dev', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund', '--silent'];
+  // npm would replace the packages that are already in the stage.
+  const own = join(stage, 'node_modules/@sluice');
+  const saved = join(stage, 'saved');
+  await rename(own, saved);
+  const { dependencies, optionalDependencies } = manifest;
+  const external = Object.entries(dependencies).filter(([name]) => !name.startsWith('@sluice/'));
+  const lock = join(stage, 'npm-shrinkwrap.json');
+  const locked = lockSchema.parse(JSON.parse(await readFile(lock, 'utf8')));
+  const { dependencies: _root, bundleDependencies: _bundled, ...root } = locked.packages[''] ?? {};
+  const others = Object.entries(locked.packages).filter(
+    ([path]) => path !== '' && !path.startsWith('node_modules/@sluice/'),
+  );
+  const packages = { '': { ...root, dependencies: Object.fromEntries(external) }, ...Object.fromEntries(others) };
+  await writeJson(lock, { ...locked, packages });
+  await writeJson(join(stage, 'package.json'), {
+    ...manifest,
+    dependencies: Object.fromEntries(external),
+    bundleDependencies: [],
+  });
+  execFileSync('npm', install, { cwd: stage, stdio: ['ignore', 'ignore', 'inherit'] });
+  await rm(lock);
+  await rename(saved, own);
+  const modules = join(stage, 'node_modules');
+  await rm(join(modules, '.package-lock.json'));
+  await rm(join(modules, '.bin'), { recursive: true });
+  for (const path of await packageFiles(modules)) await dropAbsent(path);
+  const present = Object.entries(optionalDependencies).filter(([name]) => existsSync(join(modules, name)));
+  const needed = { ...dependencies, ...Object.fromEntries(present) };
+  await writeJson(join(stage, 'package.json'), {
+    ...manifest,
+    dependencies: needed,
+    optionalDependencies: undefined,
+    overrides: undefined,
+    bundleDependencies: Object.keys(needed),
+  });
+}
+
+/** The manifests of all packages in a folder `node_modules`, those inside of packages included. */
+async function packageFiles(modules: string): Promise<string[]> {
+  const found = await readdir(modules, { recursive: true });
+  return found.filter((path) => PACKAGE_FILE.test(path)).map((path) => join(modules, path));
+}
+
+/** Removes the optional dependencies of a package that are not installed from its manifest. */
+async function dropAbsent(path: string): Promise<void> {
+  const text = await readFile(path, 'utf8');
+  const manifest = z
+    .looseObject({ optionalDependencies: z.record(z.string(), z.string()) })
+    .safeParse(JSON.parse(text));
+  if (!manifest.success) return;
+  const isPresent = (name: string): boolean => {
+    for (let folder = dirname(path); folder.startsWith(stage); folder = dirname(folder)) {
+      if (existsSync(join(folder, 'node_modules', name))) return true;
+    }
+    return false;
+  };
+  const optional = Object.entries(manifest.data.optionalDependencies).filter(([name]) => isPresent(name));
+  await writeJson(path, { ...manifest.data, optionalDependencies: Object.fromEntries(optional) });
 }
 
 /** Strips the types, and refers to the other sources by their new names. */

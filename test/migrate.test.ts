@@ -200,7 +200,9 @@ test('a folder that cannot be read leaves the database empty', async () => {
     const { err } = await migrate(['--from', 'running', option, ...(option === '--database' ? [empty] : [])], {
       SERVICE_POSTGRES_URL: empty,
     });
-    expect(err).toMatch(/registry\.lock is in use by .*; one process per folder\n$/);
+    expect(err).toMatch(
+      /^sluice: Sluice already runs at http:\S+ \(process \d+\) with the registry folder .*: stop it, .*\n$/,
+    );
   }
   await service.stop();
   expect((await migrate(['--from', 'running', '--database', empty])).code).toBe(0);

@@ -126,6 +126,18 @@ describe('the tarball', () => {
   });
 });
 
+it('a bundle installs without a registry and without npm’s cache', { timeout: 900_000 }, async () => {
+  const packed = await run(process.execPath, ['scripts/pack.ts', folder, '--bundle'], { cwd: ROOT });
+  const prefix = join(folder, 'bundled');
+  const options = ['--prefix', prefix, '--ignore-scripts', '--no-audit', '--no-fund'];
+  const unreachable = { npm_config_registry: 'http://127.0.0.1:9/', npm_config_cache: join(folder, 'empty-cache') };
+  await run('npm', ['install', '-g', ...options, packed.stdout.trim()], {
+    cwd: folder,
+    env: { ...env, ...unreachable },
+  });
+  expect((await run(join(prefix, 'bin/sluice'), ['--version'], { cwd: folder, env })).stdout).toMatch(/^\d/);
+});
+
 /** Opens the home page of the console in a browser. */
 async function openConsole(executablePath: string, url: string): Promise<void> {
   const browser = await startBrowser(executablePath);

@@ -102,7 +102,7 @@ describe('on a full disk the service', () => {
   it('does not start while another process uses the folder', async () => {
     await start();
     isFull = true;
-    await expect(start()).rejects.toThrow(/registry\.lock is in use by process \d+ of this host/);
+    await expect(start()).rejects.toThrow(/^Sluice already runs at http:\S+ \(process \d+\)/);
   });
 
   it('does not store changes if another process has written meanwhile', async () => {

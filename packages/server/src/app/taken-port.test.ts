@@ -85,7 +85,7 @@ it('a second service with the registry folder names the URL of the first', async
   try {
     const service = await startTestService(env);
     await expect(startTestService(env)).rejects.toThrow(
-      `Sluice already runs at ${service.management} (process ${process.pid}) with the registry folder ${folder}; `,
+      `Sluice already runs at ${service.management} (process ${process.pid}) with the registry folder ${folder}: `,
     );
     await service.stop(0);
     expect(existsSync(join(folder, 'registry.address'))).toBe(false);

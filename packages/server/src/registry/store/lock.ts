@@ -100,8 +100,8 @@ async function lockedError(
   const service = host === processes.host ? await readAddress(folder, files) : undefined;
   if (service?.pid === pid) {
     return new StoreError(
-      `Sluice already runs at ${service.url} (process ${pid}) with the registry folder ${folder}; ` +
-        'for a second one, set SERVICE_PERSIST_PATH to another folder, and --port',
+      `Sluice already runs at ${service.url} (process ${pid}) with the registry folder ${folder}: ` +
+        'stop it, or set SERVICE_PERSIST_PATH to another folder',
     );
   }
   return new StoreError(
@@ -129,8 +129,11 @@ export async function announceAddress(folder: string, files: Files, url: string)
   const remove = () => files.remove(path).catch(() => {});
   try {
     const file = await files.open(path, 'w');
-    await file.write(Buffer.from(`${JSON.stringify({ pid: process.pid, url })}\n`), 0);
-    await file.close();
+    try {
+      await file.write(Buffer.from(`${JSON.stringify({ pid: process.pid, url })}\n`), 0);
+    } finally {
+      await file.close();
+    }
   } catch {
     await remove();
   }
