@@ -58,7 +58,6 @@ export function App() {
         </HeaderGlobalBar>
         <Menu pages={pages} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
-      <Palette pages={pages} />
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
         {page ? (
@@ -78,6 +77,7 @@ export function App() {
             <a href={routeTo('/')}>Dashboard</a>
           </PageFrame>
         )}
+        <Palette pages={pages} />
       </Content>
     </>
   );

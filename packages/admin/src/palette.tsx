@@ -59,7 +59,15 @@ function PaletteDialog({ pages, onClose }: PaletteDialogProps) {
   const words = text.toLowerCase().split(/\s+/);
   const found = items.filter(({ label }) => words.every((word) => label.toLowerCase().includes(word))).slice(0, SHOWN);
   return (
-    <Modal open passiveModal size="sm" className="palette" modalHeading="Go to" onRequestClose={onClose}>
+    <Modal
+      open
+      passiveModal
+      size="sm"
+      className="palette"
+      aria-label="Go to"
+      modalHeading="Go to"
+      onRequestClose={onClose}
+    >
       <ComboBox<PaletteItem>
         id="palette"
         titleText="Page, action, tool, forward or namespace"

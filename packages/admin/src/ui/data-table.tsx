@@ -10,7 +10,7 @@ import {
   useTable,
 } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { memo, type ReactNode, useMemo, useRef } from 'react';
+import { type MouseEvent, memo, type ReactNode, useMemo, useRef } from 'react';
 import { InertText } from './inert-text.tsx';
 import { useParameter } from './route.ts';
 
@@ -41,8 +41,10 @@ export interface DataTableProps<Row extends RowData> {
   readonly rowKey: (row: Row) => string;
   /** Number of rows before filters. */
   readonly total?: number | undefined;
-  /** Shown instead of a table without rows. */
+  /** Shown in the table when it has no rows. */
   readonly empty: ReactNode;
+  /** Opens the details of a row that is clicked; the row also has a button for that. */
+  readonly onOpen?: ((row: Row) => void) | undefined;
 }
 
 /**
@@ -50,10 +52,10 @@ export interface DataTableProps<Row extends RowData> {
  * position in `aria-rowindex`.
  */
 export function DataTable<Row extends RowData>(props: DataTableProps<Row>) {
-  const { rows, columns, empty } = props;
+  const { rows, columns } = props;
   if (!rows)
     return <DataTableSkeleton columnCount={columns.length} rowCount={5} showHeader={false} showToolbar={false} />;
-  return rows.length === 0 ? empty : <LoadedTable {...props} rows={rows} />;
+  return <LoadedTable {...props} rows={rows} />;
 }
 
 function LoadedTable<Row extends RowData>({
@@ -62,6 +64,8 @@ function LoadedTable<Row extends RowData>({
   columns,
   rowKey,
   total = rows.length,
+  empty,
+  onOpen,
 }: DataTableProps<Row> & { readonly rows: readonly Row[] }) {
   const [sort, setSort] = useParameter('sort');
   const sorting = useMemo(() => parseSort(sort), [sort]);
@@ -91,8 +95,10 @@ function LoadedTable<Row extends RowData>({
 
   return (
     <div>
-      <section
-        className={`table-scroll ${isVirtual ? 'is-virtual' : ''}`}
+      {/* biome-ignore lint/a11y/useSemanticElements: no landmark, since its section may have the same name */}
+      <div
+        role="group"
+        className={`table-scroll is-list ${isVirtual ? 'is-virtual' : ''} ${onOpen ? 'has-details' : ''}`}
         ref={scroller}
         aria-label={label}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region has to be reachable by keyboard
@@ -105,6 +111,7 @@ function LoadedTable<Row extends RowData>({
                 {group.headers.map((header) => (
                   <TableHeader
                     key={header.id}
+                    className={classOf(header.column)}
                     isSortable={header.column.getCanSort()}
                     isSortHeader={header.column.getIsSorted() !== false}
                     sortDirection={directionOf(header.column.getIsSorted())}
@@ -116,7 +123,12 @@ function LoadedTable<Row extends RowData>({
               </TableRow>
             ))}
           </TableHead>
-          <TableBody>
+          <TableBody onClick={onOpen && ((event) => openClicked(event, (index) => sorted[index], onOpen))}>
+            {sorted.length === 0 && (
+              <tr>
+                <td colSpan={columns.length}>{empty}</td>
+              </tr>
+            )}
             {isVirtual && <Spacer height={before} columns={columns.length} />}
             {shown.map((index) => {
               const row = sorted[index];
@@ -131,7 +143,11 @@ function LoadedTable<Row extends RowData>({
                   measure={isVirtual ? virtualizer.measureElement : undefined}
                   renderCells={() =>
                     row.getAllCells().map((cell) => (
-                      <TableCell key={cell.id}>
+                      <TableCell
+                        key={cell.id}
+                        className={classOf(cell.column)}
+                        data-label={String(cell.column.columnDef.header)}
+                      >
                         <table.FlexRender cell={cell} />
                       </TableCell>
                     ))
@@ -142,12 +158,26 @@ function LoadedTable<Row extends RowData>({
             {isVirtual && <Spacer height={after} columns={columns.length} />}
           </TableBody>
         </Table>
-      </section>
-      <p className="table-count" role="status">
-        {sorted.length === total ? `${total} in all` : `${sorted.length} of ${total}`}
-      </p>
+      </div>
+      {total > 0 && (
+        <p className="table-count" role="status">
+          {sorted.length === total ? `${total} in all` : `${sorted.length} of ${total}`}
+        </p>
+      )}
     </div>
   );
+}
+
+/** Opens the clicked row, unless the click was for a control in it or selects text. */
+function openClicked<Row>(
+  { target }: MouseEvent,
+  rowAt: (index: number) => { readonly original: Row } | undefined,
+  onOpen: (row: Row) => void,
+): void {
+  if (!(target instanceof Element) || target.closest('a, button, input, label')) return;
+  const position = target.closest<HTMLElement>('tr[data-index]')?.dataset.index;
+  const row = rowAt(Number(position ?? -1));
+  if (row && getSelection()?.isCollapsed !== false) onOpen(row.original);
 }
 
 interface BodyRowProps {
@@ -192,6 +222,11 @@ function Spacer({ height, columns }: { readonly height: number; readonly columns
       <td colSpan={columns} style={{ blockSize: height, padding: 0 }} />
     </tr>
   );
+}
+
+/** Class of the cells of a column; the buttons of a row are always in sight. */
+function classOf({ id }: { readonly id: string }): string {
+  return `${id}-cell`;
 }
 
 function directionOf(sorted: false | 'asc' | 'desc'): 'NONE' | 'ASC' | 'DESC' {

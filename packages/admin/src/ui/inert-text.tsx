@@ -9,6 +9,9 @@ interface InertTextProps {
 // C0 controls too, except for tabs and line breaks.
 const SHOWN = new RegExp(`(${INVISIBLE.source}|[\\u0000-\\u0008\\u000b-\\u001f])`);
 
+/** A word that tables break, so that it does not widen its column. */
+const LONG_WORD = /\S{25}/;
+
 /**
  * Text of an upstream, model or user. Control, bidirectional and zero-width characters are visible as their code points, so
  * that a name cannot look like another one.
@@ -17,7 +20,10 @@ export function InertText({ text, maxLength = 2000 }: InertTextProps) {
   const shown = text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
   const parts = shown.split(SHOWN);
   return (
-    <bdi className="inert" title={text.length > maxLength ? `${text.length} characters` : undefined}>
+    <bdi
+      className={LONG_WORD.test(shown) ? 'inert has-long-word' : 'inert'}
+      title={text.length > maxLength ? `${text.length} characters` : undefined}
+    >
       {parts.length === 1
         ? shown
         : parts.map((part, index) =>

@@ -1,6 +1,6 @@
 import { Modal as CarbonModal } from '@carbon/react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
 import { ErrorNotice } from './notices.tsx';
 import { useToasts } from './toasts.tsx';
 
@@ -30,7 +30,11 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
   const [isBusy, setBusy] = useState(false);
   const toasts = useToasts();
   const isClosed = useRef(false);
+  const form = useRef<HTMLFormElement>(null);
   useDialog(onClose);
+  useEffect(() => {
+    if (form.current) focusFirst(form.current);
+  }, []);
   useEffect(() => {
     isClosed.current = false;
     return () => {
@@ -54,6 +58,7 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
   return (
     <CarbonModal
       open
+      aria-label={visibleText(heading)}
       modalHeading={<InertText text={heading} maxLength={200} />}
       primaryButtonText={isBusy ? `${submit} …` : submit}
       secondaryButtonText={dismiss}
@@ -65,6 +70,7 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
       onRequestSubmit={() => void run()}
     >
       <form
+        ref={form}
         className="modal-form"
         onSubmit={(event) => {
           event.preventDefault();
@@ -76,6 +82,15 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
       </form>
     </CarbonModal>
   );
+}
+
+/** Focuses the field that is marked as the first one, else the first field, else the button that closes the dialog. */
+function focusFirst(form: HTMLFormElement): void {
+  if (form.querySelector('[data-modal-primary-focus]')) return;
+  const field = form.querySelector(':is(input, textarea, select):enabled:not([tabindex="-1"]), [role="button"]');
+  const target =
+    field ?? form.closest('.cds--modal-container')?.querySelector('.cds--modal-footer .cds--btn--secondary');
+  if (target instanceof HTMLElement) target.focus();
 }
 
 interface DetailsModalProps {
@@ -93,8 +108,15 @@ export function DetailsModal({ heading, label, size = 'lg', onClose, children }:
     <CarbonModal
       open
       passiveModal
-      modalHeading={<InertText text={heading} maxLength={200} />}
-      {...(label !== undefined && { modalLabel: label })}
+      aria-label={visibleText(heading)}
+      modalHeading={
+        // The first focus: on the close button, it would show the tooltip of that.
+        <span tabIndex={-1} data-modal-primary-focus>
+          <InertText text={heading} maxLength={200} />
+        </span>
+      }
+      // As a text, it would be the name of the dialog.
+      {...(label !== undefined && { modalLabel: [label] })}
       size={size}
       onRequestClose={onClose}
     >

@@ -3,6 +3,7 @@ import { ApiError } from '@sluice/contract/client';
 import type { ReactNode } from 'react';
 import { ServiceUnreachableError } from '../api/api.ts';
 import { InertText, visibleText } from './inert-text.tsx';
+import { routeTo, useRoute } from './route.ts';
 
 interface ErrorNoticeProps {
   /** What failed: "Tools could not be loaded". */
@@ -65,7 +66,7 @@ export function MissingNotice({ kind, name, onClose }: MissingNoticeProps) {
 interface EmptyStateProps {
   readonly title: string;
   readonly text: ReactNode;
-  /** Button that mends it. */
+  /** Button that leads to the first one. */
   readonly action?: ReactNode;
 }
 
@@ -77,5 +78,25 @@ export function EmptyState({ title, text, action }: EmptyStateProps) {
       <p>{text}</p>
       {action}
     </div>
+  );
+}
+
+/** Parameters of the address that are no filters. */
+const KEPT = ['tab', 'by', 'sort'] as const;
+
+/** What a list shows when the filters in the address select nothing. `filters`: "the search or the namespace". */
+export function UnmatchedState({ filters = 'the search' }: { readonly filters?: string | undefined }) {
+  const { path, query } = useRoute();
+  const kept = KEPT.map((name) => [name, query.get(name) ?? undefined] as const);
+  return (
+    <EmptyState
+      title="Nothing matches"
+      text={`Change ${filters}.`}
+      action={
+        <Button kind="tertiary" size="md" href={routeTo(path, Object.fromEntries(kept))}>
+          Clear the filters
+        </Button>
+      }
+    />
   );
 }

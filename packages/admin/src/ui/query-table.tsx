@@ -1,7 +1,7 @@
 import type { RowData } from '@tanstack/react-table';
 import type { ReactNode } from 'react';
 import { DataTable, type DataTableProps } from './data-table.tsx';
-import { EmptyState, ErrorNotice } from './notices.tsx';
+import { ErrorNotice, UnmatchedState } from './notices.tsx';
 
 interface QueryTableProps<Row extends RowData> extends Omit<DataTableProps<Row>, 'rows' | 'total' | 'empty'> {
   /** The request that returns the rows. */
@@ -26,6 +26,6 @@ export function QueryTable<Row extends RowData>({ query, all, empty, filters, ..
   if (error && data === undefined) {
     return <ErrorNotice title={`${table.label} could not be loaded`} error={error} onRetry={() => void refetch()} />;
   }
-  const unmatched = <EmptyState title="Nothing matches" text={`Change ${filters ?? 'the search'}.`} />;
+  const unmatched = <UnmatchedState filters={filters} />;
   return <DataTable {...table} total={all} empty={all === 0 ? empty : unmatched} />;
 }

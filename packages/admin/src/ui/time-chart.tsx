@@ -15,8 +15,8 @@ const MIN_HEIGHT_REM = 16;
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
 
-/** Ticks are within an hour or some. */
-const CLOCK: Intl.DateTimeFormatOptions = { hour: 'numeric', minute: '2-digit' };
+/** Ticks are within an hour or some. Longer texts would reach into the plot beside. */
+const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 
 interface TimeChartProps {
   readonly title: string;

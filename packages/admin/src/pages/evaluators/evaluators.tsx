@@ -49,7 +49,7 @@ export default function Evaluators() {
         </TabList>
         <TabPanels>
           <TabPanel>
-            <EvaluatorTable query={set} onOpen={setOpen} onEdit={setEdited} />
+            <EvaluatorTable query={set} onAdd={() => setEdited('new')} onOpen={setOpen} onEdit={setEdited} />
           </TabPanel>
           <TabPanel>{tab === 'bindings' && <Bindings />}</TabPanel>
           <TabPanel>{tab === 'revisions' && <Revisions />}</TabPanel>
@@ -69,12 +69,13 @@ export default function Evaluators() {
 
 interface EvaluatorTableProps {
   readonly query: UseQueryResult<EvaluatorSet>;
+  readonly onAdd: () => void;
   readonly onOpen: (name: string) => void;
   readonly onEdit: (evaluator: Evaluator) => void;
 }
 
 /** The evaluators in the order in which they run. */
-function EvaluatorTable({ query, onOpen, onEdit }: EvaluatorTableProps) {
+function EvaluatorTable({ query, onAdd, onOpen, onEdit }: EvaluatorTableProps) {
   const { data: set } = query;
   const undoable = useUndoable();
   const { replace, activate } = useEvaluatorChanges();
@@ -175,10 +176,12 @@ function EvaluatorTable({ query, onOpen, onEdit }: EvaluatorTableProps) {
       all={set?.evaluators.length}
       columns={columns}
       rowKey={({ name }) => name}
+      onOpen={({ name }) => onOpen(name)}
       empty={
         <EmptyState
           title="No evaluators"
           text="Every request of agents passes. Add an evaluator to block, filter or annotate some of them."
+          action={<Button onClick={onAdd}>Add the first evaluator</Button>}
         />
       }
     />

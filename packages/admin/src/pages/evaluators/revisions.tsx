@@ -1,4 +1,4 @@
-import { SkeletonText, Tag } from '@carbon/react';
+import { Button, SkeletonText, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo, useState } from 'react';
 import { useApiQuery, useEvaluatorSet } from '../../api/queries.ts';
@@ -8,6 +8,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
+import { routeTo } from '../../ui/route.ts';
 import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { useEvaluatorChanges } from './evaluator-changes.ts';
@@ -79,7 +80,14 @@ export function Revisions() {
         all={revisions.data?.length}
         columns={columns}
         rowKey={({ id }) => String(id)}
-        empty={<EmptyState title="No revisions" text="Each change of the evaluators is stored as a revision." />}
+        onOpen={({ id }) => setCompared(id)}
+        empty={
+          <EmptyState
+            title="No revisions"
+            text="Each change of the evaluators is stored as a revision."
+            action={<Button href={routeTo('/evaluators', { new: 'true' })}>Add the first evaluator</Button>}
+          />
+        }
       />
       {compared !== undefined && <Comparison id={compared} onClose={() => setCompared(undefined)} />}
     </>

@@ -129,10 +129,12 @@ export default function Forwards() {
         all={data?.length}
         columns={columns}
         rowKey={({ name }) => name}
+        onOpen={({ name }) => setOpen(name)}
         empty={
           <EmptyState
             title="No forwards"
             text="Add the address of an MCP server, and agents can use its tools through Sluice."
+            action={<Button onClick={() => setEdited('new')}>Add the first forward</Button>}
           />
         }
         filters="the search or the namespace"

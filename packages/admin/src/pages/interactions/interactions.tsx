@@ -85,10 +85,12 @@ export default function Interactions() {
         all={data?.length}
         columns={columns}
         rowKey={keyOf}
+        onOpen={(row) => setOpen(keyOf(row))}
         empty={
           <EmptyState
             title="No interactions"
             text="Point an agent's model at the inference listener, and its completions appear here."
+            action={<Button onClick={() => void refetch()}>Check again</Button>}
           />
         }
         filters="the search or the model"

@@ -1,4 +1,4 @@
-import { Select, SelectItem } from '@carbon/react';
+import { Button, Select, SelectItem } from '@carbon/react';
 import { CALL_CAUSES, timeSeriesGrouping } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { lazy, Suspense, useMemo } from 'react';
@@ -94,7 +94,13 @@ export function CallGroups() {
         all={groups?.length}
         columns={COLUMNS}
         rowKey={({ name }) => name}
-        empty={<EmptyState title="No calls in the last hour" text="Calls are counted when they end." />}
+        empty={
+          <EmptyState
+            title="No calls in the last hour"
+            text="Calls are counted when they end."
+            action={<Button onClick={() => void series.refetch()}>Check again</Button>}
+          />
+        }
       />
     </>
   );

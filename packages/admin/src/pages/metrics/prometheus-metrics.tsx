@@ -50,6 +50,7 @@ export function PrometheusMetrics() {
         all={data?.length}
         columns={columns}
         rowKey={({ name }) => name}
+        onOpen={({ name }) => setOpen(name)}
         empty={<EmptyState title="No metrics" text="The service has counted nothing yet." />}
       />
       {opened && (

@@ -78,7 +78,14 @@ export default function Namespaces() {
         all={data?.length}
         columns={columns}
         rowKey={({ name }) => name}
-        empty={<EmptyState title="No namespaces" text="Create one to give a group of agents an endpoint." />}
+        onOpen={({ name }) => setOpen(name)}
+        empty={
+          <EmptyState
+            title="No namespaces"
+            text="Create one to give a group of agents an endpoint."
+            action={<Button onClick={() => setEdited('new')}>Create the first namespace</Button>}
+          />
+        }
       />
       {edited && (
         <NamespaceForm {...(edited !== 'new' && { namespace: edited })} onClose={() => setEdited(undefined)} />
@@ -102,7 +109,9 @@ function Address({ namespace }: { readonly namespace: Namespace }) {
   const address = namespace.mcpUrl ?? addressOf(namespace);
   return (
     <span className="with-copy">
-      <code>{address}</code>
+      <code>
+        <InertText text={address} />
+      </code>
       <CopyButton iconDescription="Copy the URL" onClick={() => void copyText(mcpUrl(base, namespace))} />
     </span>
   );

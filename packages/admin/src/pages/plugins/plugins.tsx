@@ -1,4 +1,4 @@
-import { Tag } from '@carbon/react';
+import { Button, Tag } from '@carbon/react';
 import { useMemo } from 'react';
 import type { InstalledPlugin } from '../../plugins/plugin-registry.ts';
 import { usePluginList, usePlugins } from '../../plugins/plugins.tsx';
@@ -61,7 +61,11 @@ export default function InstalledPlugins() {
         columns={columns}
         rowKey={({ manifest }) => manifest.id}
         empty={
-          <EmptyState title="No plugins" text="Start the service with --plugins-path and a folder with plugins." />
+          <EmptyState
+            title="No plugins"
+            text="Start the service with --plugins-path and a folder with plugins."
+            action={<Button onClick={() => void list.refetch()}>Check again</Button>}
+          />
         }
       />
     </PageFrame>

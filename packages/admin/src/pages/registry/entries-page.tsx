@@ -11,7 +11,7 @@ import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
-import { useEdited, useParameter } from '../../ui/route.ts';
+import { routeTo, useEdited, useParameter } from '../../ui/route.ts';
 import { actionsColumn } from '../../ui/row-actions.tsx';
 import { useEntryActions } from './entry-actions.tsx';
 import { type Entry, type EntryApi, writable } from './entry-kinds.ts';
@@ -184,10 +184,12 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
         all={entries?.length === 0 && search === '' ? 0 : data?.total}
         columns={columns}
         rowKey={(entry) => idOf(api, entry)}
+        onOpen={(entry) => setOpen(idOf(api, entry))}
         empty={
           <EmptyState
             title={`No ${api.kind}`}
             text={`Add a forward to discover the ${api.kind} of an MCP server, or create a ${api.singular} of a capability service.`}
+            action={<Button href={routeTo('/forwards', { new: 'true' })}>Add a server</Button>}
           />
         }
         filters="the search or the filters"

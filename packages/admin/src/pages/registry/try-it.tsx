@@ -177,8 +177,8 @@ function RunView({ run }: { readonly run: Run }) {
           {exchanges.map(({ request, response, status }, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: exchanges have no other identity
             <div key={index} className="exchange">
-              <TextView text={`→ ${request}`} label="Request" maxLength={20_000} />
-              <TextView text={`← ${status} ${response}`} label="Response" maxLength={20_000} />
+              <TextView text={`→ ${request}`} label={`Request ${index + 1}`} maxLength={20_000} />
+              <TextView text={`← ${status} ${response}`} label={`Response ${index + 1}`} maxLength={20_000} />
             </div>
           ))}
         </Part>

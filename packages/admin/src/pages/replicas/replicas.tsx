@@ -1,4 +1,4 @@
-import { InlineNotification, Tag } from '@carbon/react';
+import { Button, InlineNotification, Tag } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { type Replica, useApiQuery } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
@@ -77,6 +77,7 @@ export default function Replicas() {
           <EmptyState
             title="A single process"
             text="This service has a registry of its own. With SERVICE_PERSIST_BACKEND=postgres, any number of replicas share a database."
+            action={<Button onClick={() => void replicas.refetch()}>Check again</Button>}
           />
         }
       />

@@ -78,10 +78,12 @@ export default function Services() {
         all={data?.length}
         columns={columns}
         rowKey={keyOf}
+        onOpen={({ name }) => setOpen(name)}
         empty={
           <EmptyState
             title="No services"
             text="Add the address of a capability service to use its tools and resources."
+            action={<Button onClick={() => setEdited('new')}>Add the first service</Button>}
           />
         }
       />

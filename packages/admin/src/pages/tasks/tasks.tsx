@@ -1,4 +1,4 @@
-import { Tag } from '@carbon/react';
+import { Button, Tag } from '@carbon/react';
 import { unwrap, unwrapPage } from '@sluice/contract/client';
 import { isTerminal, TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { useMemo, useState } from 'react';
@@ -99,7 +99,14 @@ export default function Tasks() {
         all={tasks.data?.page?.total}
         columns={columns}
         rowKey={({ id }) => id}
-        empty={<EmptyState title="No tasks" text="A tool call that takes long appears here, if it is a task." />}
+        onOpen={({ id }) => setOpen(id)}
+        empty={
+          <EmptyState
+            title="No tasks"
+            text="A tool call that takes long appears here, if it is a task."
+            action={<Button onClick={() => setState('all')}>Show ended tasks</Button>}
+          />
+        }
         filters="the search, the state or the forward"
       />
       {opened && !canceled && <TaskDetails task={opened} onClose={() => setOpen('')} />}

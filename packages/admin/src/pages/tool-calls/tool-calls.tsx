@@ -1,5 +1,5 @@
 import { Button, Tag } from '@carbon/react';
-import { toolCallErrorCategory, toolCallOutcome } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, toolCallErrorCategory, toolCallOutcome } from '@sluice/contract';
 import { useMemo, useState, useSyncExternalStore } from 'react';
 import { useToolCallEvents } from '../../api/tool-call-events.ts';
 import {
@@ -13,9 +13,9 @@ import {
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice, MissingNotice } from '../../ui/notices.tsx';
+import { EmptyState, ErrorNotice, MissingNotice, UnmatchedState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { useParameter } from '../../ui/route.ts';
+import { routeTo, useParameter } from '../../ui/route.ts';
 import { actionsColumn } from '../../ui/row-actions.tsx';
 import { CallDetails } from './call-details.tsx';
 
@@ -143,11 +143,16 @@ export default function ToolCalls() {
         total={calls.length}
         columns={columns}
         rowKey={({ id }) => id}
+        onOpen={({ id }) => setOpen(id)}
         empty={
           calls.length === 0 ? (
-            <EmptyState title="No tool calls" text="Calls appear here as soon as an agent makes one." />
+            <EmptyState
+              title="No tool calls"
+              text="Calls appear here as soon as an agent makes one."
+              action={<Button href={routeTo('/namespaces', { open: DEFAULT_NAMESPACE })}>Connect an agent</Button>}
+            />
           ) : (
-            <EmptyState title="No call matches" text="Change the search or the filters." />
+            <UnmatchedState filters="the search or the filters" />
           )
         }
       />

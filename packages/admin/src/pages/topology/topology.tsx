@@ -8,7 +8,7 @@ import { ErrorBoundary } from '../../ui/error-boundary.tsx';
 import { FilterBar } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { loadModule } from '../../ui/load-module.ts';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { ErrorNotice, UnmatchedState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
 import { formatRate, KINDS } from './describe.ts';
@@ -150,7 +150,7 @@ export default function Topology() {
           total={topology?.nodes.length}
           columns={COLUMNS}
           rowKey={({ id }) => id}
-          empty={<EmptyState title="Nothing matches" text="Change the search or the filters." />}
+          empty={<UnmatchedState filters="the search or the filters" />}
         />
       )}
     </PageFrame>
