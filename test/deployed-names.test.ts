@@ -92,7 +92,7 @@ describe('an invented name is found:', () => {
     ['variable of the telemetry', 'x.yaml', '- name: OTEL_EXPORTER_OTLP_URL', 'OTEL_EXPORTER_OTLP_URL'],
     ['variable of a proxy', 'x.env', 'OAUTH2_PROXY_ALLOWED_ROLE=admin', 'OAUTH2_PROXY_ALLOWED_ROLE'],
     ['flag of a unit', 'x.service', 'ExecStart=/usr/bin/sluice serve --config /etc/x', '--config'],
-    ['flag of an image', 'Dockerfile', 'CMD ["sluice", "serve", "--port", "8080"]', '--port'],
+    ['flag of an image', 'Dockerfile', 'CMD ["sluice", "serve", "--verbos", "8080"]', '--verbos'],
     ['flag of arguments', 'x.yaml', 'args: ["serve", "--no-console"]', '--no-console'],
     ['flag of another command', 'x.md', '    sluice backup x.tar.gz --mcp-url http://localhost:8081', '--mcp-url'],
     ['flag after a line break', 'x.sh', 'sluice doctor \\\n  --json', '--json'],
