@@ -199,7 +199,10 @@ describe('namespaces', () => {
 describe('time series', () => {
   it('have a row per step or per group', async () => {
     const [head, ...rows] = cells(await text('time-series', '--since', '5m'));
-    expect(head).toEqual(['TIME', 'CALLS', 'ERRORS', 'P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB']);
+    expect(head).toEqual([
+      ...['TIME', 'CALLS', 'FAILED', 'TOOL ERRORS', 'TIMEOUTS', 'CANCELED', 'BLOCKED'],
+      ...['P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB'],
+    ]);
     expect(rows.length).toBeGreaterThanOrEqual(5);
     expect(await sluice(['time-series', '--by', 'tool'])).toEqual({ code: 0, out: '', err: 'no calls\n' });
     expect((await sluice(['time-series', '--step', '7s'])).err).toMatch(/invalid step "7s"/);

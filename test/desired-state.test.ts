@@ -239,7 +239,7 @@ test('a name conflict with a tool of the service is reported during planning or 
     code: 1,
     out: '',
     err: `\
-warning: standard input:1:59: tools: titel: unknown member; did you mean title?
+warning: standard input:1:59: tools: titel: is not a known field; did you mean title?
 sluice: standard input:1:9: tools: name get-sum in namespace default is already used by a tool of forward up; rename that tool, or choose another name
 `,
   });

@@ -172,7 +172,7 @@ function matchesType(value: JsonValue, type: Type): boolean {
   const control = /[\u0000-\u001f\u007f]/;
   switch (type) {
     case 'name':
-      return text !== '' && [...text].length <= 256 && !control.test(text);
+      return !['', '.', '..'].includes(text) && [...text].length <= 256 && !control.test(text);
     case 'namespace':
       return isNamespace(text);
     case 'filled':

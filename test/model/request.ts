@@ -28,11 +28,13 @@ export interface ApiResponse {
 /** The rules for unknown members of a PUT depend on what upstreams list; they have tests of their own. */
 const KEEP_UNKNOWN = { unknown_members: 'keep' };
 
-/** The encoded path and query of a call. */
+/** The encoded path and query of a call. Names that no path has are in the query. */
 export function pathOf({ method, collection, name, refreshes, query = {} }: ApiRequest): string {
   if (collection === 'statistics') return '/api/v1/management/statistics';
-  const item = name === undefined ? '' : `/${encodeURIComponent(name)}`;
-  const search = new URLSearchParams(method === 'PUT' ? { ...query, ...KEEP_UNKNOWN } : query).toString();
+  const isDots = name === '.' || name === '..';
+  const item = name === undefined ? '' : `/${isDots ? '-' : encodeURIComponent(name)}`;
+  const parameters = { ...query, ...(method === 'PUT' && KEEP_UNKNOWN), ...(isDots && { name }) };
+  const search = new URLSearchParams(parameters).toString();
   return `/api/v1/${collection}${item}${refreshes ? '/refreshes' : ''}${search === '' ? '' : `?${search}`}`;
 }
 

@@ -75,7 +75,7 @@ it('invalid evaluators and unreachable triggers are logged at startup', async ()
   const { trigger: _, ...noTrigger } = evaluatorDefinition('no trigger', 'actions/guard.wasm');
   const misspelled = {
     ...evaluatorDefinition('misspelled', 'actions/guard.wasm'),
-    trigger: { method: 'm', namespace: 'financ' },
+    trigger: { method: 'initialize', namespace: 'financ' },
   };
   const meant = {
     ...evaluatorDefinition('meant', 'actions/guard.wasm'),
@@ -86,7 +86,7 @@ it('invalid evaluators and unreachable triggers are logged at startup', async ()
   expect((await running.manage('GET', '/evaluators/revisions/active')).data).toMatchObject({ skipped: ['no trigger'] });
   expect(running.log.filter((line) => line.includes('may never match'))).toEqual([
     expect.stringContaining(
-      'evaluator \\"misspelled\\" may never match: \\"m\\" is not an MCP method; namespace \\"financ\\" does not exist',
+      'evaluator \\"misspelled\\" may never match: \\"initialize\\" is never evaluated; namespace \\"financ\\" does not exist',
     ),
   ]);
 });
