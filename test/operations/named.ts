@@ -55,10 +55,10 @@ const OTHER_PROGRAMS = new Set(
 
 /** Creates the checker from the settings, the command line and the metrics of the product. */
 export async function createNameChecker(): Promise<NameChecker> {
-  const variables = productVariables();
+  const variables = await productVariables();
   const ports = await productPorts();
   const metrics = await productMetrics();
-  const program = createUnusedProgram();
+  const program = await createUnusedProgram();
   // Categories of failures look like variables.
   const choices = allOptions(program).flatMap(({ argChoices = [] }) => argChoices);
   const flags = new Set([

@@ -13,13 +13,13 @@ import { samplesOf } from '../../packages/server/testing/prometheus-text.ts';
 import { readDeployFile } from '../login/deploy-files.ts';
 
 /** A command of the command line. */
-export type Command = ReturnType<typeof createProgram>;
+export type Command = Awaited<ReturnType<typeof createProgram>>;
 
 /** Variables that libraries of the service and Node.js read; others of Node.js are in its help. */
 const READ_BY_LIBRARIES = ['NODE_OPTIONS', 'OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES'];
 
 /** Returns the environment variables that the service and the command line read. */
-export function productVariables(): ReadonlySet<string> {
+export async function productVariables(): Promise<ReadonlySet<string>> {
   const read = new Set<string>(READ_BY_LIBRARIES);
   const recording: NodeJS.ProcessEnv = new Proxy(
     {},
@@ -32,27 +32,27 @@ export function productVariables(): ReadonlySet<string> {
   );
   parseEnvironment(recording);
   parseOpenTelemetry(recording);
-  for (const [, name = ''] of helpText().matchAll(/\benv: ([A-Z_]+)/g)) read.add(name);
+  for (const [, name = ''] of (await helpText()).matchAll(/\benv: ([A-Z_]+)/g)) read.add(name);
   const node = execFileSync(process.execPath, ['--help'], { encoding: 'utf8' });
   for (const [name] of node.matchAll(/\bNODE_[A-Z_]+/g)) read.add(name);
   return read;
 }
 
 /** Returns the command line, which runs nothing. */
-export function createUnusedProgram(terminal = scriptedTerminal()): Command {
+export function createUnusedProgram(terminal = scriptedTerminal()): Promise<Command> {
   const unused = (): never => {
     throw new Error('the program runs nothing');
   };
   return createProgram({ terminal, options: unused, connect: unused, output: unused });
 }
 
-function helpText(): string {
+async function helpText(): Promise<string> {
   const terminal = scriptedTerminal();
   const print = (command: Command): void => {
     command.outputHelp();
     command.commands.forEach(print);
   };
-  print(createUnusedProgram(terminal));
+  print(await createUnusedProgram(terminal));
   return terminal.out();
 }
 

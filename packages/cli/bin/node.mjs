@@ -1,6 +1,6 @@
 // The Node.js that npm installs with Sluice. Runs on Node.js 20.
-import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
@@ -27,6 +27,9 @@ export function nodeBinary(modules) {
  * @returns {import('node:child_process').ChildProcess}
  */
 export function runInPlace(program, args, options) {
+  // Loaded here, because a command that runs on a current Node.js does not need it.
+  /** @type {typeof import('node:child_process')} */
+  const { spawn } = createRequire(import.meta.url)('node:child_process');
   const child = spawn(program, args, options);
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     process.on(signal, () => child.kill(signal));

@@ -1,5 +1,3 @@
-import { diffChars } from 'diff';
-
 /** Maximum number of added or removed letters; a replaced letter counts twice. */
 const MAX_DISTANCE = 2;
 /** Shorter candidates match only exactly. */
@@ -20,7 +18,19 @@ function normalize(word: string): string {
 
 function distance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > MAX_DISTANCE) return Number.POSITIVE_INFINITY;
-  return diffChars(a, b)
-    .filter(({ added, removed }) => added || removed)
-    .reduce((sum, { value }) => sum + value.length, 0);
+  return a.length + b.length - 2 * commonLetters(a, b);
+}
+
+/** Length of the longest common subsequence. */
+function commonLetters(a: string, b: string): number {
+  let row: readonly number[] = Array.from({ length: b.length + 1 }, () => 0);
+  for (const letter of a) {
+    const next = [0];
+    for (let at = 0; at < b.length; at += 1) {
+      const longest = letter === b[at] ? (row[at] ?? 0) + 1 : Math.max(row[at + 1] ?? 0, next[at] ?? 0);
+      next.push(longest);
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
 }

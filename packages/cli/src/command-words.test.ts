@@ -6,7 +6,12 @@ import { scriptedTerminal } from './testing/scripted-terminal.ts';
 const unused = (): never => {
   throw new Error('the command line needs no service');
 };
-const program = createProgram({ terminal: scriptedTerminal(), options: unused, connect: unused, output: unused });
+const program = await createProgram({
+  terminal: scriptedTerminal(),
+  options: unused,
+  connect: unused,
+  output: unused,
+});
 const resolve = (line: string) => resolveAliases(program, line.split(' ')).join(' ');
 
 it.each([

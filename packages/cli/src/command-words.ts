@@ -23,12 +23,22 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
 export function findCommand({ commands }: Command, word: string): Command | undefined {
   const named = (name: string) => commands.find((candidate) => candidate.name() === name);
   if (word === 'get') return named('get') ?? named('show') ?? named('list');
-  return named(word) ?? commands.find((candidate) => isAlias(word, candidate));
+  return named(word) ?? commands.find((candidate) => isAlias(word, candidate.name()));
 }
 
-function isAlias(word: string, command: Command): boolean {
-  const name = command.name();
-  return `${word}s` === name || command.aliases().includes(word) || ALIASES[name]?.includes(word) === true;
+/** Whether a word is the singular or an alias of the name of a command. */
+export function isAlias(word: string, name: string): boolean {
+  return `${word}s` === name || ALIASES[name]?.includes(word) === true;
+}
+
+/** Returns the first word of a line that is no option of the program, nor the value of one. */
+export function firstWord(program: Command, argv: readonly string[]): string | undefined {
+  let isValue = false;
+  return argv.find((word) => {
+    const wasValue = isValue;
+    isValue = !wasValue && word.startsWith('-') && optionWithValue(program, word) !== undefined;
+    return !wasValue && !word.startsWith('-');
+  });
 }
 
 /** Returns the option of a command, or of one above it, whose value is the word after this one. */

@@ -9,7 +9,7 @@ const unused = (): never => {
 
 it('help texts of all commands (review them together; vitest --update rewrites the file)', async () => {
   const terminal = scriptedTerminal();
-  const program = createProgram({ terminal, options: unused, connect: unused, output: unused });
+  const program = await createProgram({ terminal, options: unused, connect: unused, output: unused });
   printHelp(program);
   await expect(terminal.out()).toMatchFileSnapshot('./help.snapshot.txt');
 

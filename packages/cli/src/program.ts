@@ -1,76 +1,77 @@
 import { Command, Help, Option } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
-import { actionCommand } from './action/action.ts';
-import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
-import { authCommand } from './auth/auth.ts';
-import { backupCommand, restoreCommand } from './backup/commands.ts';
-import { migrateCommand } from './backup/migrate.ts';
 import { closestMatch } from './closest-match.ts';
-import { findCommand } from './command-words.ts';
-import { completeCommand, completionCommand } from './completion/completion.ts';
-import { configureCommand } from './configure/configure.ts';
+import { findCommand, firstWord, isAlias } from './command-words.ts';
 import { addDryRunOptions } from './connection/dry-run.ts';
 import type { Context } from './context.ts';
-import { evaluatorsCommand } from './evaluators/evaluators.ts';
-import { eventsCommand } from './events/events.ts';
 import { Failure } from './failure.ts';
-import { doctorCommand } from './groups/doctor.ts';
-import { forwardsCommand } from './groups/forwards.ts';
-import { interactionsCommand } from './groups/interactions.ts';
-import { namespacesCommand } from './groups/namespaces.ts';
-import { pipelineCommand } from './groups/pipeline.ts';
-import { promptsCommand } from './groups/prompts.ts';
-import { resourcesCommand } from './groups/resources.ts';
-import { serveCommand } from './groups/serve.ts';
-import { servicesCommand } from './groups/services.ts';
-import {
-  healthCommand,
-  metricsCommand,
-  replicasCommand,
-  statisticsCommand,
-  timeSeriesCommand,
-} from './groups/status.ts';
-import { tasksCommand } from './groups/tasks.ts';
-import { toolsCommand } from './groups/tools.ts';
-import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
 import { sanitizeText } from './terminal/text.ts';
-import { toolCallsCommand } from './tool-calls/tool-calls.ts';
 
-/** Returns all command groups in the order of the help. Libraries that load slowly are imported inside the actions. */
-function commandGroups(context: Context): Command[] {
-  return [
-    serveCommand(context),
-    pipelineCommand(context),
-    forwardsCommand(context),
-    namespacesCommand(context),
-    toolsCommand(context),
-    resourcesCommand(context),
-    promptsCommand(context),
-    servicesCommand(context),
-    evaluatorsCommand(context),
-    actionCommand(context),
-    applyCommand(context),
-    diffCommand(context),
-    exportCommand(context),
-    mcpCommand(context),
-    configureCommand(context),
-    healthCommand(context),
-    statisticsCommand(context),
-    metricsCommand(context),
-    timeSeriesCommand(context),
-    replicasCommand(context),
-    interactionsCommand(context),
-    toolCallsCommand(context),
-    tasksCommand(context),
-    eventsCommand(context),
-    doctorCommand(context),
-    backupCommand(context),
-    restoreCommand(context),
-    migrateCommand(context),
-    authCommand(context),
-    completionCommand(context),
-  ];
+type CreateCommand = (context: Context) => Command;
+
+/** Modules of the commands by heading and name, in the order of the help. A line loads only that of its command. */
+const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<CreateCommand>>>>> = {
+  'Service:': {
+    serve: async () => (await import('./groups/serve.ts')).serveCommand,
+    pipeline: async () => (await import('./groups/pipeline.ts')).pipelineCommand,
+    health: async () => (await import('./groups/status.ts')).healthCommand,
+    doctor: async () => (await import('./groups/doctor.ts')).doctorCommand,
+    backup: async () => (await import('./backup/commands.ts')).backupCommand,
+    restore: async () => (await import('./backup/commands.ts')).restoreCommand,
+    migrate: async () => (await import('./backup/migrate.ts')).migrateCommand,
+    replicas: async () => (await import('./groups/status.ts')).replicasCommand,
+  },
+  'Registry:': {
+    forwards: async () => (await import('./groups/forwards.ts')).forwardsCommand,
+    namespaces: async () => (await import('./groups/namespaces.ts')).namespacesCommand,
+    tools: async () => (await import('./groups/tools.ts')).toolsCommand,
+    resources: async () => (await import('./groups/resources.ts')).resourcesCommand,
+    prompts: async () => (await import('./groups/prompts.ts')).promptsCommand,
+    services: async () => (await import('./groups/services.ts')).servicesCommand,
+    apply: async () => (await import('./apply/commands.ts')).applyCommand,
+    diff: async () => (await import('./apply/commands.ts')).diffCommand,
+    export: async () => (await import('./apply/commands.ts')).exportCommand,
+  },
+  'Policy:': {
+    evaluators: async () => (await import('./evaluators/evaluators.ts')).evaluatorsCommand,
+    action: async () => (await import('./action/action.ts')).actionCommand,
+  },
+  'Clients:': {
+    mcp: async () => (await import('./mcp/mcp.ts')).mcpCommand,
+    configure: async () => (await import('./configure/configure.ts')).configureCommand,
+  },
+  'Monitoring:': {
+    'tool-calls': async () => (await import('./tool-calls/tool-calls.ts')).toolCallsCommand,
+    tasks: async () => (await import('./groups/tasks.ts')).tasksCommand,
+    interactions: async () => (await import('./groups/interactions.ts')).interactionsCommand,
+    events: async () => (await import('./events/events.ts')).eventsCommand,
+    statistics: async () => (await import('./groups/status.ts')).statisticsCommand,
+    metrics: async () => (await import('./groups/status.ts')).metricsCommand,
+    'time-series': async () => (await import('./groups/status.ts')).timeSeriesCommand,
+  },
+  'Other:': {
+    auth: async () => (await import('./auth/auth.ts')).authCommand,
+    completion: async () => (await import('./completion/completion.ts')).completionCommand,
+  },
+};
+
+/** Adds the command that the line begins with, or all if it begins with none of them, such as `help`. */
+async function addCommands(program: Command, context: Context, argv: readonly string[]): Promise<void> {
+  const names = Object.values(COMMANDS).flatMap((group) => Object.keys(group));
+  const word = firstWord(program, argv);
+  const wanted = names.find((name) => name === word) ?? names.find((name) => word !== undefined && isAlias(word, name));
+  for (const [heading, group] of Object.entries(COMMANDS)) {
+    for (const [name, load] of Object.entries(group)) {
+      if (wanted !== undefined && name !== wanted) continue;
+      const create = await load();
+      program.addCommand(create(context).helpGroup(heading));
+    }
+  }
+  if (wanted !== undefined) return;
+  const { completeCommand } = await import('./completion/completion.ts');
+  program.addCommand(helpCommand(program).helpGroup('Other:'));
+  program.addCommand(completeCommand(context, program), { hidden: true });
 }
 
 /** `sluice help [command...]`: help for a command at any depth. */
@@ -98,8 +99,8 @@ function addSuggestion(text: string): string {
   return match === undefined ? text : `${text}(Did you mean ${match}?)\n`;
 }
 
-/** Builds the whole command line. The program throws instead of ending the process. */
-export function createProgram(context: Context): Command {
+/** Builds the command line, as far as `argv` needs it. The program throws instead of ending the process. */
+export async function createProgram(context: Context, argv: readonly string[] = []): Promise<Command> {
   const { terminal } = context;
   const program = new Command('sluice')
     .description('Run and administer Sluice, a gateway for MCP servers')
@@ -119,9 +120,7 @@ export function createProgram(context: Context): Command {
     })
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions });
   addGlobalOptions(program);
-  for (const group of commandGroups(context)) program.addCommand(group);
-  program.addCommand(helpCommand(program));
-  program.addCommand(completeCommand(context, program), { hidden: true });
+  await addCommands(program, context, argv);
   addDryRunOptions(program);
   for (const command of program.commands) inherit(command, program);
   printHelpWithoutCommand(program);

@@ -26,7 +26,8 @@ export async function run(argv: readonly string[], terminal: Terminal): Promise<
     connect: (how) => connect(context.options(), terminal, how, wrap),
     output: () => createOutput(context.options(), terminal, toYaml),
   };
-  const program = createProgram(context).hook('preAction', async (_program, command) => {
+  const program = await createProgram(context, argv);
+  program.hook('preAction', async (_program, command) => {
     const { output } = program.opts<Pick<GlobalOptions, 'output'>>();
     requireNames(output, command);
     if (command.opts<{ readonly dryRun?: true }>().dryRun) wrap = (send) => withoutChanges(send, context.output);

@@ -29,3 +29,4 @@ export * from './schemas/tasks.ts';
 export * from './schemas/time-series.ts';
 export * from './schemas/tool-calls.ts';
 export * from './validate.ts';
+export * from './values.ts';

@@ -50,8 +50,8 @@ const historySchema = z.array(closedObject({ role: z.string().default('unknown')
 
 /** Reads the file of `--context`. Throws `Failure`. */
 export async function readContext(path: string, terminal: Terminal): Promise<EvaluationContext> {
-  const { toolName, conversationId, ...context } = validated(
-    contextSchema,
+  const { toolName, conversationId, ...context } = await validated(
+    () => contextSchema,
     await readDocument(path, terminal),
     `context (${path})`,
   );
@@ -64,12 +64,12 @@ export async function readContext(path: string, terminal: Terminal): Promise<Eva
 
 /** Reads the file of `--tools`, in order of registration. Throws `Failure`. */
 export async function readTools(path: string, terminal: Terminal): Promise<(ToolEntry & { namespace: string })[]> {
-  return validated(toolListSchema, await readDocument(path, terminal), `list of tools (${path})`);
+  return validated(() => toolListSchema, await readDocument(path, terminal), `list of tools (${path})`);
 }
 
 /** Reads the file of `--history`, oldest message first. Throws `Failure`. */
 export async function readHistory(path: string, terminal: Terminal): Promise<HistoryMessage[]> {
-  return validated(historySchema, await readDocument(path, terminal), `history (${path})`);
+  return validated(() => historySchema, await readDocument(path, terminal), `history (${path})`);
 }
 
 function toText(value: unknown): string {

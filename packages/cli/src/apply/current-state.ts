@@ -1,12 +1,4 @@
-import {
-  type Evaluator,
-  type Expose,
-  evaluator,
-  type ForwardHeaders,
-  type Labels,
-  type Namespace,
-  type Service,
-} from '@sluice/contract';
+import type { Evaluator, Expose, ForwardHeaders, Labels, Namespace, Service } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
@@ -163,7 +155,10 @@ function pickMember(tool: JsonObject, member: string): JsonObject {
 async function readEvaluators(client: Client): Promise<CurrentEvaluators> {
   try {
     const { id, evaluators } = await unwrap(client.GET('/api/v1/evaluators/revisions/active'));
-    return { revision: id, list: evaluators.map((each) => validated(evaluator, each, 'evaluator')) };
+    return {
+      revision: id,
+      list: await Promise.all(evaluators.map((each) => validated(({ evaluator }) => evaluator, each, 'evaluator'))),
+    };
   } catch (error) {
     if (error instanceof ApiError && error.code === 'NOT_FOUND') return NO_EVALUATORS;
     throw error;

@@ -1,4 +1,4 @@
-import { changedHeaders, type Forward, mergeExpose, toolInput, toolUpdate } from '@sluice/contract';
+import { changedHeaders, type Forward, mergeExpose } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { formatWarning } from '../evaluators/revisions.ts';
@@ -217,7 +217,7 @@ class StepExecutor {
     const params = { path: { name }, query: { namespace } };
     if (step.action === 'delete')
       return ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/tools/{name}', { params })));
-    const body = validated(toolInput, step.members, 'tool');
+    const body = await validated(({ toolInput }) => toolInput, step.members, 'tool');
     if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
     else {
       const query = { namespace, unknown_members: 'keep' as const };
@@ -263,7 +263,7 @@ class StepExecutor {
       this.#client.PUT('/api/v1/tools/{name}', {
         // The plan has warned of similar names.
         params: { path: { name: tool.name }, query: { namespace: tool.namespace, unknown_members: 'keep' } },
-        body: validated(toolUpdate, entry, 'tool'),
+        body: await validated(({ toolUpdate }) => toolUpdate, entry, 'tool'),
       }),
     );
     this.#tools.update({ ...tool, name, namespace, labels, enabled, members });

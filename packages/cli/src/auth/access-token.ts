@@ -2,7 +2,8 @@ import { Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { type Credential, openCredentialStore } from './credential-store.ts';
+import type { Credential } from './credential.ts';
+import { openCredentialStore } from './credential-store.ts';
 
 /** Access tokens are renewed this long before they expire. */
 const EXPIRY_MARGIN_MS = 30_000;

@@ -5,7 +5,8 @@ import { createFetch } from '../http/fetch.ts';
 import { parseAccessToken } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { isExpired, readStoredToken } from './access-token.ts';
-import { type Credential, type Login, openCredentialStore } from './credential-store.ts';
+import type { Credential, Login } from './credential.ts';
+import { openCredentialStore } from './credential-store.ts';
 
 /**
  * Returns the secret of an option: its value, or with `-` the first line of stdin, which keeps it out of the process

@@ -1,44 +1,11 @@
 import { chmod, mkdir, open } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
 import { Failure } from '../failure.ts';
-import { replaceFile } from '../files/replace-file.ts';
 import { errorCode, errorReason } from '../files/system-error.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
-import { withLock } from './file-lock.ts';
-
-/** Latest valid date, in milliseconds since 1970. */
-const LAST_DATE = 8.64e15;
-
-/** An access token from elsewhere. */
-const apiToken = z.object({ kind: z.literal('token'), token: z.string() });
-
-/** Result of a login at an identity provider, and the data to renew it. */
-const login = z.object({
-  kind: z.literal('login'),
-  accessToken: z.string(),
-  refreshToken: z.string().optional(),
-  /** Expiry of the access token in milliseconds since 1970; undefined when unknown. */
-  expiresAt: z.number().min(0).max(LAST_DATE).optional(),
-  username: z.string(),
-  authServer: z.string(),
-  realm: z.string(),
-  clientId: z.string(),
-  clientSecret: z.string().optional(),
-  /** The login is of the client itself and is renewed with its secret. */
-  grant: z.literal('client_credentials').optional(),
-});
-
-/** Credentials for one host. */
-export const credential = z.discriminatedUnion('kind', [apiToken, login]);
-
-/** Credentials file: by host, in the normalized form of `--host`. Values are {@link credential} or corrupt. */
-const credentialsFile = z.object({ version: z.literal(1), hosts: z.record(z.string(), z.unknown()) });
-
-export type Login = z.infer<typeof login>;
-export type Credential = z.infer<typeof credential>;
+import type { Credential } from './credential.ts';
 
 /** Stored credentials per host, in a file that is readable by its owner only (decisions 1.8). */
 export interface CredentialStore {
@@ -68,9 +35,10 @@ type StoredHosts = Map<string, unknown>;
 export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'>): CredentialStore {
   const config = env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config');
   const file = join(config, 'sluice', 'credentials.json');
-  const credentialOf = (hosts: StoredHosts, host: string): Credential | undefined => {
+  const credentialOf = async (hosts: StoredHosts, host: string): Promise<Credential | undefined> => {
     const stored = hosts.get(host);
     if (stored === undefined) return undefined;
+    const { credential } = await import('./credential.ts');
     const { success, data } = credential.safeParse(stored);
     if (!success)
       stderr.write(
@@ -83,6 +51,7 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
     get: async (host) => credentialOf(await load(file), host),
     remove: async (host) => {
       if (!(await load(file)).has(host)) return false;
+      const { withLock } = await import('./file-lock.ts');
       return withLock(file, async () => {
         const hosts = await load(file);
         const known = hosts.delete(host);
@@ -92,12 +61,14 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
     },
     update: async (host, to) => {
       await createFolder(dirname(file));
+      const { withLock } = await import('./file-lock.ts');
       return withLock(file, async () => {
         const hosts = await load(file);
-        const before = credentialOf(hosts, host);
+        const before = await credentialOf(hosts, host);
         const after = await to(before);
         if (after === undefined || after === before) return after;
         // Rejects content that could not be parsed again.
+        const { credential } = await import('./credential.ts');
         hosts.set(host, credential.parse(after));
         await save(file, hosts);
         return after;
@@ -118,13 +89,15 @@ async function load(file: string): Promise<StoredHosts> {
       const octal = (mode & 0o777).toString(8).padStart(4, '0');
       throw new Failure(`${file}: readable by others (mode ${octal}): run "chmod 600 ${file}" and log in again`);
     }
-    return parse(file, await handle.readFile('utf8'));
+    return await parse(file, await handle.readFile('utf8'));
   } finally {
     await handle.close();
   }
 }
 
-function parse(file: string, text: string): StoredHosts {
+async function parse(file: string, text: string): Promise<StoredHosts> {
+  // Loaded on demand, because the schemas load slowly and most computers have no such file.
+  const { credentialsFile } = await import('./credential.ts');
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -146,6 +119,7 @@ async function createFolder(folder: string): Promise<void> {
 }
 
 async function save(file: string, hosts: StoredHosts): Promise<void> {
+  const { replaceFile } = await import('../files/replace-file.ts');
   const text = `${JSON.stringify({ version: 1, hosts: Object.fromEntries(hosts) }, null, 2)}\n`;
   await replaceFile(file, text).catch((error: unknown) => {
     throw writeFailure(file, error);

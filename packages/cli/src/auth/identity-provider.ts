@@ -23,7 +23,7 @@ import { Failure } from '../failure.ts';
 import type { Send } from '../http/fetch.ts';
 import { explainNetworkError } from '../http/network-error.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import type { Login } from './credential-store.ts';
+import type { Login } from './credential.ts';
 import { listenForRedirect, printInstruction } from './interactive-login.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;

@@ -1,5 +1,4 @@
-import { allOperations } from '@sluice/contract';
-import { type Client, createClient } from '@sluice/contract/client';
+import { type Client, createClient, findShapeIssues, responseShapes } from '@sluice/contract/client';
 import { resolveToken } from '../auth/access-token.ts';
 import { Failure } from '../failure.ts';
 import { createFetch, requiresTls, type Send } from '../http/fetch.ts';
@@ -11,8 +10,6 @@ export const EVENT_STREAM = 'text/event-stream';
 /** Media type of backups. */
 export const GZIP = 'application/gzip';
 
-/** Issues that mean a wrong shape. Others, such as a value of a later version, do not prevent printing. */
-const SHAPE_ISSUES = ['invalid_type', 'invalid_union'];
 const MAX_NOTES = 3;
 
 /** Error for a host whose response does not have the form of the management API; `notes` say what it lacks. */
@@ -33,23 +30,12 @@ function otherWebServer(host: string, { status, headers }: Response): Failure {
 function validateResponses(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
-      const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
-      const expected = operation?.responses[response.status];
+      const shape = responseShapes[`${request.method} ${schemaPath} ${response.status}`];
       // Events are validated one by one by their reader, and so are files.
-      if (expected === undefined || expected.eventStream || expected.mediaType !== undefined) return undefined;
-      const body = parseBody(await response.clone().text(), host);
-      // Check only the members of the requested items: a service of another version may differ in nested ones.
-      const depth = Array.isArray(Object(body).data) ? 2 : 1;
-      const payload = expected.raw ? body : Object(body).data;
-      const { success, error } = expected.data.safeParse(payload);
-      const issues = success
-        ? []
-        : error.issues.filter(({ code, path }) => SHAPE_ISSUES.includes(code) && path.length <= depth);
-      if (issues.length === 0) return undefined;
-      throw notManagementApi(
-        host,
-        issues.slice(0, MAX_NOTES).map(({ path, message }) => [...path.map(String), message].join(': ')),
-      );
+      if (shape === undefined) return undefined;
+      const issues = findShapeIssues(shape, parseBody(await response.clone().text(), host));
+      if (issues.length > 0) throw notManagementApi(host, issues.slice(0, MAX_NOTES));
+      return undefined;
     },
   });
 }

@@ -11,8 +11,13 @@ const unused = (): never => {
 const READS =
   /^(?:serve|pipeline \w+|action \w+|diff|export|health|statistics|metrics|time-series|replicas|events|tool-calls|backup|restore|doctor|auth \w+|completion|complete|help|mcp .*|forwards test|.* (?:list|show|get|connections|bindings|history|view|dry-run))$/;
 
-it('every command either changes nothing or has --dry-run', () => {
-  const program = createProgram({ terminal: scriptedTerminal(), options: unused, connect: unused, output: unused });
+it('every command either changes nothing or has --dry-run', async () => {
+  const program = await createProgram({
+    terminal: scriptedTerminal(),
+    options: unused,
+    connect: unused,
+    output: unused,
+  });
   const without: string[] = [];
   const unexpected: string[] = [];
   const check = (command: Command, path: string): void => {

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,6 +33,7 @@ async function openEditor({ env, stdin }: Terminal, name: string, text: string):
   const discard = () => rm(folder, { recursive: true, force: true });
   await writeFile(file, text, { mode: 0o600 });
   // The variable may contain arguments (`code --wait`), so a shell splits it, as for other programs.
+  const { spawn } = await import('node:child_process');
   const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, editor, file], { stdio: 'inherit', env });
   const [code] = await once(child, 'exit');
   if (code !== 0) {

@@ -1,15 +1,4 @@
-import {
-  type EnabledResult,
-  enabledByName,
-  enabledByUri,
-  namespaceUpdate,
-  promptInput,
-  promptUpdate,
-  resourceInput,
-  resourceUpdate,
-  toolInput,
-  toolUpdate,
-} from '@sluice/contract';
+import type { EnabledResult } from '@sluice/contract';
 import { type Client, unwrap } from '@sluice/contract/client';
 import { validated } from '../files/document.ts';
 
@@ -60,18 +49,23 @@ export const TOOL_API: EntryApi & EnableApi = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
     unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
-  create: async (client, body) => unwrap(client.POST('/api/v1/tools', { body: validated(toolInput, body, 'tool') })),
+  create: async (client, body) =>
+    unwrap(client.POST('/api/v1/tools', { body: await validated(({ toolInput }) => toolInput, body, 'tool') })),
   update: async (client, name, { namespace }, body) =>
     unwrap(
       client.PUT('/api/v1/tools/{name}', {
         params: { path: { name }, query: { namespace } },
-        body: validated(toolUpdate, body, 'tool'),
+        body: await validated(({ toolUpdate }) => toolUpdate, body, 'tool'),
       }),
     ),
   remove: (client, name, { namespace }) =>
     unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
   enable: async (client, body) =>
-    unwrap(client.POST('/api/v1/tools/enabled', { body: validated(enabledByName, body, 'selection of tools') })),
+    unwrap(
+      client.POST('/api/v1/tools/enabled', {
+        body: await validated(({ enabledByName }) => enabledByName, body, 'selection of tools'),
+      }),
+    ),
 };
 
 /** `/api/v1/resources`. */
@@ -80,18 +74,26 @@ export const RESOURCE_API: EntryApi & EnableApi = {
   get: (client, name, { namespace, uri }) =>
     unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
   create: async (client, body) =>
-    unwrap(client.POST('/api/v1/resources', { body: validated(resourceInput, body, 'resource') })),
+    unwrap(
+      client.POST('/api/v1/resources', {
+        body: await validated(({ resourceInput }) => resourceInput, body, 'resource'),
+      }),
+    ),
   update: async (client, name, { namespace, uri }, body) =>
     unwrap(
       client.PUT('/api/v1/resources/{name}', {
         params: { path: { name }, query: { namespace, uri } },
-        body: validated(resourceUpdate, body, 'resource'),
+        body: await validated(({ resourceUpdate }) => resourceUpdate, body, 'resource'),
       }),
     ),
   remove: (client, name, { namespace, uri }) =>
     unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
   enable: async (client, body) =>
-    unwrap(client.POST('/api/v1/resources/enabled', { body: validated(enabledByUri, body, 'selection of resources') })),
+    unwrap(
+      client.POST('/api/v1/resources/enabled', {
+        body: await validated(({ enabledByUri }) => enabledByUri, body, 'selection of resources'),
+      }),
+    ),
 };
 
 /** `/api/v1/prompts`. */
@@ -100,18 +102,22 @@ export const PROMPT_API: EntryApi & EnableApi = {
   get: (client, name, { namespace }) =>
     unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
   create: async (client, body) =>
-    unwrap(client.POST('/api/v1/prompts', { body: validated(promptInput, body, 'prompt') })),
+    unwrap(client.POST('/api/v1/prompts', { body: await validated(({ promptInput }) => promptInput, body, 'prompt') })),
   update: async (client, name, { namespace }, body) =>
     unwrap(
       client.PUT('/api/v1/prompts/{name}', {
         params: { path: { name }, query: { namespace } },
-        body: validated(promptUpdate, body, 'prompt'),
+        body: await validated(({ promptUpdate }) => promptUpdate, body, 'prompt'),
       }),
     ),
   remove: (client, name, { namespace }) =>
     unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
   enable: async (client, body) =>
-    unwrap(client.POST('/api/v1/prompts/enabled', { body: validated(enabledByName, body, 'selection of prompts') })),
+    unwrap(
+      client.POST('/api/v1/prompts/enabled', {
+        body: await validated(({ enabledByName }) => enabledByName, body, 'selection of prompts'),
+      }),
+    ),
 };
 
 /** `/api/v1/namespaces`. */
@@ -122,7 +128,7 @@ export const NAMESPACE_API: Pick<EntryApi, 'kind' | 'get' | 'update'> = {
     unwrap(
       client.PUT('/api/v1/namespaces/{name}', {
         params: { path: { name } },
-        body: validated(namespaceUpdate, body, 'namespace'),
+        body: await validated(({ namespaceUpdate }) => namespaceUpdate, body, 'namespace'),
       }),
     ),
 };

@@ -1,4 +1,5 @@
-import { MAX_PAGE_SIZE, type PageInfo } from '@sluice/contract';
+import type { PageInfo } from '@sluice/contract';
+import { MAX_PAGE_SIZE } from '@sluice/contract/values';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Context } from '../context.ts';
 

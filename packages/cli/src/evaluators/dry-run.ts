@@ -1,4 +1,4 @@
-import { type DryRunResult, dryRunInput } from '@sluice/contract';
+import type { DryRunResult } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -63,7 +63,7 @@ Examples:
         ...(conversation !== undefined && { conversation_id: conversation }),
       };
       const body = { evaluator, request, ...(answer !== undefined && { answer }) };
-      validated(dryRunInput, body, 'dry run');
+      await validated(({ dryRunInput }) => dryRunInput, body, 'dry run');
       const result = await unwrap(client.POST('/api/v1/evaluators/dry-run', { body }));
       const output = context.output();
       if (output.isStructured) return output.payload(result);
@@ -74,7 +74,7 @@ Examples:
 type Evaluator = components['schemas']['Evaluator'];
 
 async function fromFile(context: Context, file: string): Promise<readonly Evaluator[]> {
-  return parseEvaluators(await readDocument(file, context.terminal), file).evaluators;
+  return (await parseEvaluators(await readDocument(file, context.terminal), file)).evaluators;
 }
 
 /** The members that a person needs, most important ones first. */

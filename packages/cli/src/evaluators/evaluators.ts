@@ -1,4 +1,3 @@
-import { namespaceName } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -14,7 +13,7 @@ function bindCommand(context: Context): Command {
     .argument('<namespace>', 'Name of the namespace, which need not exist')
     .argument('<conversation-id>', 'Conversation of requests that name none')
     .action(async (named: string, conversation: string) => {
-      const namespace = validated(namespaceName, named, 'namespace');
+      const namespace = await validated(({ namespaceName }) => namespaceName, named, 'namespace');
       const client = await context.connect();
       const bound = await unwrap(
         client.PUT('/api/v1/evaluators/namespaces/{namespace}', {
@@ -32,7 +31,7 @@ function unbindCommand(context: Context): Command {
     .description('Unbind a namespace from its conversation')
     .argument('<namespace>', 'Name of the namespace')
     .action(async (named: string) => {
-      const namespace = validated(namespaceName, named, 'namespace');
+      const namespace = await validated(({ namespaceName }) => namespaceName, named, 'namespace');
       const client = await context.connect();
       const params = { path: { namespace } };
       const { unbound } = await unwrap(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params }));

@@ -30,11 +30,13 @@ it('accepts a list and an object with one, whose other members are not sent', as
   expect(await read('[]')).toEqual({ evaluators: [] });
 });
 
-it('keeps the exact text of numbers in a schema', () => {
+it('keeps the exact text of numbers in a schema', async () => {
   const schema = '{"maximum":9223372036854775807,"minimum":1.0}';
   const llm = `{"operation":"filter","prompt":"","connection":"c","result_schema":${schema}}`;
   const text = `[{"name":"a","trigger":{"method":"m"},"llm":${llm},"processor":{"path":"p"}}]`;
-  const [evaluator] = parseEvaluators(parseLossless(text), 'e.json').evaluators;
+  const {
+    evaluators: [evaluator],
+  } = await parseEvaluators(parseLossless(text), 'e.json');
   expect(JSON.stringify(evaluator?.llm.result_schema)).toBe(schema);
 });
 

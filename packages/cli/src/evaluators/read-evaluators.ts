@@ -1,4 +1,4 @@
-import { evaluatorsInput, findUnknownMembers, unknownField } from '@sluice/contract';
+import type { evaluatorsInput } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
@@ -12,23 +12,22 @@ const MAX_FINDINGS = 20;
  * prompt is not even sent; and rejects unknown members, because `on_eror: block` must not be ignored. Throws {@link
  * Failure} with all findings.
  */
-export function parseEvaluators(document: JsonValue, source: string): z.output<typeof evaluatorsInput> {
+export async function parseEvaluators(document: JsonValue, source: string): Promise<z.output<typeof evaluatorsInput>> {
   const submitted = Array.isArray(document) ? { evaluators: document } : document;
   if (!isJsonObject(submitted) || !Array.isArray(submitted.evaluators)) {
     throw new Failure(`${source}: expected a list of evaluators, or an object with "evaluators"`);
   }
-  const result = tryValidate(evaluatorsInput, submitted);
-  const unknown = submitted.evaluators.flatMap(unknownMemberFindings);
+  const { findUnknownMembers, unknownField } = await import('@sluice/contract');
+  const result = await tryValidate(({ evaluatorsInput }) => evaluatorsInput, submitted);
+  const unknown = submitted.evaluators.flatMap((evaluator: unknown, index) =>
+    findUnknownMembers(evaluator).map(
+      ({ path, known }) => `evaluators.${index}.${path.join('.')}: ${unknownField(known)}`,
+    ),
+  );
   if ('value' in result && unknown.length === 0) return result.value;
   const findings = [...('findings' in result ? result.findings : []), ...unknown];
   const more = findings.length > MAX_FINDINGS ? ['and more'] : [];
   throw new Failure(`${source}: invalid, nothing was sent`, {
     notes: [...findings.slice(0, MAX_FINDINGS), ...more],
   });
-}
-
-function unknownMemberFindings(evaluator: unknown, index: number): string[] {
-  return findUnknownMembers(evaluator).map(
-    ({ path, known }) => `evaluators.${index}.${path.join('.')}: ${unknownField(known)}`,
-  );
 }

@@ -95,7 +95,10 @@ Example:
   sluice evaluators apply -f evaluators.json --expected-revision 7`,
     )
     .action(async ({ file, expectedRevision, allowBroken = false }: ApplyOptions) => {
-      const read = parseEvaluators(await readDocument(file, context.terminal), file === '-' ? 'standard input' : file);
+      const read = await parseEvaluators(
+        await readDocument(file, context.terminal),
+        file === '-' ? 'standard input' : file,
+      );
       const body = { ...read, ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) };
       const client = await context.connect();
       const call = client.PUT('/api/v1/evaluators', {

@@ -1,5 +1,5 @@
-import { eventTopic } from '@sluice/contract';
 import { unwrapStream } from '@sluice/contract/client';
+import { EVENT_TOPICS } from '@sluice/contract/values';
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import type { ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import type { ReconnectDelay } from '@sluice/protocol/timing';
@@ -116,7 +116,7 @@ export async function followServiceEvents(
 export function eventsCommand(context: Context): Command {
   return new Command('events')
     .description('Follow tool calls, tasks and changes of forwards, services, evaluators and the registry')
-    .option('--topics <topics>', `Comma-separated list of ${eventTopic.options.join(', ')} (default: all)`, parseTopics)
+    .option('--topics <topics>', `Comma-separated list of ${EVENT_TOPICS.join(', ')} (default: all)`, parseTopics)
     .addHelpText(
       'after',
       `
@@ -129,8 +129,8 @@ Examples:
 
 function parseTopics(text: string): string {
   for (const topic of text.split(',')) {
-    if (eventTopic.options.some((known) => known === topic.trim())) continue;
-    throw new Failure(`--topics "${topic}": expected one or more of ${eventTopic.options.join(', ')}`);
+    if (EVENT_TOPICS.some((known) => known === topic.trim())) continue;
+    throw new Failure(`--topics "${topic}": expected one or more of ${EVENT_TOPICS.join(', ')}`);
   }
   return text;
 }

@@ -1,4 +1,3 @@
-import { validate } from '@sluice/contract';
 import type { JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
@@ -19,19 +18,27 @@ export async function parseDocument(text: string, source: string): Promise<JsonV
   return parseLocated(text, source).content;
 }
 
+/** The schemas of the contract. They load slowly, and only commands that send something need them. */
+type Schemas = typeof import('@sluice/contract');
+
 /** Validates a value and returns it, or the findings, one line each: `input_schema: is required`. */
-export function tryValidate<T extends z.ZodType>(
-  schema: T,
+export async function tryValidate<T extends z.ZodType>(
+  select: (schemas: Schemas) => T,
   value: unknown,
-): { readonly value: z.output<T> } | { readonly findings: string[] } {
-  const result = validate(schema, value);
+): Promise<{ readonly value: z.output<T> } | { readonly findings: string[] }> {
+  const schemas = await import('@sluice/contract');
+  const result = schemas.validate(select(schemas), value);
   if ('value' in result) return result;
   return { findings: result.issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)) };
 }
 
 /** Validates a value and returns it. Throws {@link Failure} with the findings; `what` names the expected type. */
-export function validated<T extends z.ZodType>(schema: T, value: unknown, what: string): z.output<T> {
-  const result = tryValidate(schema, value);
+export async function validated<T extends z.ZodType>(
+  select: (schemas: Schemas) => T,
+  value: unknown,
+  what: string,
+): Promise<z.output<T>> {
+  const result = await tryValidate(select, value);
   if ('value' in result) return result.value;
   throw new Failure(`invalid ${what}`, { notes: result.findings });
 }

@@ -1,4 +1,5 @@
-import { EXPOSED_KINDS, type ExposePatch, type ExposeRules } from '@sluice/contract';
+import type { ExposePatch, ExposeRules } from '@sluice/contract';
+import { EXPOSED_KINDS } from '@sluice/contract/values';
 import type { Command } from 'commander';
 import { collectValue } from '../entries/entry-options.ts';
 import { Failure } from '../failure.ts';

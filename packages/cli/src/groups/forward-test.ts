@@ -1,4 +1,4 @@
-import { type ForwardTest, type ForwardTestStep, forwardTestInput } from '@sluice/contract';
+import type { ForwardTest, ForwardTestStep } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -36,7 +36,11 @@ Examples:
       if (!isUrl && (headers ?? proxy) !== undefined) {
         throw new Failure('--header and --proxy are for a URL: a forward has its own');
       }
-      const body = validated(forwardTestInput, isUrl ? { address: target, headers, proxy } : { name: target }, 'test');
+      const body = await validated(
+        ({ forwardTestInput }) => forwardTestInput,
+        isUrl ? { address: target, headers, proxy } : { name: target },
+        'test',
+      );
       const client = await context.connect();
       const call = unwrap(client.POST('/api/v1/forwards/test', { body }));
       const result = await withProgress(context, `testing ${isUrl ? 'the URL' : target}`, call);

@@ -1,4 +1,4 @@
-import { type ForwardChange, forwardInput, forwardPatch, mergeExpose } from '@sluice/contract';
+import type { ForwardChange } from '@sluice/contract';
 import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -148,9 +148,10 @@ Examples:
     .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
       const { namespace, prefix, label: labels, header: headers, proxy, compression } = options;
       const { name, address } = requireNameAndAddress(argument, url, options);
+      const { mergeExpose } = await import('@sluice/contract');
       const expose = mergeExpose(undefined, parseExposeOptions(options));
       const described = { name, address, namespace, prefix, labels, headers, expose, proxy, compression };
-      const body = validated(forwardInput, described, 'forward');
+      const body = await validated(({ forwardInput }) => forwardInput, described, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const added = await withProgress(
@@ -242,7 +243,7 @@ Examples:
       };
       const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
       if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
-      const body = validated(forwardPatch, given, 'forward change');
+      const body = await validated(({ forwardPatch }) => forwardPatch, given, 'forward change');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const call = unwrap(client.PATCH('/api/v1/forwards/{name}', { params: { path: { name } }, body }));

@@ -1,4 +1,4 @@
-import { namespaceInput, type ViewEntry } from '@sluice/contract';
+import type { ViewEntry } from '@sluice/contract';
 import { unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
@@ -97,7 +97,7 @@ function createCommand(context: Context): Command {
     .action(async (argument: string | undefined, options: NameOption & { readonly label?: Record<string, string> }) => {
       const name = requireName(argument, options, 'namespace');
       const { label: labels } = options;
-      const body = validated(namespaceInput, { name, labels }, 'namespace');
+      const body = await validated(({ namespaceInput }) => namespaceInput, { name, labels }, 'namespace');
       const client = await context.connect();
       const call = client.POST('/api/v1/namespaces', { body });
       const created = await unwrap(call);

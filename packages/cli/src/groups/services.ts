@@ -1,5 +1,6 @@
-import { provisionInput, type ServiceType, serviceInput, serviceType } from '@sluice/contract';
+import type { ServiceType } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
+import { SERVICE_TYPES } from '@sluice/contract/values';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
@@ -40,8 +41,7 @@ interface TypeOption {
   readonly type?: ServiceType;
 }
 
-const typeOption = (description: string): Option =>
-  new Option('--type <type>', description).choices(serviceType.options);
+const typeOption = (description: string): Option => new Option('--type <type>', description).choices(SERVICE_TYPES);
 
 function showCommand(context: Context): Command {
   return addNameOption(new Command('show'), 'service')
@@ -84,7 +84,7 @@ Tools name sub-type and language in their URI: code-execution-engine://docker/py
     )
     .action(async ({ name, address, type, subType, language, label: labels }: AddOptions) => {
       const entry = { name, address, serviceType: type, serviceSubType: subType, languageName: language, labels };
-      const body = validated(serviceInput, entry, 'service entry');
+      const body = await validated(({ serviceInput }) => serviceInput, entry, 'service entry');
       const client = await context.connect();
       const call = client.POST('/api/v1/services', { body });
       const added = await unwrap(call);
@@ -147,7 +147,7 @@ Example:
         secrets: secrets === undefined ? undefined : await readText(secrets, context.terminal),
         uri,
       };
-      const body = validated(provisionInput, input, 'provision');
+      const body = await validated(({ provisionInput }) => provisionInput, input, 'provision');
       const client = await context.connect();
       const params = { path: { name: service }, query: { serviceType: type } };
       context.output().show(await unwrap(client.POST('/api/v1/services/{name}/provisions', { params, body })));

@@ -1,11 +1,6 @@
-import {
-  CALL_CAUSES,
-  type CallSeries,
-  type FilterMetrics,
-  type TimeSeriesResponse,
-  timeSeriesGrouping,
-} from '@sluice/contract';
+import type { CallSeries, FilterMetrics, TimeSeriesGrouping, TimeSeriesResponse } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
+import { CALL_CAUSES, TIME_SERIES_GROUPINGS } from '@sluice/contract/values';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
@@ -74,10 +69,8 @@ function nonZeroCounters(value: unknown, path: readonly string[]): { readonly na
 interface TimeSeriesOptions {
   readonly since?: string;
   readonly step?: string;
-  readonly by?: CallSeriesGrouping;
+  readonly by?: TimeSeriesGrouping;
 }
-
-type CallSeriesGrouping = (typeof timeSeriesGrouping.options)[number];
 
 /** `sluice time-series`: a row per step or, with `--by`, a row per group (decisions 10.6). */
 export function timeSeriesCommand(context: Context): Command {
@@ -86,7 +79,7 @@ export function timeSeriesCommand(context: Context): Command {
     .option('--since <time>', 'Begin: an ISO 8601 time, or a duration before now such as 15m (default: 1h)')
     .option('--step <duration>', 'Duration of a step: a multiple of 10s, up to 1h (default: 1m)')
     .addOption(
-      new Option('--by <group>', 'One row per group, with the sums of all steps').choices(timeSeriesGrouping.options),
+      new Option('--by <group>', 'One row per group, with the sums of all steps').choices(TIME_SERIES_GROUPINGS),
     )
     .addHelpText(
       'after',

@@ -1,5 +1,5 @@
-import { taskFilter } from '@sluice/contract';
 import { unwrap, unwrapPage } from '@sluice/contract/client';
+import { TASK_FILTERS } from '@sluice/contract/values';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { listPages, noteOmitted, type PageOptions, parsePositive } from '../entries/list-pages.ts';
@@ -19,7 +19,7 @@ interface ListOptions extends PageOptions {
   readonly forward?: string;
   readonly tool?: string;
   readonly user?: string;
-  readonly state?: (typeof taskFilter.options)[number];
+  readonly state?: (typeof TASK_FILTERS)[number];
 }
 
 function listCommand(context: Context): Command {
@@ -29,7 +29,7 @@ function listCommand(context: Context): Command {
     .option('--forward <forward>', 'Only tasks of this forward')
     .option('--tool <tool>', 'Only tasks of this tool')
     .option('--user <user>', 'Only tasks of this user')
-    .addOption(new Option('--state <state>', 'Only tasks in this state (default: open)').choices(taskFilter.options))
+    .addOption(new Option('--state <state>', 'Only tasks in this state (default: open)').choices(TASK_FILTERS))
     .option('--limit <n>', 'Number of tasks to list', (text: string) => Number(parsePositive(text)))
     .option('--search <text>', 'Only tasks with this text in the ID, tool, forward, user or message, in any case')
     .addHelpText(

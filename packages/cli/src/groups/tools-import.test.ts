@@ -12,9 +12,9 @@ const tool = (name: string, more: object = {}) => ({
   ...more,
 });
 const read = (value: unknown) => parseTools(parseLossless(JSON.stringify(value)), 'tools.json');
-const notesOf = (value: unknown): readonly string[] => {
+const notesOf = async (value: unknown): Promise<readonly string[]> => {
   try {
-    read(value);
+    await read(value);
   } catch (error) {
     if (error instanceof Failure) return error.notes;
   }
@@ -22,14 +22,14 @@ const notesOf = (value: unknown): readonly string[] => {
 };
 
 describe('tools of a file', () => {
-  it('are read from an array or from an object, in order, with unknown members', () => {
+  it('are read from an array or from an object, in order, with unknown members', async () => {
     const tools = [tool('b', { extra: [1] }), tool('a')];
-    expect(read(tools)).toEqual(tools);
-    expect(read({ tools })).toEqual(tools);
+    expect(await read(tools)).toEqual(tools);
+    expect(await read({ tools })).toEqual(tools);
   });
 
-  it('are all validated, with the position of each problem', () => {
-    expect(notesOf([tool('a'), { name: 'b' }, tool('c', { input_schema: 3 }), 7])).toEqual([
+  it('are all validated, with the position of each problem', async () => {
+    expect(await notesOf([tool('a'), { name: 'b' }, tool('c', { input_schema: 3 }), 7])).toEqual([
       'tool 2 (b): description: is required',
       'tool 2 (b): uri: is required',
       'tool 2 (b): toolType: is required',
@@ -39,20 +39,22 @@ describe('tools of a file', () => {
     ]);
   });
 
-  it('may share a name only in different namespaces', () => {
-    expect(read([tool('a'), tool('a', { namespace: 'finance' })])).toHaveLength(2);
-    expect(notesOf([tool('a'), tool('x'), tool('a', { namespace: 'default' })])).toEqual([
+  it('may share a name only in different namespaces', async () => {
+    expect(await read([tool('a'), tool('a', { namespace: 'finance' })])).toHaveLength(2);
+    expect(await notesOf([tool('a'), tool('x'), tool('a', { namespace: 'default' })])).toEqual([
       'tool 3 (a): same name as tool 1 in default',
     ]);
   });
 
-  it('with many problems report only the first ones', () => {
-    const notes = notesOf(Array.from({ length: 1000 }, () => ({})));
+  it('with many problems report only the first ones', async () => {
+    const notes = await notesOf(Array.from({ length: 1000 }, () => ({})));
     expect(notes).toHaveLength(21);
     expect(notes.at(-1)).toBe('and 4980 more');
   });
 
-  it('are rejected in any other form', () => {
-    expect(() => read({ tool: [] })).toThrow('tools.json: expected an array of tools, or an object with "tools"');
+  it('are rejected in any other form', async () => {
+    await expect(read({ tool: [] })).rejects.toThrow(
+      'tools.json: expected an array of tools, or an object with "tools"',
+    );
   });
 });

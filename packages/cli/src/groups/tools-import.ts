@@ -1,5 +1,6 @@
-import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
+import type { ToolInput } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { DEFAULT_NAMESPACE } from '@sluice/contract/values';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -15,14 +16,14 @@ const MAX_FINDINGS = 20;
  * Parses tools: an array, or an object with `tools` (decisions 1.8). Validates all of them like the service. Throws
  * {@link Failure} with all findings; duplicate names in a namespace are findings too.
  */
-export function parseTools(document: JsonValue, source: string): ToolInput[] {
+export async function parseTools(document: JsonValue, source: string): Promise<ToolInput[]> {
   const items = isJsonObject(document) ? document.tools : document;
   if (!Array.isArray(items)) throw new Failure(`${source}: expected an array of tools, or an object with "tools"`);
   const tools: ToolInput[] = [];
   const findings: string[] = [];
   const positions = new Map<string, number>();
   for (const [at, item] of items.entries()) {
-    const result = tryValidate(toolInput, item);
+    const result = await tryValidate(({ toolInput }) => toolInput, item);
     if ('findings' in result) {
       findings.push(...result.findings.map((finding) => `${describeItem(item, at)}: ${finding}`));
       continue;
@@ -196,7 +197,7 @@ Example:
     .action(async (file: string, { update = false, dryRun = false }: ImportOptions) => {
       const { terminal } = context;
       const { plain } = context.options();
-      const tools = parseTools(await readDocument(file, terminal), file === '-' ? 'standard input' : file);
+      const tools = await parseTools(await readDocument(file, terminal), file === '-' ? 'standard input' : file);
       const client = await context.connect();
       if (dryRun) return printDryRun(context, await countTools(client, tools, update));
       const progress = createProgress(terminal.stderr, plain);

@@ -1,5 +1,3 @@
-import { connect } from 'node:tls';
-
 /** Enough for a handshake; the command has failed already. */
 const TLS_PROBE_TIMEOUT_MS = 2000;
 
@@ -54,7 +52,8 @@ export async function isTlsMismatch(error: unknown, address: string): Promise<bo
 }
 
 /** Whether the server at the address of a URL speaks TLS, with any certificate. */
-function speaksTls({ hostname, port, protocol }: URL): Promise<boolean> {
+async function speaksTls({ hostname, port, protocol }: URL): Promise<boolean> {
+  const { connect } = await import('node:tls');
   return new Promise((resolve) => {
     const host = hostname.replace(/^\[(.*)\]$/, '$1');
     const defaultPort = protocol === 'https:' ? 443 : 80;

@@ -1,5 +1,5 @@
 import type { LoggingLevel } from '@modelcontextprotocol/client';
-import { DEFAULT_NAMESPACE } from '@sluice/contract';
+import { DEFAULT_NAMESPACE } from '@sluice/contract/values';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';

@@ -4,7 +4,7 @@ import type { ToolCallEvent } from '@sluice/contract';
 export function startedEvent(toolName: string): ToolCallEvent {
   const id = Buffer.from(toolName).toString('hex').padStart(8, '0').slice(-8);
   return {
-    eventId: `${id}-0000-4000-8000-000000000000`,
+    eventId: `00000000-0000-4000-8000-0000${id}`,
     eventType: 'STARTED',
     timestamp: '2026-01-02T03:04:05.678Z',
     transport: 'grpc',

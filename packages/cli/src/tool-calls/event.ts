@@ -1,40 +1,53 @@
 import type { ToolCallErrorCategory } from '@sluice/contract';
-import { z } from 'zod';
+import { findShapeIssues } from '@sluice/contract/client';
 import type { Column } from '../output/table.ts';
 
-/** Members that are displayed or used. A service of another version may send more members and other values. */
-const receivedEvent = z.object({
-  eventId: z.string(),
-  eventType: z.string(),
-  timestamp: z.string(),
-  namespace: z.string(),
-  toolName: z.string(),
-  serviceId: z.string().optional(),
-  serviceAddress: z.string(),
-  argumentNames: z.array(z.string()).optional(),
-  argumentCount: z.unknown().optional(),
-  isError: z.boolean().optional(),
-  content: z.array(z.string()).optional(),
-  duration: z.unknown().optional(),
-  outcome: z.string().optional(),
-  errorCategory: z.string().optional(),
-  errorMessage: z.string().optional(),
-});
-
-/** An event of a tool call as received (decisions 6). */
-export type ReceivedEvent = z.infer<typeof receivedEvent>;
-
-export function isReceivedEvent(value: unknown): value is ReceivedEvent {
-  return receivedEvent.safeParse(value).success;
+/** An event of a tool call as received: the members that are displayed or used. Another version may send others too. */
+export interface ReceivedEvent {
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly timestamp: string;
+  readonly namespace: string;
+  readonly toolName: string;
+  readonly serviceId?: string | undefined;
+  readonly serviceAddress: string;
+  readonly argumentNames?: readonly string[] | undefined;
+  readonly argumentCount?: unknown;
+  readonly isError?: boolean | undefined;
+  readonly content?: readonly string[] | undefined;
+  readonly duration?: unknown;
+  readonly outcome?: string | undefined;
+  readonly errorCategory?: string | undefined;
+  readonly errorMessage?: string | undefined;
 }
 
-/** Enough of an id to find the other event of the call. */
+const MEMBERS = {
+  eventId: 'string',
+  eventType: 'string',
+  timestamp: 'string',
+  namespace: 'string',
+  toolName: 'string',
+  'serviceId?': 'string',
+  serviceAddress: 'string',
+  'argumentNames?': 'array',
+  'isError?': 'boolean',
+  'content?': 'array',
+  'outcome?': 'string',
+  'errorCategory?': 'string',
+  'errorMessage?': 'string',
+};
+
+export function isReceivedEvent(value: unknown): value is ReceivedEvent {
+  return findShapeIssues({ raw: true, type: 'object', members: MEMBERS }, value).length === 0;
+}
+
+/** Enough of an id to find the other event of the call: its end, since consecutive ids begin with the same characters. */
 const SHORT_ID_LENGTH = 8;
 
 /** Columns of an event. Events of one call have the same CALL. */
 export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
   { title: 'TIME', value: ({ timestamp }) => timestamp, cut: 'never' },
-  { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID_LENGTH), cut: 'never' },
+  { title: 'CALL', value: ({ eventId }) => eventId.slice(-SHORT_ID_LENGTH), cut: 'never' },
   { title: 'EVENT', value: ({ eventType, outcome }) => outcome?.toUpperCase() ?? eventType, cut: 'never' },
   { title: 'TOOL', value: ({ toolName }) => toolName, cut: 'never' },
   { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },

@@ -1,5 +1,6 @@
-import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
+import type { ToolCallErrorCategory } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
+import { TOOL_CALL_ERROR_CATEGORIES, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract/values';
 import type { ReconnectDelay } from '@sluice/protocol/timing';
 import { Command, Option } from 'commander';
 import { followStream, printStatus } from '../connection/follow.ts';
@@ -50,7 +51,7 @@ export function toolCallsCommand(context: Context): Command {
     .description('List recent tool-call events, newest first, or follow new ones')
     .option('--tool <tool>', 'Only events of this tool')
     .addOption(
-      new Option('--category <category>', 'Only failures of this category').choices(toolCallErrorCategory.options),
+      new Option('--category <category>', 'Only failures of this category').choices(TOOL_CALL_ERROR_CATEGORIES),
     )
     .addOption(
       new Option(

@@ -1,5 +1,5 @@
-import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import { type Client, unwrap, unwrapStream } from '@sluice/contract/client';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract/values';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { EVENT_STREAM, notManagementApi } from '../connection/connect.ts';
 import { type FollowedStream, readEvents } from '../connection/follow.ts';

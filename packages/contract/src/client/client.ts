@@ -1,9 +1,12 @@
-import { parseLossless } from '@sluice/protocol/json/parse';
+import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import createFetchClient, { type Client as FetchClient, type Middleware } from 'openapi-fetch';
-import { type ErrorObject, errorObject, type PageInfo } from '../schemas/envelope.ts';
+import type { ErrorObject, PageInfo } from '../schemas/envelope.ts';
+import { ERROR_CODES } from '../values.ts';
 import type { paths } from './paths.ts';
 
 export type { components, paths } from './paths.ts';
+export { findShapeIssues } from './response-shape.ts';
+export { responseShapes } from './response-shapes.ts';
 
 /** Error response of the API, or of a proxy in front of it. */
 export class ApiError extends Error {
@@ -91,10 +94,23 @@ export async function unwrapStream(
 
 function toApiError(error: unknown, response: Response): ApiError {
   const member = typeof error === 'object' && error !== null && 'error' in error ? error.error : undefined;
-  const { success, data } = errorObject.safeParse(member);
-  return success
-    ? new ApiError(response, data)
+  return isErrorObject(member)
+    ? new ApiError(response, member)
     : new ApiError(response, undefined, typeof error === 'string' ? error : JSON.stringify(error));
+}
+
+/** Checked by hand: loading the schemas of the contract takes longer than a command of the command line. */
+function isErrorObject(value: unknown): value is ErrorObject {
+  if (!isJsonObject(value)) return false;
+  const { code, message, details } = value;
+  const isListOfIssues = (list: readonly unknown[]) =>
+    list.every((item) => isJsonObject(item) && typeof item.path === 'string' && typeof item.message === 'string');
+  return (
+    typeof code === 'string' &&
+    ERROR_CODES.some((known) => known === code) &&
+    typeof message === 'string' &&
+    (details === undefined || (Array.isArray(details) ? isListOfIssues(details) : isJsonObject(details)))
+  );
 }
 
 /** Fills in the path parameters. URL parsers resolve `.` and `..` segments even when percent-encoded. */

@@ -1,15 +1,9 @@
 import { z } from 'zod';
 import { commonErrors, type Operation, type QueryParameter, type SuccessResponse } from '../operations/operation.ts';
 import { allOperations, operations } from '../operations/operations.ts';
-import {
-  ERROR_STATUS,
-  type ErrorCode,
-  errorCode,
-  errorObject,
-  pageInfo,
-  validationDetails,
-} from '../schemas/envelope.ts';
+import { type ErrorCode, errorCode, errorObject, pageInfo, validationDetails } from '../schemas/envelope.ts';
 import { jsonObject } from '../schemas/json.ts';
+import { ERROR_STATUS } from '../values.ts';
 import { otherPaths, proxiedBesideNative, proxiedPathItems } from './other-paths.ts';
 import { ComponentSchemas, type Schema } from './schemas.ts';
 

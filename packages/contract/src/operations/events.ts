@@ -1,5 +1,5 @@
 import { eventTopic, MAX_EVENT_STREAMS, STATE_EVENT_CAPACITY, streamedEvent } from '../schemas/events.ts';
-import { TOOL_CALL_EVENT_CAPACITY } from '../schemas/tool-calls.ts';
+import { TOOL_CALL_EVENT_CAPACITY } from '../values.ts';
 import { defineOperation } from './operation.ts';
 
 /** `/api/v1/events` (decisions 10.6). */

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { type ErrorCode, MAX_PAGE_SIZE } from '../schemas/envelope.ts';
+import type { ErrorCode } from '../schemas/envelope.ts';
+import { MAX_PAGE_SIZE } from '../values.ts';
 
 /** Optional query parameter. Unknown parameters are ignored (decisions 2.2). */
 export interface QueryParameter {

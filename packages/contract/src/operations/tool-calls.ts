@@ -1,10 +1,6 @@
 import { z } from 'zod';
-import {
-  MAX_TOOL_CALL_STREAMS,
-  TOOL_CALL_EVENT_CAPACITY,
-  toolCallErrorCategory,
-  toolCallEvent,
-} from '../schemas/tool-calls.ts';
+import { MAX_TOOL_CALL_STREAMS, toolCallErrorCategory, toolCallEvent } from '../schemas/tool-calls.ts';
+import { TOOL_CALL_EVENT_CAPACITY } from '../values.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'tool-calls';

@@ -1,36 +1,12 @@
 import { z } from 'zod';
+import { ERROR_CODES } from '../values.ts';
 import { jsonValue } from './json.ts';
 
 /** Error codes of the management API (decisions 2.1; FORBIDDEN: mcp 6). */
-export const errorCode = z.enum([
-  'BAD_REQUEST',
-  'FORBIDDEN',
-  'NOT_FOUND',
-  'METHOD_NOT_ALLOWED',
-  'CONFLICT',
-  'PAYLOAD_TOO_LARGE',
-  'UNPROCESSABLE',
-  'INTERNAL',
-  'BAD_GATEWAY',
-  'UNAVAILABLE',
-]);
+export const errorCode = z.enum(ERROR_CODES);
 
 /** One of the codes of {@link errorCode}. */
 export type ErrorCode = z.infer<typeof errorCode>;
-
-/** HTTP status of each code. */
-export const ERROR_STATUS = {
-  BAD_REQUEST: 400,
-  FORBIDDEN: 403,
-  NOT_FOUND: 404,
-  METHOD_NOT_ALLOWED: 405,
-  CONFLICT: 409,
-  PAYLOAD_TOO_LARGE: 413,
-  UNPROCESSABLE: 422,
-  INTERNAL: 500,
-  BAD_GATEWAY: 502,
-  UNAVAILABLE: 503,
-} as const satisfies Record<ErrorCode, number>;
 
 /** Details of a validation error, one item per issue. `path` is dotted and empty for the whole body. */
 export const validationDetails = z.array(z.object({ path: z.string(), message: z.string() }));
@@ -51,9 +27,6 @@ export const errorResponse = z.object({ data: z.null(), error: errorObject });
 export function successResponse<T extends z.ZodType>(data: T) {
   return z.object({ data, error: z.null() });
 }
-
-/** Largest page of a list (decisions 10.1). */
-export const MAX_PAGE_SIZE = 1_000;
 
 /** Position of a page within its list (decisions 10.1). */
 export const pageInfo = z

@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import { EVENT_TOPICS } from '../values.ts';
 import { forwardChange } from './forward-history.ts';
 import { serviceHealth } from './services.ts';
 import { taskEvent } from './tasks.ts';
 import { toolCallEvent } from './tool-calls.ts';
 
 /** Topics of the event stream (decisions 10.6). The topic of an event is its type. */
-export const eventTopic = z.enum(['tool-calls', 'tasks', 'forwards', 'services', 'evaluators', 'registry']);
+export const eventTopic = z.enum(EVENT_TOPICS);
 
 /** Number of stored changes, and maximum backlog of a client, in addition to the tool-call events. */
 export const STATE_EVENT_CAPACITY = 1000;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { EXPOSED_KINDS } from '../values.ts';
 import { CONTROL_CHARACTERS } from './fields.ts';
 
 /** Globs of one list, and characters of one glob: each requested uri is matched with all of them. */
@@ -61,9 +62,6 @@ export type Expose = z.infer<typeof expose>;
 export type ExposePatch = z.infer<typeof exposePatch>;
 /** Rules for one kind of entry. */
 export type ExposeRules = z.infer<typeof exposeRules>;
-
-/** The kinds of entries, by their members in {@link Expose}. */
-export const EXPOSED_KINDS = ['tools', 'resources', 'prompts'] as const;
 
 /**
  * Applies changes to the rules of a forward, in a canonical order of members. Undefined if no rule remains: everything is

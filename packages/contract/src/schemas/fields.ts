@@ -37,9 +37,6 @@ export const namespaceName = z
   .refine((name) => !/^-|-$/.test(name), 'must start and end with a letter or digit')
   .meta({ pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$' });
 
-/** The namespace that always exists and that entries belong to by default (specification, "Namespace"). */
-export const DEFAULT_NAMESPACE = 'default';
-
 /** MCP URI of a resource, URI of a tool, or type label: not empty, no control characters. */
 export const location = z
   .string()

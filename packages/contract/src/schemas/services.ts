@@ -1,14 +1,13 @@
 import { z } from 'zod';
+import { SERVICE_TYPES } from '../values.ts';
 import { entryName, labels } from './fields.ts';
 import { coerceRawNumber, withAliases } from './json.ts';
 
 const aliases = { serviceName: 'name', service_type: 'serviceType' };
 
-const TYPES = ['tool-invoker', 'resource-provider', 'multi-capability', 'code-execution-engine'] as const;
-
 /** Type of a capability service (decisions 2.8). */
-export const serviceType = z.enum(TYPES, {
-  error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${TYPES.join(', ')}`),
+export const serviceType = z.enum(SERVICE_TYPES, {
+  error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${SERVICE_TYPES.join(', ')}`),
 });
 
 /** Health of a capability service (decisions 3). */

@@ -1,11 +1,12 @@
 import { TASK_STATUSES } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
+import { TASK_FILTERS } from '../values.ts';
 
 /** Status of a task, in the words of MCP. */
 export const taskStatus = z.enum(TASK_STATUSES);
 
 /** Filter of tasks: open, ended, all, or one status. */
-export const taskFilter = z.enum(['open', 'ended', 'all', ...taskStatus.options]);
+export const taskFilter = z.enum(TASK_FILTERS);
 
 const time = z.iso.datetime({ precision: 3 }).describe('UTC');
 

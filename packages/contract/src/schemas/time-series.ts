@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { TIME_SERIES_GROUPINGS } from '../values.ts';
 import { toolCallErrorCategory, toolCallOutcome } from './tool-calls.ts';
 
 /** Shortest step of the time series, in seconds (decisions 10.6). */
@@ -9,7 +10,7 @@ export const TIME_SERIES_SPAN_S = 3_600;
 export const MAX_TIME_SERIES = 200;
 
 /** What calls can be grouped by. */
-export const timeSeriesGrouping = z.enum(['namespace', 'forward', 'tool', 'method', 'outcome']);
+export const timeSeriesGrouping = z.enum(TIME_SERIES_GROUPINGS);
 
 const counts = z.array(z.number().int().nonnegative());
 const values = z.array(z.number().nonnegative().nullable());
@@ -60,15 +61,6 @@ export const timeSeries = z
     series: z.array(callSeries).describe('One without `by`, else the busiest first'),
   })
   .meta({ id: 'TimeSeries' });
-
-/** Members of a series that count the calls without a good result, by cause, and their titles. */
-export const CALL_CAUSES = [
-  { member: 'failed', title: 'Failed' },
-  { member: 'tool_errors', title: 'Tool errors' },
-  { member: 'timeouts', title: 'Timeouts' },
-  { member: 'canceled', title: 'Canceled' },
-  { member: 'blocked', title: 'Blocked' },
-] as const satisfies readonly { readonly member: keyof CallSeries; readonly title: string }[];
 
 export type TimeSeriesGrouping = z.infer<typeof timeSeriesGrouping>;
 export type CallSeries = z.infer<typeof callSeries>;

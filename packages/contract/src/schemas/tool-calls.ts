@@ -1,8 +1,6 @@
 import { z } from 'zod';
+import { TOOL_CALL_ERROR_CATEGORIES } from '../values.ts';
 import { taskEnd, taskState } from './tasks.ts';
-
-/** Number of stored tool-call events, and maximum backlog of an event-stream client (decisions 6, 8). */
-export const TOOL_CALL_EVENT_CAPACITY = 1000;
 
 /** Maximum number of concurrent event-stream clients. */
 export const MAX_TOOL_CALL_STREAMS = 100;
@@ -11,14 +9,7 @@ export const MAX_TOOL_CALL_STREAMS = 100;
 export const toolCallTransport = z.enum(['mcp', 'grpc', 'code']);
 
 /** Category of a failed tool call (specification, "Events"; decisions 6). */
-export const toolCallErrorCategory = z.enum([
-  'SERVICE_UNAVAILABLE',
-  'TOOL_DEFINITION_ERROR',
-  'INVALID_ARGUMENTS',
-  'EXECUTION_ERROR',
-  'POLICY_BLOCKED',
-  'UNKNOWN',
-]);
+export const toolCallErrorCategory = z.enum(TOOL_CALL_ERROR_CATEGORIES);
 
 /**
  * How a call ended: with a result, one that reports an error (`isError`, or code that failed), without a usable result, without
