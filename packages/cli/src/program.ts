@@ -124,10 +124,11 @@ export async function createProgram(context: Context, argv: readonly string[] = 
   addDryRunOptions(program);
   for (const command of program.commands) inherit(command, program);
   printHelpWithoutCommand(program);
+  // It explains what to do with the command of a server.
+  const forwards = findCommand(program, 'forwards');
+  if (forwards !== undefined) findCommand(forwards, 'add')?.allowExcessArguments();
   // It rejects them.
-  program.commands
-    .find((command) => command.name() === 'serve')
-    ?.configureHelp({ ...program.configureHelp(), showGlobalOptions: false });
+  findCommand(program, 'serve')?.configureHelp({ ...program.configureHelp(), showGlobalOptions: false });
   return program;
 }
 

@@ -1,10 +1,11 @@
 import type { ForwardTest, ForwardTestStep } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
+import { ApiError, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { createStyle } from '../terminal/terminal.ts';
+import { notAnUpstreamUrl } from '../upstream-url.ts';
 import { collectHeader, HEADER_HELP, HEADER_NOTE, withProgress } from './forward-options.ts';
 
 interface TestOptions {
@@ -42,7 +43,14 @@ Examples:
         'test',
       );
       const client = await context.connect();
-      const call = unwrap(client.POST('/api/v1/forwards/test', { body }));
+      const call = unwrap(client.POST('/api/v1/forwards/test', { body })).catch((error: unknown) => {
+        if (!(error instanceof ApiError && error.code === 'NOT_FOUND')) throw error;
+        throw notAnUpstreamUrl(
+          target,
+          `${error.message}; expected an http:// or https:// URL, or the name of a forward`,
+          (bridge) => `sluice forwards test ${bridge}`,
+        );
+      });
       const result = await withProgress(context, `testing ${isUrl ? 'the URL' : target}`, call);
       print(result, context);
       if (!result.ok) throw new Exit(1);

@@ -1,5 +1,6 @@
 import type { ForwardChange } from '@sluice/contract';
 import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
+import { isStdioCommand } from '@sluice/contract/stdio-command';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import {
@@ -14,6 +15,7 @@ import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { sanitizeLine } from '../terminal/text.ts';
+import { notAnUpstreamUrl } from '../upstream-url.ts';
 import { addExposeOptions, EXPOSE_HELP, type ExposeOptions, parseExposeOptions } from './expose-options.ts';
 import { collectHeader, HEADER_HELP, HEADER_NOTE, withProgress } from './forward-options.ts';
 import { testForwardCommand } from './forward-test.ts';
@@ -145,9 +147,9 @@ Examples:
   sluice forwards add crm http://127.0.0.1:3001/mcp --header 'Authorization: Bearer \${env:SERVICE_SECRET_CRM}'
   sluice forwards add files http://127.0.0.1:3002/mcp --allow 'tools:read_*' --deny 'resources:*secret*' --new disabled`,
     )
-    .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
+    .action(async (_name: string | undefined, _url: string | undefined, options: AddOptions) => {
       const { namespace, prefix, label: labels, header: headers, proxy, compression } = options;
-      const { name, address } = requireNameAndAddress(argument, url, options);
+      const { name, address } = requireNameAndAddress(command.args, options);
       const { mergeExpose } = await import('@sluice/contract');
       const expose = mergeExpose(undefined, parseExposeOptions(options));
       const described = { name, address, namespace, prefix, labels, headers, expose, proxy, compression };
@@ -168,19 +170,25 @@ Examples:
     });
 }
 
-/** Returns name and address, each from an argument or an option. A single argument beside `--name` is the address. */
-function requireNameAndAddress(first: string | undefined, second: string | undefined, options: AddOptions) {
-  const isAddress = second === undefined && options.name !== undefined && options.service === undefined;
-  const [argument, url] = isAddress ? [undefined, first] : [first, second];
+/**
+ * Returns name and address, each from an argument or an option. The first argument beside `--name` is the address. Several
+ * words may be the command of a server: `add NAME -- npx -y …`.
+ */
+function requireNameAndAddress(words: readonly string[], options: AddOptions) {
+  const isNamed = options.name !== undefined && options.service === undefined;
+  const isAddressOnly = isNamed && (words.length === 1 || isStdioCommand(words.join(' ')));
+  const [argument, ...rest] = isAddressOnly ? [undefined, ...words] : words;
   const name = requireName(argument, options, 'forward');
-  if (url !== undefined && options.service !== undefined) {
+  if (rest.length > 0 && options.service !== undefined) {
     throw new Failure('the URL of the forward is given twice: omit --service');
   }
-  const address = url ?? options.service;
+  const address = rest.length > 0 ? rest.join(' ') : options.service;
   if (address === undefined) throw new Failure(`missing URL of the forward: sluice forwards add ${name} URL`);
   if (!/^https?:\/\//i.test(address)) {
-    throw new Failure(`invalid address "${address}" for forward "${name}": expected an http:// or https:// URL`);
+    const problem = `invalid address "${address}" for forward "${name}": expected an http:// or https:// URL`;
+    throw notAnUpstreamUrl(address, problem, (bridge) => `sluice forwards add ${name} ${bridge}`);
   }
+  if (rest.length > 1) throw new Failure(`too many arguments: ${rest.slice(1).join(' ')}`);
   return { name, address };
 }
 

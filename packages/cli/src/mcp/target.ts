@@ -3,6 +3,7 @@ import { DEFAULT_NAMESPACE } from '@sluice/contract/values';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { notAnUpstreamUrl } from '../upstream-url.ts';
 
 const MCP_PORT = '8081';
 
@@ -110,7 +111,8 @@ function targetUrl(
   if (uri === undefined) return resolveEndpoint({ namespace, mcpUrl }, host, env);
   const url = URL.parse(uri);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`--uri "${uri}": expected an http:// or https:// URL such as http://localhost:8081/default/mcp`);
+    const problem = `--uri "${uri}": expected an http:// or https:// URL such as http://localhost:8081/default/mcp`;
+    throw notAnUpstreamUrl(uri, problem, (bridge) => `sluice mcp tool list --uri ${bridge}`);
   }
   if (url.username !== '' || url.password !== '') {
     throw new Failure('--uri: must not contain a user name or password; use --header or --token');

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { BRIDGE_ADDRESS, bridgeCommand, isStdioCommand } from '../stdio-command.ts';
 import { expose, exposeInput, exposePatch } from './expose.ts';
 import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
 import { forwardHeaders, forwardHeadersPatch } from './forward-headers.ts';
@@ -9,16 +10,10 @@ const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
 const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${INVALID_URL_CHARACTERS}]+)`;
 
 const NOT_A_URL = 'must be an http or https URL';
+/** The command itself may contain credentials. */
 const COMMAND =
-  `${NOT_A_URL}; a server that is started with a command (stdio) needs a bridge to Streamable HTTP in front of it ` +
-  '(docs/other-transports.md)';
-
-/** Whether a text that is not a URL is the command of a server with the stdio transport. */
-function isCommand(text: string): boolean {
-  if (/^stdio:/i.test(text)) return true;
-  if (/^[a-z][a-z\d+.-]*:\/\//i.test(text)) return false;
-  return /^(?:npx|uvx|uv|node|bunx|deno|python3?|docker)(?:\s|$)|^(?:\.{1,2}|~)?\/|^\S+\s+-/.test(text);
-}
+  `${NOT_A_URL}; a server that is started with a command (stdio) needs a bridge: ` +
+  `run ${bridgeCommand('COMMAND')}, and use ${BRIDGE_ADDRESS} (docs/other-transports.md)`;
 
 /**
  * URL of an upstream MCP server, trimmed and valid without normalization. Credentials are rejected rather than silently
@@ -31,7 +26,7 @@ const upstreamAddress = z
   .refine(
     (text) =>
       /^https?:\/\/[^/?#]/i.test(text) && !new RegExp(`[${INVALID_URL_CHARACTERS}]`).test(text) && URL.canParse(text),
-    { error: ({ input }) => (isCommand(String(input)) ? COMMAND : NOT_A_URL) },
+    { error: ({ input }) => (isStdioCommand(String(input)) ? COMMAND : NOT_A_URL) },
   )
   .refine((text) => {
     const url = URL.parse(text);

@@ -74,7 +74,8 @@ it.each([
     error: {
       message:
         'invalid forward: address must be an http or https URL; a server that is started with a command (stdio) needs a ' +
-        'bridge to Streamable HTTP in front of it (docs/other-transports.md)',
+        'bridge: run npx -y mcp-proxy --host 127.0.0.1 --port 3002 --server stream -- COMMAND, and use ' +
+        'http://127.0.0.1:3002/mcp (docs/other-transports.md)',
     },
   });
 });
