@@ -178,7 +178,7 @@ describe('namespaces', () => {
     expect(await text('namespaces', 'create', 'finance', '-l', 'team=f')).toBe('created namespace finance\n');
     expect(await text('namespaces', 'create', 'finance')).toBe('namespace finance already exists\n');
     expect(await text('namespaces', 'label', 'add', 'finance', 'a=b')).toBe('namespace finance: team=f,a=b\n');
-    expect(await text('namespaces', 'list')).toMatch(/^finance +team=f,a=b$/m);
+    expect(await text('namespaces', 'list')).toMatch(/^finance +http:\/\/\S+\/finance\/mcp +0 +0 +team=f,a=b$/m);
     await commandLine.service.register('tools', { ...TOOL, namespace: 'finance' });
     expect(cells(await text('namespaces', 'view', 'finance', '--era', 'legacy'))).toEqual([
       ['KIND', 'NAME', 'OFFERED', 'SOURCE', 'OVERRIDES', 'SHADOWS'],

@@ -45,7 +45,7 @@ test('forwards add and edit select what a forward exposes', async () => {
     'disabled',
   ];
   const added = await sluice(['forwards', 'add', 'cli', upstream.url, '-N', 'cli', ...rules]);
-  expect(added).toMatchObject({ code: 0, out: expect.stringContaining(': 1 tools, ') });
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining(': 1 tool, ') });
   expect((await stateOf('cli')).expose).toEqual({
     tools: { allow: ['read_*'], new: 'disabled' },
     resources: { deny: ['file:///a:b', '*c'], new: 'disabled' },

@@ -48,7 +48,7 @@ it('sluice forwards adds, changes and removes headers', async () => {
   const upstream = await startUpstream();
   const header = `Authorization: ${TOKEN}`;
   const added = await sluice(['forwards', 'add', name, upstream.url, '--header', header, '--header', 'user-agent:a']);
-  expect(added.out).toMatch(/^added forward .*: 1 tools, /);
+  expect(added.out).toMatch(/^added forward .*: 1 tool, /);
   expect((await sluice(['forwards', 'show', name])).out).toContain(`  Authorization: ${TOKEN}\n`);
   await sluice(['forwards', 'edit', name, '--header', 'User-Agent: b: c', '--remove-header', 'authorization']);
   expect(await headersOf(name)).toEqual({ 'User-Agent': 'b: c' });

@@ -1,5 +1,6 @@
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { forward, successResponse, toolCallEvent } from '../../packages/contract/src/index.ts';
+import { counted } from '../../packages/protocol/src/text.ts';
 
 /** Receives the progress of a call. */
 export type OnProgress = (progress: {
@@ -129,7 +130,11 @@ async function register({ management, upstream }: Endpoints): Promise<string> {
   const { data } = successResponse(forward).parse(JSON.parse(text));
   const { available, statusMessage, serverInfo, tools_discovered, resources_discovered, prompts_discovered } = data;
   if (!available) throw new Error(`forward everything: ${statusMessage}`);
-  const found = `${tools_discovered} tools, ${resources_discovered} resources, ${prompts_discovered} prompts`;
+  const found = [
+    counted(tools_discovered, 'tool'),
+    counted(resources_discovered, 'resource'),
+    counted(prompts_discovered, 'prompt'),
+  ].join(', ');
   return `POST /api/v1/forwards: ${serverInfo?.serverName} has ${found}`;
 }
 
@@ -143,7 +148,7 @@ async function list(client: Client): Promise<string> {
   const { tools } = await client.listTools();
   const names = tools.map(({ name }) => name);
   if (!names.includes('echo')) throw new Error(`tools/list has no tool echo: ${names.join(', ')}`);
-  return `tools/list, answered from the registry: ${names.length} tools, including echo`;
+  return `tools/list, answered from the registry: ${counted(names.length, 'tool')}, including echo`;
 }
 
 async function call(client: Client): Promise<string> {

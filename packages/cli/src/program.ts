@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Cr
   'Service:': {
     serve: async () => (await import('./groups/serve.ts')).serveCommand,
     pipeline: async () => (await import('./groups/pipeline.ts')).pipelineCommand,
+    open: async () => (await import('./groups/open.ts')).openCommand,
     health: async () => (await import('./groups/status.ts')).healthCommand,
     doctor: async () => (await import('./groups/doctor.ts')).doctorCommand,
     backup: async () => (await import('./backup/commands.ts')).backupCommand,
@@ -42,6 +43,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Cr
     configure: async () => (await import('./configure/configure.ts')).configureCommand,
   },
   'Monitoring:': {
+    logs: async () => (await import('./groups/logs.ts')).logsCommand,
     'tool-calls': async () => (await import('./tool-calls/tool-calls.ts')).toolCallsCommand,
     tasks: async () => (await import('./groups/tasks.ts')).tasksCommand,
     interactions: async () => (await import('./groups/interactions.ts')).interactionsCommand,

@@ -18,6 +18,7 @@ export * from './schemas/forward-test.ts';
 export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';
+export * from './schemas/logs.ts';
 export { mcpEntries } from './schemas/mcp.ts';
 export * from './schemas/namespace-view.ts';
 export * from './schemas/namespaces.ts';

@@ -10,6 +10,12 @@ export const MAX_PAGE_SIZE = 1_000;
 /** Number of stored tool-call events, and maximum backlog of an event-stream client. */
 export const TOOL_CALL_EVENT_CAPACITY = 1000;
 
+/** Log levels, most severe first. */
+export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
+
+/** Number of stored lines of the log. */
+export const LOG_CAPACITY = 1_000;
+
 /** Categories of failed tool calls. */
 export const TOOL_CALL_ERROR_CATEGORIES = [
   'SERVICE_UNAVAILABLE',

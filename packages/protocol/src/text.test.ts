@@ -2,6 +2,7 @@ import { integer, property, assert as prove, string } from 'fast-check';
 import { expect, it } from 'vitest';
 import { anyCharacter } from '../../../test/fixtures/any-character.ts';
 import {
+  counted,
   detach,
   ellipsize,
   escapeInvisible,
@@ -76,3 +77,11 @@ it('truncates to the longest beginning that fits', () => {
     }),
   );
 });
+
+it.each([
+  [0, 'tool', '0 tools'],
+  [1, 'tool', '1 tool'],
+  [2, 'tool', '2 tools'],
+  [1, 'entry', '1 entry'],
+  [3, 'entry', '3 entries'],
+])('counts %i %s as %s', (count, noun, text) => expect(counted(count, noun)).toBe(text));

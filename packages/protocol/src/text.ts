@@ -1,5 +1,11 @@
 /** Truncating and quoting of text that others have chosen, for messages, logs and metrics. */
 
+/** Returns a number with its noun: `1 tool`, `2 tools`, `0 entries`. */
+export function counted(count: number, noun: string): string {
+  if (count === 1) return `1 ${noun}`;
+  return `${count} ${noun.endsWith('y') ? `${noun.slice(0, -1)}ie` : noun}s`;
+}
+
 /** Returns at most `maxLength` UTF-16 code units of the text; no surrogate pair is split. */
 export function truncate(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;

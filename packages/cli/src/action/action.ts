@@ -1,5 +1,6 @@
 import { basename, dirname, extname, resolve } from 'node:path';
 import type { ActionEngine } from '@sluice/actions/build';
+import { counted } from '@sluice/protocol/text';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
@@ -37,7 +38,7 @@ Example:
           const { problems } = error;
           throw problems.length === 1
             ? new Failure(error.message, { cause: error })
-            : new Failure(`${entry}: ${problems.length} problems`, { notes: problems, cause: error });
+            : new Failure(`${entry}: ${counted(problems.length, 'problem')}`, { notes: problems, cause: error });
         }
         const reason = errorCode(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : errorReason(error);
         throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });

@@ -1,4 +1,5 @@
 import { ApiError, type Client } from '@sluice/contract/client';
+import { counted } from '@sluice/protocol/text';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
@@ -94,9 +95,12 @@ export function applyCommand(context: Context): Command {
       const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
       const failed = outcomes.find((outcome) => outcome.status === 'failed');
       if (failed) {
-        throw new Failure(`stopped after ${done} of ${steps.length} changes: ${formatFailure(failed, host)}`, {
-          notes: [`completed changes are kept; ${retryHint(failed.error)}`],
-        });
+        throw new Failure(
+          `stopped after ${done} of ${counted(steps.length, 'change')}: ${formatFailure(failed, host)}`,
+          {
+            notes: [`completed changes are kept; ${retryHint(failed.error)}`],
+          },
+        );
       }
       if (done < steps.length) throw new Exit(1);
       if (!output.isStructured) terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);

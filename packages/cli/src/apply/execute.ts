@@ -1,6 +1,7 @@
 import { changedHeaders, type Forward, mergeExpose } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { formatWarning } from '../evaluators/revisions.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
@@ -208,7 +209,7 @@ class StepExecutor {
   #registered(forward: DesiredForward, state: Forward): string[] {
     this.#forwards.set(forward.name, forward);
     this.#tools.forgetForward(forward.name);
-    if (state.available) return [`${state.tools_discovered} tools`];
+    if (state.available) return [counted(state.tools_discovered, 'tool')];
     return [`not available: ${unavailableReason(state)}`];
   }
 

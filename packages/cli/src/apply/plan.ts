@@ -1,5 +1,6 @@
 import { DEFAULT_NAMESPACE, type Labels, type ServiceInput, serviceAddress, serviceKey } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { Failure } from '../failure.ts';
 import type { CurrentService, CurrentState } from './current-state.ts';
 import type { DesiredState, Section } from './desired-state.ts';
@@ -194,7 +195,7 @@ export function plan(desired: DesiredState, actual: CurrentState, { prune }: Pla
   if (problems.length === 0) problems.push(...findConflicts(steps, desired, claims));
   const [first, ...others] = problems;
   if (first !== undefined && others.length === 0) throw new Failure(first);
-  if (first !== undefined) throw new Failure(`${problems.length} problems`, { notes: problems });
+  if (first !== undefined) throw new Failure(counted(problems.length, 'problem'), { notes: problems });
 
   const ordered = orderSteps(steps, claims);
   const namespaces = resultingNamespaces(desired, actual, forwards, pruned('namespaces'));

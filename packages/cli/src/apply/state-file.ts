@@ -21,6 +21,7 @@ import {
   withAliases,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { z } from 'zod';
 import { closestMatch } from '../closest-match.ts';
 import { Failure } from '../failure.ts';
@@ -155,7 +156,7 @@ class StateReader {
     if (first !== undefined && others.length === 0) throw new Failure(first);
     const more = this.#problems.length - MAX_PROBLEMS;
     const notes = more > 0 ? [...this.#problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : this.#problems;
-    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: notes });
+    if (first !== undefined) throw new Failure(counted(this.#problems.length, 'problem'), { notes: notes });
     return {
       warnings: this.#warnings,
       sections: this.#sections,

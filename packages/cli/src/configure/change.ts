@@ -112,7 +112,10 @@ export async function changeConfiguration(
   }
   if (!options.yes) await confirmChange(context, displayPath);
   await file.replace(after);
-  output.done({ ...result, change: 'written' }, `Updated ${displayPath}. ${program.nextStep}`);
+  output.done(
+    { ...result, change: 'written' },
+    `Updated ${displayPath}. ${options.remove ? program.nextStepAfterRemoval : program.nextStep}`,
+  );
 }
 
 async function confirmChange({ terminal }: Context, path: string): Promise<void> {

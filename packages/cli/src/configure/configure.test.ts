@@ -217,7 +217,10 @@ describe('a program that has a configuration', () => {
       });
       expect(await stat(file)).toMatchObject({ mtimeMs, ino });
       expect(await read(FILES[program])).toBe(after);
-      expect(await sluice([program, '--remove', '--yes'])).toMatchObject({ code: 0 });
+      const removal = await sluice([program, '--remove', '--yes']);
+      expect(removal).toMatchObject({ code: 0 });
+      expect(removal.out).toContain(`Updated ${file}. Restart`);
+      expect(removal.out).not.toMatch(/(?:enable|shows) the/);
       const removed = await read(FILES[program]);
       // The member for all servers remains, also if the file had none before.
       expect(removed).toBe(

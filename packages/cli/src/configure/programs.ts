@@ -37,6 +37,8 @@ export interface Program {
   readonly reference?: string;
   /** What the user has to do for the change to take effect. */
   readonly nextStep: string;
+  /** What to do after the entry was removed. */
+  readonly nextStepAfterRemoval: string;
 }
 
 /** Names of headers and environment variables in an existing entry. */
@@ -54,6 +56,7 @@ export const PROGRAMS: readonly Program[] = [
     servers: 'mcpServers',
     entry: mcpRemoteEntry,
     nextStep: 'Restart Claude Desktop.',
+    nextStepAfterRemoval: 'Restart Claude Desktop.',
   },
   {
     name: 'claude-code',
@@ -66,6 +69,7 @@ export const PROGRAMS: readonly Program[] = [
     entry: (endpoint, existing) => ({ type: 'http', ...httpEntry(endpoint, existing) }),
     reference: `\${NAME}`,
     nextStep: 'Restart Claude Code; /mcp shows the connection.',
+    nextStepAfterRemoval: 'Restart Claude Code.',
   },
   {
     name: 'cursor',
@@ -78,6 +82,7 @@ export const PROGRAMS: readonly Program[] = [
     entry: (endpoint, existing) => ({ type: undefined, ...httpEntry(endpoint, existing) }),
     reference: `\${env:NAME}`,
     nextStep: 'Restart Cursor and enable the server in its MCP settings.',
+    nextStepAfterRemoval: 'Restart Cursor.',
   },
   {
     name: 'vscode',
@@ -90,6 +95,7 @@ export const PROGRAMS: readonly Program[] = [
     entry: (endpoint, existing) => ({ type: 'http', ...httpEntry(endpoint, existing) }),
     reference: `\${input:NAME}`,
     nextStep: 'In VS Code, start the server: "MCP: List Servers" in the command palette.',
+    nextStepAfterRemoval: 'Restart VS Code, or stop the server: "MCP: List Servers" in the command palette.',
   },
 ];
 

@@ -90,7 +90,7 @@ class ServiceEvents implements FollowedStream {
     if (topic !== 'missed') return this.#onEvent({ topic, data });
     const count = data.count === undefined ? 'some' : JSON.stringify(data.count);
     const topics = Array.isArray(data.topics) ? ` (${data.topics.join(', ')})` : '';
-    printStatus(this.#context, `${count} events were missed${topics}`);
+    printStatus(this.#context, `${count === '1' ? '1 event was' : `${count} events were`} missed${topics}`);
   }
 }
 

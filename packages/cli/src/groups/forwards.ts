@@ -1,6 +1,8 @@
-import type { ForwardChange } from '@sluice/contract';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Forward, ForwardChange } from '@sluice/contract';
 import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { isStdioCommand } from '@sluice/contract/stdio-command';
+import { counted } from '@sluice/protocol/text';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import {
@@ -10,9 +12,9 @@ import {
   type NameOption,
   requireName,
 } from '../entries/entry-options.ts';
-import { addPageOptions, listPages, noteOmitted, type PageOptions } from '../entries/list-pages.ts';
+import { addPageOptions, listPages, noteOmitted, type PageOptions, parsePositive } from '../entries/list-pages.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
-import { Failure } from '../failure.ts';
+import { Exit, Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { notAnUpstreamUrl } from '../upstream-url.ts';
@@ -67,7 +69,7 @@ interface Counts {
 
 function formatCounts(counts: Counts, shadowed = ''): string {
   const { tools_discovered: tools, resources_discovered: resources, prompts_discovered: prompts } = counts;
-  return `${tools} tools${shadowed}, ${resources} resources, ${prompts} prompts`;
+  return `${counted(tools, 'tool')}${shadowed}, ${counted(resources, 'resource')}, ${counted(prompts, 'prompt')}`;
 }
 
 function listCommand(context: Context): Command {
@@ -119,6 +121,32 @@ interface AddOptions extends NameOption, ExposeOptions {
   readonly header?: Record<string, string>;
   readonly proxy?: string;
   readonly compression?: boolean;
+  /** Seconds, or true for the default. */
+  readonly wait?: number | true;
+}
+
+const DEFAULT_WAIT_S = 60;
+const WAIT_POLL_MS = 500;
+
+function parseWait(text: string): number {
+  return Number(parsePositive(text));
+}
+
+/** Returns the forward once it is available, or as it is after this time. */
+async function waitUntilAvailable(
+  { terminal }: Context,
+  client: Client,
+  forward: Forward,
+  seconds: number,
+): Promise<Forward> {
+  const params = { path: { name: forward.name } };
+  const end = performance.now() + seconds * 1000;
+  let latest = forward;
+  while (!latest.available && performance.now() < end) {
+    await delay(WAIT_POLL_MS, undefined, { signal: terminal.interrupted });
+    latest = await unwrap(client.GET('/api/v1/forwards/{name}', { params }));
+  }
+  return latest;
 }
 
 function addCommand(context: Context): Command {
@@ -133,7 +161,12 @@ function addCommand(context: Context): Command {
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
     .option('--header <name: value>', HEADER_HELP, collectHeader)
     .option('--proxy <url>', 'HTTP proxy for requests to the upstream, or "none" to use no proxy')
-    .option('--compression', COMPRESSION_HELP);
+    .option('--compression', COMPRESSION_HELP)
+    .option(
+      '--wait [seconds]',
+      'Wait until the upstream is available (default: 60; exit code 1 if it is not)',
+      parseWait,
+    );
   return addExposeOptions(command)
     .addHelpText(
       'after',
@@ -144,11 +177,12 @@ ${EXPOSE_HELP}
 
 Examples:
   sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_
+  sluice forwards add crm http://127.0.0.1:3001/mcp --wait 30
   sluice forwards add crm http://127.0.0.1:3001/mcp --header 'Authorization: Bearer \${env:SERVICE_SECRET_CRM}'
   sluice forwards add files http://127.0.0.1:3002/mcp --allow 'tools:read_*' --deny 'resources:*secret*' --new disabled`,
     )
     .action(async (_name: string | undefined, _url: string | undefined, options: AddOptions) => {
-      const { namespace, prefix, label: labels, header: headers, proxy, compression } = options;
+      const { namespace, prefix, label: labels, header: headers, proxy, compression, wait } = options;
       const { name, address } = requireNameAndAddress(command.args, options);
       const { mergeExpose } = await import('@sluice/contract');
       const expose = mergeExpose(undefined, parseExposeOptions(options));
@@ -156,10 +190,13 @@ Examples:
       const body = await validated(({ forwardInput }) => forwardInput, described, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
+      const seconds = wait === true ? DEFAULT_WAIT_S : wait;
       const added = await withProgress(
         context,
         `discovering ${name}`,
-        unwrap(client.POST('/api/v1/forwards', { body })),
+        unwrap(client.POST('/api/v1/forwards', { body })).then((created) =>
+          seconds === undefined ? created : waitUntilAvailable(context, client, created, seconds),
+        ),
       );
       const found = added.available
         ? formatCounts(added, added.statusMessage === undefined ? '' : await describeShadowedTools(client, added))
@@ -167,6 +204,7 @@ Examples:
       context
         .output()
         .done(added, `added forward ${added.name} to ${added.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}: ${found}`);
+      if (seconds !== undefined && !added.available) throw new Exit(1);
     });
 }
 
@@ -304,7 +342,7 @@ function describeChange(change: ForwardChange): string {
   if (change.kind === 'available') return '';
   if (change.kind !== 'discovered') return change.reason;
   const { tools, resources, prompts, eras, notes } = change;
-  const found = `${tools} tools, ${resources} resources, ${prompts} prompts (${eras.join(', ')})`;
+  const found = `${formatCounts({ tools_discovered: tools, resources_discovered: resources, prompts_discovered: prompts })} (${eras.join(', ')})`;
   return notes === undefined ? found : `${found}; ${notes}`;
 }
 

@@ -1,5 +1,5 @@
-import type { ViewEntry } from '@sluice/contract';
-import { unwrap, unwrapPage } from '@sluice/contract/client';
+import type { Namespace, ViewEntry } from '@sluice/contract';
+import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { NAMESPACE_API } from '../entries/entry-api.ts';
@@ -13,6 +13,7 @@ import {
 } from '../entries/entry-options.ts';
 import { addPageOptions, listPages, noteOmitted, type PageOptions } from '../entries/list-pages.ts';
 import { validated } from '../files/document.ts';
+import { resolveEndpoint } from '../mcp/target.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
 /** `sluice namespaces` (decisions 1.8). */
@@ -30,15 +31,53 @@ export function namespacesCommand(context: Context): Command {
 function listCommand(context: Context): Command {
   return new Command('list').description('List namespaces').action(async () => {
     const client = await context.connect();
-    context.output().list(
-      await unwrap(client.GET('/api/v1/namespaces')),
+    const output = context.output();
+    const namespaces = await unwrap(client.GET('/api/v1/namespaces'));
+    // In other formats it is the list of the API.
+    const rows = output.format === 'table' ? await withUse(client, namespaces) : namespaces;
+    output.list<NamespaceRow>(
+      rows,
       [
         { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+        { title: 'URL', value: ({ name, mcpUrl }) => urlOf(context, name, mcpUrl), cut: 'never' },
+        { title: 'TOOLS', value: ({ tools }) => String(tools ?? '-') },
+        { title: 'CALLS (1 H)', value: ({ calls }) => String(calls ?? '-') },
         { title: 'LABELS', value: ({ labels }) => formatLabels(labels) || '-' },
       ],
       'no namespaces',
     );
   });
+}
+
+interface NamespaceRow extends Namespace {
+  readonly tools?: number;
+  /** Tool calls of the last hour. */
+  readonly calls?: number;
+}
+
+/** Adds the numbers of tools and calls. */
+async function withUse(client: Client, namespaces: readonly Namespace[]): Promise<readonly NamespaceRow[]> {
+  const query = { since: '1h', step: '1h', by: 'namespace' };
+  const calls = new Map(
+    (await unwrap(client.GET('/api/v1/time-series', { params: { query } }))).series.map(({ labels, calls: counts }) => [
+      labels.namespace,
+      counts.reduce((total, count) => total + count, 0),
+    ]),
+  );
+  const rows: NamespaceRow[] = [];
+  for (const namespace of namespaces) {
+    const { name } = namespace;
+    const { page } = await unwrapPage(
+      client.GET('/api/v1/tools', { params: { query: { namespace: name, limit: '1' } } }),
+    );
+    rows.push({ ...namespace, calls: calls.get(name) ?? 0, ...(page && { tools: page.total }) });
+  }
+  return rows;
+}
+
+/** URL of the MCP endpoint: the published one, or the one on the machine of the management API. */
+function urlOf({ options, terminal }: Context, namespace: string, published: string | undefined): string {
+  return resolveEndpoint({ namespace, published }, options().host, terminal.env).href;
 }
 
 interface ViewOptions extends NameOption, PageOptions {

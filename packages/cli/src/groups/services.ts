@@ -1,6 +1,7 @@
 import type { ServiceType } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { SERVICE_TYPES } from '@sluice/contract/values';
+import { counted } from '@sluice/protocol/text';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
@@ -104,7 +105,7 @@ function removeCommand(context: Context): Command {
       const client = await context.connect();
       const params = { path: { name }, query: { serviceType: type } };
       const removed = await unwrap(client.DELETE('/api/v1/services/{name}', { params }));
-      const entries = removed.count === 1 ? 'one entry' : `${removed.count} entries`;
+      const entries = counted(removed.count, 'entry');
       context.output().done(removed, `removed service ${removed.removed}: ${entries}`);
     });
 }

@@ -2,6 +2,7 @@ import type { ToolInput } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { DEFAULT_NAMESPACE } from '@sluice/contract/values';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
@@ -202,7 +203,7 @@ Example:
       if (dryRun) return printDryRun(context, await countTools(client, tools, update));
       const progress = createProgress(terminal.stderr, plain);
       const onProgress = (counts: ImportCounts) =>
-        progress.update(`${countHandled(counts)} of ${tools.length} tools: ${formatCounts(counts)}`);
+        progress.update(`${countHandled(counts)} of ${counted(tools.length, 'tool')}: ${formatCounts(counts)}`);
       const counts = await sendTools(tools, { client, update, interrupted: terminal.interrupted, onProgress });
       progress.end();
 
@@ -217,7 +218,7 @@ Example:
       for (const { name, namespace, message } of warnings.slice(0, MAX_REASONS))
         writeLine(`warning: ${name} in ${namespace}: ${message}`);
       if (warnings.length > MAX_REASONS)
-        writeLine(`and ${warnings.length - MAX_REASONS} more warnings; --output json lists all`);
+        writeLine(`and ${counted(warnings.length - MAX_REASONS, 'more warning')}; --output json lists all`);
       for (const { name, namespace, reason } of failed.slice(0, MAX_REASONS))
         writeLine(`  ${name} in ${namespace}: ${reason}`);
       if (failed.length > MAX_REASONS) writeLine(`  and ${failed.length - MAX_REASONS} more; --output json lists all`);

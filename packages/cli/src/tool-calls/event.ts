@@ -1,5 +1,6 @@
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import { findShapeIssues } from '@sluice/contract/client';
+import { counted } from '@sluice/protocol/text';
 import type { Column } from '../output/table.ts';
 
 /** An event of a tool call as received: the members that are displayed or used. Another version may send others too. */
@@ -68,7 +69,7 @@ function formatDetail({
   if (errorCategory !== undefined) return `${errorCategory}: ${errorMessage ?? ''}`;
   if (content !== undefined) return (isError ? 'error: ' : '') + content.join(' ');
   if (argumentNames !== undefined) return argumentNames.join(', ');
-  return argumentCount === undefined ? '' : `${JSON.stringify(argumentCount)} arguments`;
+  return argumentCount === undefined ? '' : counted(Number(argumentCount), 'argument');
 }
 
 /** Filter of events; everything by default. */

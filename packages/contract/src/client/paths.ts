@@ -729,6 +729,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the latest lines of the log
+         * @description The latest 1000 lines are stored in memory: those of the process that answers.
+         */
+        get: operations["listLogLines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logs/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch the log
+         * @description Server-sent events: `data` is a `LogLine`. With the header `Last-Event-ID`, the stream continues after that event. A client that misses lines, because it is slow, gets an event `missed` with their number (`{"count": 5}`). A comment is sent every 15 s. At most 20 clients can connect.
+         */
+        get: operations["watchLogLines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/interactions": {
         parameters: {
             query?: never;
@@ -1950,6 +1990,26 @@ export interface components {
              * @constant
              */
             response_truncated?: true;
+        };
+        /** @description Fields of the event are further members. */
+        LogLine: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            ts: string;
+            /** @enum {string} */
+            level: "error" | "warn" | "info" | "debug" | "trace";
+            /** @description Component */
+            target: string;
+            msg: string;
+            /**
+             * @description The line was too long to be stored with its fields
+             * @constant
+             */
+            truncated?: true;
+        } & {
+            [key: string]: unknown;
         };
         Metrics: {
             /** @description Filter counters by filter name, in chain order */
@@ -5608,6 +5668,71 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Stream of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listLogLines: {
+        parameters: {
+            query?: {
+                /** @description Least severe level. Default: all that `RUST_LOG` selects. */
+                level?: "error" | "warn" | "info" | "debug" | "trace";
+                /** @description Maximum number of lines: a whole number from 1. Default: all, at most 1000. */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["LogLine"][];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    watchLogLines: {
+        parameters: {
+            query?: {
+                /** @description Least severe level. Default: all that `RUST_LOG` selects. */
+                level?: "error" | "warn" | "info" | "debug" | "trace";
+                /** @description Number of stored lines to begin with. Default: 0. */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream of lines */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -737,6 +737,17 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
       "eventId?": "string"
     }
   },
+  "GET /api/v1/logs 200": {
+    "list": true,
+    "type": "object",
+    "members": {
+      "ts": "string",
+      "level": "string",
+      "target": "string",
+      "msg": "string",
+      "truncated?": "boolean"
+    }
+  },
   "GET /api/v1/interactions 200": {
     "list": true,
     "type": "object",

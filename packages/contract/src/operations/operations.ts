@@ -3,6 +3,7 @@ import { evaluatorOperations } from './evaluators.ts';
 import { eventOperations } from './events.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './inference.ts';
+import { logOperations } from './logs.ts';
 import { maintenanceOperations } from './maintenance.ts';
 import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
@@ -23,6 +24,7 @@ export const operations = {
   toolCalls: toolCallOperations,
   tasks: taskOperations,
   events: eventOperations,
+  logs: logOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
   maintenance: maintenanceOperations,

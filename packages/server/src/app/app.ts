@@ -501,6 +501,7 @@ async function start(
     metricSource,
     toolCalls,
     stateEvents,
+    recentLog: logger.recent,
     tasks,
     cancelTask,
     timeSeries,

@@ -1,6 +1,7 @@
 import { access, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { DiagnosticCheck } from '@sluice/contract';
+import { counted } from '@sluice/protocol/text';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { ConfigError } from '../http/settings.ts';
 import { checkFolder } from '../management/machine-checks.ts';
@@ -42,7 +43,7 @@ async function checkFile(
     }
     const [warning] = warnings;
     if (warning === undefined) return { name, status: 'ok', message: path };
-    const message = `${warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`}, first: ${warning}`;
+    const message = `${counted(warnings.length, 'warning')}, first: ${warning}`;
     return { name, status: 'warning', message, remedy: 'Correct the file, and restart the service' };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -157,6 +157,9 @@ export async function openMarks({ persist }: Config, files: Files): Promise<Disc
  */
 export async function bootstrap(config: Config, registry: Registry, secrets: Secrets, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
+  const { path } = config.bootstrap;
+  // It may be a file of that name in the current folder, which nobody has named.
+  if (path !== undefined) log.info('bootstrap file loaded', { file: path });
   try {
     await applyBootstrap(config, registry, secrets, log);
   } catch (error) {

@@ -204,6 +204,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(409, `POST ${tasks}/ended/cancel`);
   await answers(404, `POST ${tasks}/none/cancel`);
 
+  await answers(200, 'GET /api/v1/logs');
+
   const own = allOperations
     // Diagnostics have their own tests.
     .filter((operation) => isJsonOperation(operation) && !['runDiagnostics', 'testForward'].includes(operation.id))

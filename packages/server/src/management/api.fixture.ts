@@ -25,7 +25,7 @@ import { memoryRevisionStore, type RevisionStore } from '../policy/revision-stor
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
-import { createLogger } from '../telemetry/log.ts';
+import { createLogger, type Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -65,6 +65,7 @@ export interface Api {
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
   readonly stateEvents: StateEvents;
+  readonly logger: Logger;
   readonly openStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: InferenceSettings;
@@ -234,6 +235,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metricSource,
     toolCalls,
     stateEvents,
+    recentLog: logger.recent,
     tasks,
     cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
     openStreams,
@@ -279,6 +281,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     bindings,
     routes: app.router.print(),
     log: lines,
+    logger,
     async call(method, path, body, headers = {}) {
       const raw = body === undefined || typeof body === 'string' || Buffer.isBuffer(body);
       const answer = await request(url + path, {

@@ -13,7 +13,7 @@ import type { DryRuns } from '../policy/dry-run.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
+import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
@@ -69,6 +69,8 @@ export interface ManagementContext {
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
+  /** The latest lines of the log. */
+  readonly recentLog: Logger['recent'];
   readonly tasks: Pick<Tasks, 'all' | 'get'>;
   /** Cancels a task; rejects with `UpstreamError` or `StoreError`. */
   readonly cancelTask: (task: TaskRecord) => Promise<void>;

@@ -1,4 +1,5 @@
 import { type DiagnosticCheck, failingReason, operations, serviceAddress } from '@sluice/contract';
+import { counted } from '@sluice/protocol/text';
 import { type HttpUpstream, httpUpstream } from '../http/address.ts';
 import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
@@ -193,7 +194,7 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
   if (skews.length === 0) return { name, status: 'ok', message: 'no server to compare with' };
   const median = skews.toSorted((a, b) => a - b)[Math.floor(skews.length / 2)] ?? 0;
   const seconds = Math.round(Math.abs(median) / 1000);
-  const servers = skews.length === 1 ? '1 server' : `${skews.length} servers`;
+  const servers = counted(skews.length, 'server');
   if (Math.abs(median) < CLOCK_SKEW_MS) return { name, status: 'ok', message: `agrees with ${servers}` };
   return {
     name,

@@ -1,9 +1,10 @@
 import { type EventTopic, eventTopic, MAX_EVENT_STREAMS, type MissedEvents, operations } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import { OperationError } from '../registry/operation-error.ts';
+import type { EventCursor, EventRing } from '../telemetry/event-ring.ts';
 import { eventText, type StateEvent, type StateEvents } from '../telemetry/state-events.ts';
 import type { ToolCallRecord } from '../telemetry/tool-calls/event.ts';
-import type { EventCursor, EventRing, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { type EventSource, type EventStream, EventStreams } from './event-stream.ts';
 import type { Router } from './router.ts';

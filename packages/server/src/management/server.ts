@@ -33,6 +33,7 @@ import { eventRoutes } from './events.ts';
 import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
+import { logRoutes } from './logs.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
 import { healthRoutes, metricsRoutes, prometheusRoutes, replicaRoutes, statisticsRoutes } from './observability.ts';
 import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
@@ -91,6 +92,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   toolCallRoutes,
   taskRoutes,
   eventRoutes,
+  logRoutes,
   timeSeriesRoutes,
   interactionRoutes,
   inferenceConfigRoutes,

@@ -1,5 +1,6 @@
+import { LOG_LEVELS } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
-import { createLogger, LOG_LEVELS, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
+import { createLogger, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
 
 const NOON = Date.UTC(2026, 0, 2, 12, 0, 0, 7);
 

@@ -1,7 +1,7 @@
+import { LOG_CAPACITY, type LOG_LEVELS } from '@sluice/contract';
 import { detach, ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
+import { EventRing } from './event-ring.ts';
 
-/** Log levels, most severe first. */
-export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Least severe level that is written. */
@@ -51,8 +51,19 @@ export interface LineLogger {
   readonly write: (level: LogLevel, msg: string, addFields: (line: LineWriter) => void) => void;
 }
 
+/** A stored line, without its line break. */
+export interface RecentLine {
+  readonly level: LogLevel;
+  readonly line: string;
+}
+
+/** Longest line that is stored, in characters: the stored lines of all levels take at most 8 MiB. */
+const MAX_STORED_LENGTH = 4_096;
+
 /** Log of the service (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
 export interface Logger {
+  /** The latest lines. */
+  readonly recent: EventRing<RecentLine>;
   readonly target: (target: LogTarget) => TargetLogger;
   readonly lines: (target: LogTarget) => LineLogger;
 }
@@ -70,17 +81,26 @@ export function createLogger(
   write: (line: string, level: LogLevel, isAscii?: boolean) => void,
   now: () => number = Date.now,
 ): Logger {
+  const recent = new EventRing<RecentLine>(LOG_CAPACITY);
   const line = new LineWriter();
+  const store = (text: string, level: LogLevel): void => recent.add({ level, line: boundedLine(text) });
   const enabledAt = (target: LogTarget) => {
     const threshold = SEVERITY[filter[target]];
     return (level: LogLevel): boolean => SEVERITY[level] <= threshold;
   };
   return {
+    recent,
     target(target) {
       const enabled = enabledAt(target);
       const withStacks = enabled('debug');
       const at = (level: LogLevel): LogMethod =>
-        enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks), level) : noop;
+        enabled(level)
+          ? (msg, fields) => {
+              const text = logLine(now(), level, target, msg, fields, withStacks);
+              store(text, level);
+              write(text, level);
+            }
+          : noop;
       return targetLogger(at, enabled);
     },
     lines(target) {
@@ -91,11 +111,20 @@ export function createLogger(
           if (!enabled(level)) return;
           line.begin(now(), level, target, msg);
           addFields(line);
-          write(line.end(), level, line.isAscii);
+          const text = line.end();
+          store(text, level);
+          write(text, level, line.isAscii);
         },
       };
     },
   };
+}
+
+/** Returns a line without its line break; of one that is too long, only the members that all lines have. */
+function boundedLine(text: string): string {
+  if (text.length <= MAX_STORED_LENGTH) return text.slice(0, -1);
+  const { ts, level, target, msg } = JSON.parse(text);
+  return JSON.stringify({ ts, level, target, msg: ellipsize(String(msg), MAX_STORED_LENGTH / 8), truncated: true });
 }
 
 /** Returns a logger that adds fields to every line; fields of the line take precedence. */

@@ -9,7 +9,7 @@ import {
   type TaskEvent,
 } from '@sluice/contract';
 import { singleLine } from '@sluice/protocol/text';
-import { EventRing } from './tool-calls/events.ts';
+import { EventRing } from './event-ring.ts';
 
 /** Data of the events of each topic, except tool calls, which have a ring of their own. */
 export interface StateEventData {

@@ -11,11 +11,11 @@ import {
   type ToolCallOutcome,
   toolCallOutcome,
 } from '@sluice/contract';
+import type { EventRing } from './event-ring.ts';
 import { MCP_SECONDS, roundMs } from './metrics/instruments.ts';
 import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
 import { residentBytes } from './resident-memory.ts';
 import { type LastEventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './tool-calls/event.ts';
-import type { EventRing } from './tool-calls/events.ts';
 
 const STEP_MS = TIME_SERIES_STEP_S * 1000;
 /** Steps that are stored. */

@@ -1,6 +1,7 @@
 import { Button, InlineLoading, Select, SelectItem, Tag, TextArea } from '@carbon/react';
 import { dryRunInput } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
+import { counted } from '@sluice/protocol/text';
 import { type ReactNode, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Evaluator, useApiQuery } from '../../api/queries.ts';
@@ -123,7 +124,7 @@ function Result({ result }: { readonly result: DryRunResult }) {
       )}
       {llm && (
         <Fact label="Model">
-          <InertText text={llm.answer} /> ({llm.calls} calls, {Math.round(llm.duration_ms)} ms)
+          <InertText text={llm.answer} /> ({counted(llm.calls, 'call')}, {Math.round(llm.duration_ms)} ms)
           {llm.schema_error !== undefined && <p>{`Does not match the schema: ${llm.schema_error}`}</p>}
         </Fact>
       )}

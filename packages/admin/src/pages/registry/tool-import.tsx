@@ -1,6 +1,7 @@
 import { Upload } from '@carbon/icons-react';
 import { Button, FileUploaderDropContainer, Tag } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
+import { counted } from '@sluice/protocol/text';
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useApi } from '../../api/api.ts';
@@ -94,8 +95,10 @@ function ImportDialog({ existing, onClose }: { readonly existing: readonly Tool[
     await Promise.all(Array.from({ length: IN_FLIGHT }, sendNext));
     await queries.invalidateQueries({ queryKey: ['tools'] });
     if (failed.length > 0)
-      throw new Error(`${failed.length} of ${planned.length} tools failed: ${failed.slice(0, 5).join('; ')}`);
-    toasts.show({ kind: 'success', title: `${planned.length} tools imported` });
+      throw new Error(
+        `${failed.length} of ${counted(planned.length, 'tool')} failed: ${failed.slice(0, 5).join('; ')}`,
+      );
+    toasts.show({ kind: 'success', title: `${counted(planned.length, 'tool')} imported` });
   };
   return (
     <FormModal

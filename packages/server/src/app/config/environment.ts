@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { LOG_LEVELS } from '@sluice/contract';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import {
@@ -31,7 +32,7 @@ import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
 import type { DatabaseSettings } from '../../registry/store/postgres/database.ts';
-import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
+import { LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';

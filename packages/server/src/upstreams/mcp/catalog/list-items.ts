@@ -3,7 +3,7 @@ import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { findMember, stringValue } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { singleLine } from '@sluice/protocol/text';
+import { counted, singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
 import type { CatalogTexts, CheckedItem, ServedList } from './catalog-texts.ts';
@@ -97,11 +97,11 @@ export class ListItems {
   notes(): string[] {
     const { method, key } = this.#list;
     const notes: string[] = [];
-    if (this.#unnamed > 0) notes.push(`${method}: ${formatCount(this.#unnamed)} without ${key} skipped`);
-    if (this.#repeated > 0) notes.push(`${method}: ${formatCount(this.#repeated)} with a repeated ${key} skipped`);
+    if (this.#unnamed > 0) notes.push(`${method}: ${counted(this.#unnamed, 'entry')} without ${key} skipped`);
+    if (this.#repeated > 0) notes.push(`${method}: ${counted(this.#repeated, 'entry')} with a repeated ${key} skipped`);
     if (this.#unusable > 0) {
       const more = this.#unusable > MAX_NAMED ? ` and ${this.#unusable - MAX_NAMED} more` : '';
-      notes.push(`${method}: ${formatCount(this.#unusable)} left out: ${this.#named.join(', ')}${more}`);
+      notes.push(`${method}: ${counted(this.#unusable, 'entry')} left out: ${this.#named.join(', ')}${more}`);
     }
     return notes;
   }
@@ -125,8 +125,4 @@ export class ListItems {
 
 function hasKey(item: CheckedItem): item is CheckedItem & ListedItem {
   return item.key !== undefined;
-}
-
-function formatCount(count: number): string {
-  return count === 1 ? '1 entry' : `${count} entries`;
 }

@@ -1,6 +1,7 @@
 import type { ForwardTest, ForwardTestStep } from '@sluice/contract';
 import { FORWARD_TEST_STEPS } from '@sluice/contract';
 import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import { counted } from '@sluice/protocol/text';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Turns } from '@sluice/protocol/turns';
 import { EgressProxies } from '../../../http/client/egress-proxies.ts';
@@ -344,7 +345,12 @@ function nameOf(name: object): string {
 }
 
 function countsOf({ tools, resources, templates, prompts }: Catalog): string {
-  return `${tools.length} tools, ${resources.length} resources, ${templates.length} templates, ${prompts.length} prompts`;
+  return [
+    counted(tools.length, 'tool'),
+    counted(resources.length, 'resource'),
+    counted(templates.length, 'template'),
+    counted(prompts.length, 'prompt'),
+  ].join(', ');
 }
 
 function namesOf(catalog: Catalog): string {

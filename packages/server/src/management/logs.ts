@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { LOG_CAPACITY, LOG_LEVELS, MAX_LOG_STREAMS, operations } from '@sluice/contract';
+import type { EventCursor } from '../telemetry/event-ring.ts';
+import type { Logger, RecentLine } from '../telemetry/log.ts';
+import type { ManagementContext } from './context.ts';
+import { type EventSource, type EventStream, EventStreams } from './event-stream.ts';
+import { listResponse } from './responses.ts';
+import { parseLimit, type Router } from './router.ts';
+
+type IsWanted = (line: RecentLine) => boolean;
+
+/** Returns whether a line is at least this severe; all are without a known level. */
+function atLeast(level: string | undefined): IsWanted {
+  const known = LOG_LEVELS.find((each) => each === level);
+  if (known === undefined) return () => true;
+  const least = LOG_LEVELS.indexOf(known);
+  return (line) => LOG_LEVELS.indexOf(line.level) <= least;
+}
+
+/** `/api/v1/logs`: the latest lines of the log of this process, and their stream. */
+export function logRoutes(router: Router, { recentLog, openStreams }: ManagementContext): void {
+  const { list, notifications } = operations.logs;
+  const streams = new EventStreams(openStreams, MAX_LOG_STREAMS);
+  // Identifies this process in the ids of events.
+  const origin = randomBytes(6).toString('base64url');
+
+  router.add(list, ({ query }) => {
+    const wanted = recentLog.newestFirst().filter(atLeast(query('level')));
+    const found = [...wanted.take(parseLimit(query('limit')) ?? LOG_CAPACITY)].reverse();
+    return listResponse(found, ({ line }) => line);
+  });
+
+  router.add(notifications, ({ http, query }) => {
+    const last = http.headers['last-event-id'];
+    const [, process, position] = /^([\w-]{1,32})\.(\d{1,15})$/.exec(typeof last === 'string' ? last : '') ?? [];
+    const resumed = process === origin ? Number(position) : undefined;
+    const from = resumed ?? recentLog.end - (parseLimit(query('limit')) ?? 0);
+    return streams.respond(
+      http,
+      (stream) => new LogSequence(stream, recentLog, { origin, from, isWanted: atLeast(query('level')) }),
+    );
+  });
+}
+
+/** Lines of the log for one client. Those that it is too slow for are counted in an event `missed`. */
+class LogSequence implements EventSource {
+  readonly #cursor: EventCursor<RecentLine>;
+  readonly #origin: string;
+  readonly #isWanted: IsWanted;
+  #missed = 0;
+
+  constructor(
+    stream: EventStream,
+    ring: Logger['recent'],
+    { origin, from, isWanted }: { readonly origin: string; readonly from: number; readonly isWanted: IsWanted },
+  ) {
+    this.#origin = origin;
+    this.#isWanted = isWanted;
+    const listener = {
+      ready: () => stream.ready(),
+      overflow: () => {
+        this.#missed += this.#cursor.skip();
+      },
+    };
+    this.#cursor = ring.listen(listener, Math.min(Math.max(from, ring.start), ring.end));
+  }
+
+  next(): Buffer | undefined {
+    if (this.#missed > 0) {
+      const data = JSON.stringify({ count: this.#missed });
+      this.#missed = 0;
+      return Buffer.from(`event: missed\ndata: ${data}\n\n`);
+    }
+    for (let line = this.#cursor.next(); line; line = this.#cursor.next()) {
+      if (this.#isWanted(line))
+        return Buffer.from(`id: ${this.#origin}.${this.#cursor.position}\ndata: ${line.line}\n\n`);
+    }
+    return undefined;
+  }
+
+  close(): void {
+    this.#cursor.close();
+  }
+}
