@@ -58,7 +58,7 @@ it('reports at which step a server fails, with a remedy', async (context) => {
     ['tcp://127.0.0.1:9', '127.0.0.1:9 refuses connections (ECONNREFUSED)', 'listens on this address'],
     ['http://name.invalid/', 'the name name.invalid is unknown', 'name server'],
     [`https://127.0.0.1:${plain}/`, 'does not establish TLS', 'use http://'],
-    [`https://localhost:${tls}/`, 'has an invalid certificate: self-signed', 'NODE_EXTRA_CA_CERTS'],
+    [`https://localhost:${tls}/`, ' is self-signed, and this machine does not trust it', 'NODE_EXTRA_CA_CERTS'],
     [`http://127.0.0.1:${tls}/`, 'does not respond to HTTP', 'use https://'],
     [`http://127.0.0.1:${other}/`, 'does not respond to HTTP (HPE_INVALID_CONSTANT)', 'port of the HTTP server'],
   ];

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { certificateProblem } from './certificate-problems.ts';
 import { canOpenFiles } from './open-files.ts';
 
 /** Result of {@link checkEndpoint}. */
@@ -45,7 +46,7 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
     socket = await openConnection(host, port, at, signal);
     if (url.protocol === 'tcp:') return { status: 'ok', message: `${at} accepts connections` };
     let expiry: EndpointCheck | undefined;
-    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, name === undefined, signal));
+    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, signal));
     const { statusCode = 0, headers } = await sendHead(socket, url, at, signal);
     const serverTime = Date.parse(headers.date ?? '');
     const found: EndpointCheck =
@@ -105,7 +106,6 @@ async function startTls(
   tcp: Socket,
   host: string,
   at: string,
-  isAddressShown: boolean,
   signal: AbortSignal,
 ): Promise<{ socket: Socket; expiry: EndpointCheck | undefined }> {
   const socket = connectTls({ socket: tcp, host, ...(isIP(host) === 0 && { servername: host }) });
@@ -114,7 +114,7 @@ async function startTls(
   } catch (error) {
     socket.destroy();
     if (signal.aborted) throw error;
-    throw tlsError(error, at, isAddressShown);
+    throw tlsError(error, at);
   }
   const { valid_to } = socket.getPeerCertificate();
   const rest = Date.parse(valid_to) - Date.now();
@@ -129,25 +129,16 @@ async function startTls(
   return { socket, expiry };
 }
 
-/** Remedies for errors of certificates. */
-const TLS_REMEDIES: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'Renew the certificate of that server, or correct the clock of this machine',
-  CERT_NOT_YET_VALID: 'Correct the clock of this machine or of that server',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'Use a name for which the certificate is valid, or add the name to the certificate',
-};
-
-function tlsError(error: unknown, at: string, isAddressShown: boolean): StepError {
+function tlsError(error: unknown, at: string): StepError {
   const code = codeOf(error);
-  const isCertificate = /CERT|SIGNATURE|ISSUER/.test(code);
-  const remedy =
-    TLS_REMEDIES[code] ??
-    (isCertificate
-      ? 'Set NODE_EXTRA_CA_CERTS to the file of the authority that issued the certificate'
-      : 'Check that this port of the server uses TLS; use http:// if it does not');
-  // The message of Node.js names the host.
-  const reason = isCertificate && isAddressShown && error instanceof Error ? `${error.message} (${code})` : code;
-  const what = isCertificate ? 'has an invalid certificate' : 'does not establish TLS';
-  return new StepError(`${at} ${what}: ${reason}`, remedy, error);
+  const problem = certificateProblem(code);
+  if (problem !== undefined) {
+    const { what, remedy } = problem;
+    const sentence = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}`;
+    return new StepError(`the certificate of ${at} ${what} (${code})`, sentence, error);
+  }
+  const remedy = 'Check that this port of the server uses TLS; use http:// if it does not';
+  return new StepError(`${at} does not establish TLS: ${code}`, remedy, error);
 }
 
 async function sendHead(socket: Socket, url: URL, at: string, signal: AbortSignal): Promise<IncomingMessage> {

@@ -1,4 +1,5 @@
 import { singleLine } from '@sluice/protocol/text';
+import { certificateProblem } from '../certificate-problems.ts';
 import { MalformedMessage } from '../message-parser.ts';
 import { canOpenFiles } from '../open-files.ts';
 import type { CodingError } from './content-coding.ts';
@@ -137,9 +138,9 @@ function connectProblem(code: string, cause: Error): ConnectProblem {
     const remedy = 'check the host of the address, and the name server of this machine or container';
     return { what: `has a host name that cannot be resolved (${code})`, remedy };
   }
-  if (/CERT|SIGNATURE|ISSUER/.test(code)) {
-    const remedy = CERTIFICATE_REMEDIES[code] ?? 'set NODE_EXTRA_CA_CERTS to the file of the authority that issued it';
-    return { what: `is unreachable (${code}: its certificate is not accepted: ${reasonOf(cause)})`, remedy };
+  const certificate = certificateProblem(code);
+  if (certificate !== undefined) {
+    return { what: `is unreachable: its certificate ${certificate.what} (${code})`, remedy: certificate.remedy };
   }
   // The message of OpenSSL names places in its source.
   if (/^ERR_SSL_|^EPROTO$/.test(code)) return { what: `does not establish TLS (${code})`, remedy: PLAIN_REMEDY };
@@ -149,18 +150,7 @@ function connectProblem(code: string, cause: Error): ConnectProblem {
   return { what: `is unreachable (${code}: ${cause.message})`, remedy };
 }
 
-/** Node.js appends a hint that does not apply. */
-function reasonOf({ message }: Error): string {
-  return quoted(message.split(';', 1)[0] ?? '');
-}
-
 const PLAIN_REMEDY = 'check that this port uses TLS, else use an http:// address';
-
-const CERTIFICATE_REMEDIES: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'renew the certificate of the upstream, or correct the clock of this machine',
-  CERT_NOT_YET_VALID: 'correct the clock of this machine or of the upstream',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'use a host for which the certificate is valid, or add this one to the certificate',
-};
 
 /** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {

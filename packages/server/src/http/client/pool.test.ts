@@ -517,7 +517,9 @@ describe('ConnectionPool over TLS', () => {
     const to = pool(upstream, {}, `https://127.0.0.1:${upstream.port}/`);
     const { error } = await new Sent(to).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('is unreachable (ERR_TLS_CERT_ALTNAME_INVALID');
+    expect(error?.message).toContain(
+      'is unreachable: its certificate is for other hosts (ERR_TLS_CERT_ALTNAME_INVALID)',
+    );
     expect(upstream.requests).toEqual([]);
   });
 
@@ -526,7 +528,9 @@ describe('ConnectionPool over TLS', () => {
     const upstream = await startUpstream(always(okResponse('a')), true);
     const { error } = await new Sent(pool(upstream, {}, `https://localhost:${upstream.port}/`)).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('is unreachable (DEPTH_ZERO_SELF_SIGNED_CERT');
+    expect(error?.message).toContain(
+      'is unreachable: its certificate is self-signed, and this machine does not trust it (DEPTH_ZERO_SELF_SIGNED_CERT)',
+    );
     expect(upstream.requests).toEqual([]);
   });
 });

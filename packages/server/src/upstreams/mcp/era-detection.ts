@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { withAuthorizationServers } from './authorization-servers.ts';
 import { type LegacyClient, type ModernClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 import { isInconclusive } from './rpc-request.ts';
 import { usesSseTransport } from './sse-transport.ts';
@@ -89,7 +90,7 @@ async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<
     inconclusive.push({ era: 'modern', error: modern.error });
   }
   if (old.client === undefined && modern.client === undefined) {
-    if (inconclusive[0]) throw inconclusive[0].error;
+    if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, options.transport, options.signal);
     const error = unusableUpstreamError(address, old.error, modern.error);
     const isOld = !isProved(old.error, modern.error) && (await usesSseTransport(options.transport, options.signal));
     throw isOld ? sseTransportError(address) : error;
