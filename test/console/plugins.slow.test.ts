@@ -3,7 +3,7 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { greeter } from '../../examples/console-plugin/greeter.ts';
+import { greeter } from '../../examples/console-plugin/greeter.mjs';
 import { consoleTests, rowOf, settled, startPlain } from '../fixtures/console.ts';
 
 const EXAMPLE = join(import.meta.dirname, '../../examples/console-plugin/plugins/greetings');

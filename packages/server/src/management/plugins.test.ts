@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { pluginManifest } from '@sluice/contract';
 import { Client } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { greeter } from '../../../../examples/console-plugin/greeter.ts';
+import { greeter } from '../../../../examples/console-plugin/greeter.mjs';
 import { startProxy } from '../../testing/egress-proxy.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 

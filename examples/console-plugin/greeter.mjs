@@ -1,11 +1,13 @@
-// The service of the sample plugin: node examples/console-plugin/greeter.ts [port]
-import { createServer, type Server } from 'node:http';
+// The service of the sample plugin: node examples/console-plugin/greeter.mjs [port]
+import { createServer } from 'node:http';
+import { fileURLToPath } from 'node:url';
 
-const greetings: string[] = ['Hello, world!'];
+const greetings = ['Hello, world!'];
 
 /** The service, not listening yet. */
-export const greeter: Server = createServer(async (request, response) => {
-  const send = (status: number, body: unknown) =>
+export const greeter = createServer(async (request, response) => {
+  /** @param {number} status @param {unknown} body */
+  const send = (status, body) =>
     void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   if (request.url !== '/greetings') return send(404, { error: 'not found' });
   if (request.method === 'GET') return send(200, greetings);
@@ -16,7 +18,7 @@ export const greeter: Server = createServer(async (request, response) => {
     if (text.length > 10_000) return send(413, { error: 'too large' });
   }
   try {
-    const { name }: { name?: unknown } = JSON.parse(text);
+    const { name } = JSON.parse(text);
     if (typeof name !== 'string' || name === '') return send(400, { error: 'name is required' });
     greetings.push(`Hello, ${name}!`);
     return send(201, greetings.at(-1));
@@ -25,4 +27,4 @@ export const greeter: Server = createServer(async (request, response) => {
   }
 });
 
-if (import.meta.main) greeter.listen(Number(process.argv[2] ?? 7070), '127.0.0.1');
+if (process.argv[1] === fileURLToPath(import.meta.url)) greeter.listen(Number(process.argv[2] ?? 7070), '127.0.0.1');
