@@ -1,25 +1,17 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { findOlderNode } from './fixtures/older-node.ts';
 
 const SLUICE = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
 const RUNS = 15;
 
-/** A Node.js of the machine that is older than the one that Sluice runs on. */
-const OLDER = (process.env.PATH ?? '')
-  .split(delimiter)
-  .map((folder) => join(folder, 'node'))
-  .find(
-    (node) =>
-      existsSync(node) &&
-      execFileSync(node, ['-p', 'parseInt(process.versions.node)'], { encoding: 'utf8' }).trim() < '26',
-  );
+const OLDER = findOlderNode();
 
 let gateway: Gateway;
 let home: string;

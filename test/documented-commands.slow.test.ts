@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { access, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -13,13 +14,17 @@ import { startPostgres, type TestPostgres } from '../packages/server/testing/pos
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import type { Outcome } from './fixtures/command-line.ts';
 import { type Example, findCommands, readExamples } from './fixtures/documented-commands.ts';
+import { findOlderNode } from './fixtures/older-node.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
 import { createShell, type Invocation, type Shell } from './fixtures/shell.ts';
 
 // Runs the examples of the documentation and of the help texts in a shell, each against a service with the entries and
-// in a folder with the files that they name. `sluice` runs in this process.
+// in a folder with the files that they name. `sluice` runs in a process that an older Node.js starts, if the machine has one; in
+// this process where it needs a terminal, is stopped, or would become the service.
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const SLUICE = join(ROOT, 'packages/cli/bin/sluice.mjs');
+const OLDER_NODE = findOlderNode();
 const DOCUMENTS = ['README.md', 'examples/capability-service/README.md', ...(await documents())];
 const HELP = 'packages/cli/src/help.snapshot.txt';
 
@@ -71,7 +76,7 @@ const ADDED: readonly (readonly [string, string])[] = [
 ];
 /** Commands after which the entries and credentials are as before. */
 const READS =
-  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show|test))\b/;
+  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|logs|open|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show|test))\b/;
 const SERVICES = ['weather', 'sample-tools', 'sample-code'];
 const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
 
@@ -242,15 +247,36 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
     if (argv[at - 1] === '--client-id') return 'cli';
     return addresses.reduce((so, [documented, address]) => so.replace(documented, address), word);
   });
+  const isInProcess = answer !== undefined || isBuild || IN_THIS_PROCESS.test(line);
+  if (OLDER_NODE !== undefined && !isInProcess)
+    return expected(argv, await startSluice(OLDER_NODE, actual, cwd, input));
   const code = await run(actual, stopFollowing(terminal));
   if (isBuild) built = resolve(cwd, argv.at(-1) ?? '');
   isTested ||= line.startsWith('action test ');
-  // `diff` found differences; `doctor` found the model that does not run; a user stopped `events` or `tool-calls --follow`.
+  return expected(argv, { code, out: terminal.out(), err: terminal.err() });
+}
+
+/** Commands that follow something until they are stopped, become the service, sign in, or open a browser. */
+const IN_THIS_PROCESS = /^(?:serve|events|open|action test|auth login|mcp .*--header)\b| (?:-f|--follow)\b/;
+
+/** Runs `sluice` as a person does whose Node.js is older than the one that npm installed. */
+function startSluice(node: string, argv: readonly string[], cwd: string, input: string): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const child = execFile(node, [SLUICE, ...argv], { cwd, env }, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), out, err });
+    });
+    child.stdin?.end(input);
+  });
+}
+
+/** The outcome, with exit code 0 if the code is the expected one. */
+function expected([command = '']: readonly string[], { code, out, err }: Outcome): Outcome {
+  // `diff` found differences; `doctor` found the model that does not run; a user stopped `events`, `logs --follow` or `tool-calls --follow`.
   const isExpected =
-    (code === 1 && argv[0] === 'doctor') ||
-    (code === 2 && argv[0] === 'diff') ||
-    (code === 130 && ['events', 'tool-calls'].includes(argv[0] ?? ''));
-  return { code: isExpected ? 0 : code, out: terminal.out(), err: terminal.err() };
+    (code === 1 && command === 'doctor') ||
+    (code === 2 && command === 'diff') ||
+    (code === 130 && ['events', 'logs', 'tool-calls'].includes(command));
+  return { code: isExpected ? 0 : code, out, err };
 }
 
 /** A stopped service with entries, evaluators and sessions. */

@@ -57,7 +57,7 @@ interface NamespaceRow extends Namespace {
 
 /** Adds the numbers of tools and calls. */
 async function withUse(client: Client, namespaces: readonly Namespace[]): Promise<readonly NamespaceRow[]> {
-  const query = { since: '1h', step: '1h', by: 'namespace' };
+  const query = { since: '1h', step: '1h', by: 'namespace' as const };
   const calls = new Map(
     (await unwrap(client.GET('/api/v1/time-series', { params: { query } }))).series.map(({ labels, calls: counts }) => [
       labels.namespace,

@@ -11,7 +11,7 @@ export function openCommand(context: Context): Command {
   return new Command('open')
     .description('Open the web console in the browser, and print its URL')
     .option('--no-browser', 'Only print the URL')
-    .addHelpText('after', '\nExample:\n  sluice open --host https://sluice.example.com')
+    .addHelpText('after', '\nExample:\n  sluice open --no-browser')
     .action(async ({ browser }: { readonly browser: boolean }) => {
       // Reports a service that does not run, instead of an empty page.
       const client = await context.connect();
