@@ -65,6 +65,12 @@ export function expectation(
   const accepts = (parameter: string) => operation.parameters.some(({ name }) => name === parameter);
   const isLimit = limit === null || (/^0*[1-9]\d*$/.test(limit) && !(accepts('cursor') && Number(limit) > 1_000));
   if (!isLimit && body.kind !== 'too-large') return only('the limit is not a whole number of the allowed range', 400);
+  const hasUnknownValue = operation.parameters.some(({ name, in: where, schema }) => {
+    const value = where === 'query' ? query.get(name) : null;
+    const { enum: values } = schema;
+    return value !== null && Array.isArray(values) && !value.split(',').every((each) => values.includes(each));
+  });
+  if (hasUnknownValue && body.kind !== 'too-large') return only('a parameter has none of its values', 400);
   const strict = STRICT.has(operation.id) ? query.get('strict') : null;
   if (strict !== null && strict !== 'true' && strict !== 'false' && body.kind !== 'too-large') {
     return only('strict is neither true nor false', 400, 404);

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { invalid, readBody, SHAPES } from './bodies.ts';
 import { labelsOf } from './entries.ts';
-import { type ApiRequest, type ApiResponse, notFound } from './request.ts';
+import { type ApiRequest, type ApiResponse, notFound, Rejection } from './request.ts';
 import type { Service, State } from './state.ts';
 
 /** Calls on `/api/v1/services` (decisions 2.8, 4.1, 4.2). */
@@ -10,6 +10,8 @@ export function callServices(state: State, { method, name, query = {}, body }: A
     return method === 'GET' ? { status: 200, data: state.services.map(({ view }) => view) } : create(state, body);
   }
   const { serviceType } = query;
+  if (serviceType !== undefined && !SHAPES.service.members.serviceType.oneOf.some((type) => type === serviceType))
+    throw new Rejection(400, 'BAD_REQUEST');
   const matching = state.services.filter(
     (service) => service.name === name && (serviceType === undefined || service.serviceType === serviceType),
   );

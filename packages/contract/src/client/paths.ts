@@ -3291,12 +3291,8 @@ export interface components {
                     data: null;
                     error: {
                         /** @constant */
-                        code: "BAD_REQUEST";
+                        code: "PAYLOAD_TOO_LARGE";
                         message: string;
-                        details?: {
-                            path: string;
-                            message: string;
-                        }[];
                     };
                 };
             };

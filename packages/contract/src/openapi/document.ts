@@ -183,10 +183,10 @@ function errorResponses(schemas: ComponentSchemas): Record<string, object> {
       content: content(code),
     };
   }
-  // Sent before routing, with the code BAD_REQUEST.
+  // Sent before routing.
   const RequestHeaderFieldsTooLarge = {
     description: 'The request line and headers exceed 16 KiB.',
-    content: content('BAD_REQUEST'),
+    content: content('PAYLOAD_TOO_LARGE'),
   };
   return { ...responses, RequestHeaderFieldsTooLarge };
 }
