@@ -25,10 +25,13 @@ import { loadConfig } from '../packages/server/src/app/config/config.ts';
 
 const page = (name: string) => readFileSync(fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url)), 'utf8');
 
+/** Its default is in the embedded pipeline, which it replaces when the service runs. */
+const UPSTREAM = 'SERVICE_INFERENCE_UPSTREAM';
+
 /** Rows of the table of environment variables: name and documented default. */
-const VARIABLES = [...page('configuration').matchAll(/^\| `(SERVICE_[A-Z_]+|RUST_LOG)` \| `([^`]+)` \|/gm)].map(
-  ([, name = '', value = '']) => [name, value] as const,
-);
+const VARIABLES = [...page('configuration').matchAll(/^\| `(SERVICE_[A-Z_]+|RUST_LOG)` \| `([^`]+)` \|/gm)]
+  .map(([, name = '', value = '']) => [name, value] as const)
+  .filter(([name]) => name !== UPSTREAM);
 
 /** Another valid value than the default, which must make a difference: the variable is read. */
 const OTHERS: Readonly<Record<string, string>> = {
@@ -70,6 +73,12 @@ async function configuration(env: NodeJS.ProcessEnv): Promise<string> {
 
 describe('the default of a variable is the documented one', () => {
   it('for all that have one', () => expect(VARIABLES.length).toBeGreaterThan(30));
+
+  it(UPSTREAM, () => {
+    const pipeline = new URL('../packages/server/src/app/config/pipeline/default.yaml', import.meta.url);
+    const [, documented] = new RegExp(`^\\| \`${UPSTREAM}\` \\| \`([^\`]+)\` \\|`, 'm').exec(page('configuration')) ?? [];
+    expect(readFileSync(pipeline, 'utf8')).toContain(`endpoints: ['${documented}']`);
+  });
 
   it.each(VARIABLES)('%s: %s', async (name, documented) => {
     const value = documented.replace('$HOME', HOME);
