@@ -76,7 +76,8 @@ describe('the default of a variable is the documented one', () => {
 
   it(UPSTREAM, () => {
     const pipeline = new URL('../packages/server/src/app/config/pipeline/default.yaml', import.meta.url);
-    const [, documented] = new RegExp(`^\\| \`${UPSTREAM}\` \\| \`([^\`]+)\` \\|`, 'm').exec(page('configuration')) ?? [];
+    const [, documented] =
+      new RegExp(`^\\| \`${UPSTREAM}\` \\| \`([^\`]+)\` \\|`, 'm').exec(page('configuration')) ?? [];
     expect(readFileSync(pipeline, 'utf8')).toContain(`endpoints: ['${documented}']`);
   });
 
