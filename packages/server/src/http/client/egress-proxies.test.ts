@@ -198,7 +198,9 @@ describe('requests through a proxy', () => {
     const { setting } = await proxied({ hosts: { 'other.test': port } });
     const { error } = await new Sent(pool({ port }, { proxy: setting }, 'https://other.test/mcp')).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('upstream https://other.test/mcp is unreachable: its certificate is for other hosts');
+    expect(error?.message).toContain(
+      'upstream https://other.test/mcp is unreachable: its certificate is for other hosts',
+    );
   });
 
   describe.each(['http', 'https'] as const)('to an upstream with %s fail', (scheme) => {
