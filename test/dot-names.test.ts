@@ -1,13 +1,15 @@
 import { beforeAll, expect, it } from 'vitest';
-import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { type CommandLine, startCommandLine } from './fixtures/command-line.ts';
 import { LIST_END, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // The names `.` and `..`, which no URL path can contain.
 
-let service: TestService;
+let line: CommandLine;
+let service: CommandLine['service'];
 beforeAll(async () => {
-  service = await startTestService();
+  line = await startCommandLine();
+  ({ service } = line);
   const upstream = await startRawUpstream({
     scripts: {
       'tools/list': toolList(toolText('.'), toolText('..')),
@@ -17,7 +19,7 @@ beforeAll(async () => {
   });
   await service.register('forwards', { name: 'crm', address: upstream.url });
   return async () => {
-    await service.stop(0);
+    await line.close();
     await upstream.close();
   };
 });
@@ -37,14 +39,48 @@ it.each(Object.entries(BODIES))('operators cannot give them to %s', async (colle
   }
 });
 
-it.each([
+const DISCOVERED = [
   ['tools', '.'],
   ['tools', '..'],
   ['prompts', '..'],
   ['resources', '..'],
-])('%s of upstreams keep the name %s, and are addressed by ?name=', async (collection, name) => {
+] as const;
+
+it.each(DISCOVERED)('%s of upstreams keep the name %s, and are changed by ?name=', async (collection, name) => {
   const address = `/${collection}/-?name=${name}`;
-  expect(await service.manage('GET', address)).toMatchObject({ status: 200, data: { name } });
-  expect(await service.manage('DELETE', address)).toMatchObject({ status: 200, data: { removed: name } });
-  expect(await service.manage('GET', address)).toMatchObject({ status: 404 });
+  const { status, data } = await service.manage('GET', address);
+  expect({ status, data }).toMatchObject({ status: 200, data: { name } });
+  const other = name === '.' ? '..' : '.';
+  expect(await service.manage('PUT', address, { ...Object(data), labels: { a: 'b' } })).toMatchObject({
+    status: 200,
+    data: { name, labels: { a: 'b' } },
+  });
+  expect(await service.manage('PUT', address, { ...Object(data), name: other })).toMatchObject({
+    status: 400,
+  });
+  // A renamed entry can have the name of the upstream again.
+  const renamed = `renamed${name}`;
+  expect(await service.manage('PUT', address, { ...Object(data), name: renamed })).toMatchObject({ status: 200 });
+  expect(await service.manage('PUT', `/${collection}/${renamed}`, data)).toMatchObject({
+    status: 200,
+    data: { name },
+  });
+});
+
+it.each(DISCOVERED)('the command line changes and deletes %s named %s', async (collection, name) => {
+  expect(await line.json(collection, 'get', name)).toMatchObject({ name });
+  await line.text(collection, 'label', 'add', name, 'team=a');
+  expect(await line.json(collection, 'get', name)).toMatchObject({ name, labels: { team: 'a' } });
+  for (const [command, enabled] of [
+    ['disable', false],
+    ['enable', true],
+  ] as const) {
+    await line.text(collection, command, name);
+    expect(await line.json(collection, 'get', name)).toMatchObject({ name, enabled });
+  }
+  expect(await line.sluice([collection, 'remove', name])).toMatchObject({ code: 0 });
+  expect(await line.sluice([collection, 'get', name])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('not found'),
+  });
 });

@@ -45,6 +45,24 @@ test('creates, changes and deletes a tool by hand, and undoes the deletion', asy
   expect(await toolOf('report', 'default')).toMatchObject(changed);
 });
 
+test('changes and deletes discovered tools whose names a path cannot contain', async (context) => {
+  const upstream = await tests.upstream({ scripts: { 'tools/list': toolList(toolText('.'), toolText('..')) } });
+  await tests.service.register('forwards', { name: 'dots', address: upstream.url, namespace: 'dots' });
+  tests.onEnd(() => tests.service.manage('DELETE', '/forwards/dots'));
+  const page = await tests.open(context, '#/tools?namespace=dots');
+  for (const name of ['.', '..']) {
+    const stored = async () => (await tests.service.manage('GET', `/tools/-?name=${name}&namespace=dots`)).data;
+    const row = page.locator('tbody tr').filter({ has: page.locator(`bdi:text-is("${name}")`) });
+    await row.getByRole('button', { name: 'Edit' }).click();
+    await page.locator('#tool-description').fill(`Described ${name}`);
+    await dialog(page).getByRole('button', { name: 'Save' }).click();
+    await dialog(page).waitFor({ state: 'detached' });
+    expect(await stored()).toMatchObject({ name, description: `Described ${name}` });
+    await row.getByRole('button', { name: 'Delete' }).click();
+    await expect.poll(stored).toBeNull();
+  }
+});
+
 test('overrides a discovered tool, shows it beside the upstream, disables and deletes it', async (context) => {
   const page = await tests.open(context, '#/tools');
   const schema =

@@ -82,3 +82,8 @@ export const ERROR_STATUS = {
   BAD_GATEWAY: 502,
   UNAVAILABLE: 503,
 } as const satisfies Record<(typeof ERROR_CODES)[number], number>;
+
+/** Whether a name is `.` or `..`, which a URL path cannot contain, percent-encoded or not. */
+export function isDotName(name: string): boolean {
+  return name === '.' || name === '..';
+}

@@ -1,5 +1,5 @@
 import { changedHeaders, type Forward, mergeExpose } from '@sluice/contract';
-import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { ApiError, type Client, entryParams, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { counted } from '@sluice/protocol/text';
 import { formatWarning } from '../evaluators/revisions.ts';
@@ -215,14 +215,15 @@ class StepExecutor {
 
   async #runTool(step: Step & { kind: 'tool' }): Promise<StepNotes> {
     const { namespace, name } = step;
-    const params = { path: { name }, query: { namespace } };
-    if (step.action === 'delete')
+    if (step.action === 'delete') {
+      const params = entryParams(name, { namespace });
       return ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/tools/{name}', { params })));
+    }
     const body = await validated(({ toolInput }) => toolInput, step.members, 'tool');
     if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
     else {
-      const query = { namespace, unknown_members: 'keep' as const };
-      await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params: { path: { name }, query }, body }));
+      const params = entryParams(name, { namespace, unknown_members: 'keep' as const });
+      await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
     }
     return [];
   }
@@ -263,7 +264,7 @@ class StepExecutor {
     await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         // The plan has warned of similar names.
-        params: { path: { name: tool.name }, query: { namespace: tool.namespace, unknown_members: 'keep' } },
+        params: entryParams(tool.name, { namespace: tool.namespace, unknown_members: 'keep' as const }),
         body: await validated(({ toolUpdate }) => toolUpdate, entry, 'tool'),
       }),
     );

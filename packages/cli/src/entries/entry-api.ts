@@ -1,5 +1,5 @@
 import type { EnabledResult } from '@sluice/contract';
-import { type Client, unwrap } from '@sluice/contract/client';
+import { type Client, entryParams, unwrap } from '@sluice/contract/client';
 import { validated } from '../files/document.ts';
 
 /** A tool, resource, prompt or namespace as returned by the API. Numbers are unchanged. */
@@ -48,18 +48,18 @@ export interface EnableApi {
 export const TOOL_API: EntryApi & EnableApi = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
-    unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.GET('/api/v1/tools/{name}', { params: entryParams(name, { namespace }) })),
   create: async (client, body) =>
     unwrap(client.POST('/api/v1/tools', { body: await validated(({ toolInput }) => toolInput, body, 'tool') })),
   update: async (client, name, { namespace }, body) =>
     unwrap(
       client.PUT('/api/v1/tools/{name}', {
-        params: { path: { name }, query: { namespace } },
+        params: entryParams(name, { namespace }),
         body: await validated(({ toolUpdate }) => toolUpdate, body, 'tool'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/tools/{name}', { params: entryParams(name, { namespace }) })),
   enable: async (client, body) =>
     unwrap(
       client.POST('/api/v1/tools/enabled', {
@@ -72,7 +72,7 @@ export const TOOL_API: EntryApi & EnableApi = {
 export const RESOURCE_API: EntryApi & EnableApi = {
   kind: 'resource',
   get: (client, name, { namespace, uri }) =>
-    unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.GET('/api/v1/resources/{name}', { params: entryParams(name, { namespace, uri }) })),
   create: async (client, body) =>
     unwrap(
       client.POST('/api/v1/resources', {
@@ -82,12 +82,12 @@ export const RESOURCE_API: EntryApi & EnableApi = {
   update: async (client, name, { namespace, uri }, body) =>
     unwrap(
       client.PUT('/api/v1/resources/{name}', {
-        params: { path: { name }, query: { namespace, uri } },
+        params: entryParams(name, { namespace, uri }),
         body: await validated(({ resourceUpdate }) => resourceUpdate, body, 'resource'),
       }),
     ),
   remove: (client, name, { namespace, uri }) =>
-    unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.DELETE('/api/v1/resources/{name}', { params: entryParams(name, { namespace, uri }) })),
   enable: async (client, body) =>
     unwrap(
       client.POST('/api/v1/resources/enabled', {
@@ -100,18 +100,18 @@ export const RESOURCE_API: EntryApi & EnableApi = {
 export const PROMPT_API: EntryApi & EnableApi = {
   kind: 'prompt',
   get: (client, name, { namespace }) =>
-    unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.GET('/api/v1/prompts/{name}', { params: entryParams(name, { namespace }) })),
   create: async (client, body) =>
     unwrap(client.POST('/api/v1/prompts', { body: await validated(({ promptInput }) => promptInput, body, 'prompt') })),
   update: async (client, name, { namespace }, body) =>
     unwrap(
       client.PUT('/api/v1/prompts/{name}', {
-        params: { path: { name }, query: { namespace } },
+        params: entryParams(name, { namespace }),
         body: await validated(({ promptUpdate }) => promptUpdate, body, 'prompt'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/prompts/{name}', { params: entryParams(name, { namespace }) })),
   enable: async (client, body) =>
     unwrap(
       client.POST('/api/v1/prompts/enabled', {

@@ -1,5 +1,5 @@
 import type { ToolInput } from '@sluice/contract';
-import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { ApiError, type Client, entryParams, unwrap } from '@sluice/contract/client';
 import { DEFAULT_NAMESPACE } from '@sluice/contract/values';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { counted } from '@sluice/protocol/text';
@@ -142,8 +142,9 @@ async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promi
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
     if (!update) return { result: 'existing', messages: [] };
-    const query = { namespace: tool.namespace ?? DEFAULT_NAMESPACE, unknown_members: 'keep' as const };
-    const call = client.PUT('/api/v1/tools/{name}', { params: { path: { name: tool.name }, query }, body: tool });
+    const namespace = tool.namespace ?? DEFAULT_NAMESPACE;
+    const params = entryParams(tool.name, { namespace, unknown_members: 'keep' as const });
+    const call = client.PUT('/api/v1/tools/{name}', { params, body: tool });
     await unwrap(call);
     return { result: 'updated', messages: messagesOf((await call).data?.warnings) };
   }

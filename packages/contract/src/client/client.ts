@@ -1,9 +1,10 @@
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import createFetchClient, { type Client as FetchClient, type Middleware } from 'openapi-fetch';
 import type { ErrorObject, PageInfo } from '../schemas/envelope.ts';
-import { ERROR_CODES } from '../values.ts';
+import { ERROR_CODES, isDotName } from '../values.ts';
 import type { paths } from './paths.ts';
 
+export { entryParams } from './entry-params.ts';
 export type { components, paths } from './paths.ts';
 export { findShapeIssues } from './response-shape.ts';
 export { responseShapes } from './response-shapes.ts';
@@ -117,7 +118,7 @@ function isErrorObject(value: unknown): value is ErrorObject {
 function serializePath(path: string, parameters: Record<string, unknown>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) => {
     const value = String(parameters[name]);
-    if (value === '.' || value === '..') throw new Error(`invalid name "${value}": cannot be used in a URL path`);
+    if (isDotName(value)) throw new Error(`invalid name "${value}": cannot be used in a URL path`);
     return encodeURIComponent(value);
   });
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boundedLocation, entryName, labels, location, namespaceName } from './fields.ts';
+import { boundedLocation, entryName, existingName, labels, location, namespaceName } from './fields.ts';
 import { boundedArray, coerceRawNumber, jsonObject, jsonValue, withAliases } from './json.ts';
 import { mcpMembers, mcpResourceMembers, mcpToolMembers } from './mcp.ts';
 
@@ -69,7 +69,7 @@ export const toolInput = withAliases(toolAliases, toolMembers.catchall(jsonValue
 /** Body of `PUT /api/v1/tools/{name}`: {@link toolInput} with an optional `name`. */
 export const toolUpdate = withAliases(
   toolAliases,
-  toolMembers.extend({ name: entryName.optional() }).catchall(jsonValue),
+  toolMembers.extend({ name: existingName.optional() }).catchall(jsonValue),
 ).meta({
   id: 'ToolUpdate',
 });
@@ -129,7 +129,7 @@ export const resourceInput = withAliases(
 /** Body of `PUT /api/v1/resources/{name}`: {@link resourceInput} with an optional `name` and any `location`. */
 export const resourceUpdate = withAliases(
   resourceAliases,
-  resourceMembers.extend({ name: entryName.optional() }).catchall(jsonValue),
+  resourceMembers.extend({ name: existingName.optional() }).catchall(jsonValue),
 ).meta({ id: 'ResourceUpdate' });
 
 /** A resource or resource template in responses (decisions 2.6). */
@@ -184,7 +184,7 @@ export const promptInput = withAliases(promptAliases, promptMembers.catchall(jso
 /** Body of `PUT /api/v1/prompts/{name}`: {@link promptInput} with an optional `name`. */
 export const promptUpdate = withAliases(
   promptAliases,
-  promptMembers.extend({ name: entryName.optional() }).catchall(jsonValue),
+  promptMembers.extend({ name: existingName.optional() }).catchall(jsonValue),
 ).meta({
   id: 'PromptUpdate',
 });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isDotName } from '../values.ts';
 import { jsonObject, MAX_ITEMS } from './json.ts';
 
 /** Control characters, for use in the character class of a pattern. */
@@ -18,10 +19,17 @@ export const nameOrEmpty = z
   .refine((name) => name.isWellFormed(), 'must be valid Unicode')
   .meta({ maxLength: 256, pattern: `^${PLAIN}*$` });
 
-/** Name of a tool, resource, prompt, forward or service: a {@link nameOrEmpty} that is not empty. */
-export const entryName = nameOrEmpty
+/** Problem of a name that is a {@link isDotName}. */
+export const DOT_NAME_PROBLEM = 'must not be "." or "..", which a URL path cannot contain';
+
+/** Name of an existing tool, resource or prompt: a {@link nameOrEmpty} that is not empty. Upstreams may name theirs `.` or `..`. */
+export const existingName = nameOrEmpty
   .refine((name) => name !== '', 'must not be empty')
-  .refine((name) => name !== '.' && name !== '..', 'must not be "." or "..", which are no names in a URL')
+  .meta({ minLength: 1, maxLength: 256, pattern: `^${PLAIN}*[^\\s${CONTROL_CHARACTERS}]${PLAIN}*$` });
+
+/** Name of a tool, resource, prompt, forward or service that an operator gives: an {@link existingName} except `.` and `..`. */
+export const entryName = existingName
+  .refine((name) => !isDotName(name), DOT_NAME_PROBLEM)
   .meta({
     minLength: 1,
     maxLength: 256,

@@ -1,3 +1,4 @@
+import { DOT_NAME_PROBLEM, isDotName } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { resourceName } from './catalogs.ts';
@@ -347,6 +348,9 @@ export function updateEntry(
   const next = entry.discovered
     ? updateDiscoveredEntry(entry, entry.discovered, submitted, draft.forwards.get(entry.discovered.forward))
     : updateManualEntry(entry, submitted);
+  if (isDotName(next.name) && !(next.name === entry.name || hasUpstreamName(next))) {
+    throw new OperationError('BAD_REQUEST', `invalid ${kind}: name ${DOT_NAME_PROBLEM}`);
+  }
   const isMoved = next.key !== entry.key || next.namespace !== entry.namespace;
   if (isMoved) {
     rejectTakenKey(draft.get(kind, next.namespace, next.key));
@@ -367,6 +371,11 @@ export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry
   draft.remove(entry);
   retainState(draft, entry);
   return entry;
+}
+
+function hasUpstreamName({ kind, discovered }: Entry): boolean {
+  if (!discovered) return false;
+  return kind === 'resource' ? discovered.overrides.name === undefined : discovered.renamed === undefined;
 }
 
 function updateManualEntry(entry: Entry, submitted: Submitted): Entry {

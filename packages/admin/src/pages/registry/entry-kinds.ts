@@ -1,12 +1,12 @@
 import {
-  type PromptInput,
+  type PromptUpdate,
   promptInput,
-  type ResourceInput,
+  type ResourceUpdate,
   resourceInput,
-  type ToolInput,
+  type ToolUpdate,
   toolInput,
 } from '@sluice/contract';
-import { type Client, unwrap } from '@sluice/contract/client';
+import { type Client, entryParams, unwrap } from '@sluice/contract/client';
 import type { Entries, EntryKind } from '../../api/entries.ts';
 import type { Prompt, Resource, Tool } from '../../api/queries.ts';
 
@@ -79,38 +79,38 @@ export const PROMPTS: EntryApi<Prompt> = {
 };
 
 /** Creates a tool, or replaces `before`: another name renames it, another namespace moves it. */
-export function saveTool(client: Client, before: Tool | undefined, body: ToolInput): Promise<unknown> {
+export function saveTool(client: Client, before: Tool | undefined, body: ToolUpdate): Promise<unknown> {
   return unwrap(
     before
       ? client.PUT('/api/v1/tools/{name}', { params: selectByName(before), body })
-      : client.POST('/api/v1/tools', { body }),
+      : client.POST('/api/v1/tools', { body: toolInput.parse(body) }),
   );
 }
 
 /** Creates a resource, or replaces `before`. */
-export function saveResource(client: Client, before: Resource | undefined, body: ResourceInput): Promise<unknown> {
+export function saveResource(client: Client, before: Resource | undefined, body: ResourceUpdate): Promise<unknown> {
   return unwrap(
     before
       ? client.PUT('/api/v1/resources/{name}', { params: selectByUri(before), body })
-      : client.POST('/api/v1/resources', { body }),
+      : client.POST('/api/v1/resources', { body: resourceInput.parse(body) }),
   );
 }
 
 /** Creates a prompt, or replaces `before`. */
-export function savePrompt(client: Client, before: Prompt | undefined, body: PromptInput): Promise<unknown> {
+export function savePrompt(client: Client, before: Prompt | undefined, body: PromptUpdate): Promise<unknown> {
   return unwrap(
     before
       ? client.PUT('/api/v1/prompts/{name}', { params: selectByName(before), body })
-      : client.POST('/api/v1/prompts', { body }),
+      : client.POST('/api/v1/prompts', { body: promptInput.parse(body) }),
   );
 }
 
 function selectByName({ name, namespace }: Entry) {
-  return { path: { name }, query: { namespace } };
+  return entryParams(name, { namespace });
 }
 
 function selectByUri({ name, namespace, location }: Resource) {
-  return { path: { name }, query: { namespace, uri: location } };
+  return entryParams(name, { namespace, uri: location });
 }
 
 function selectNames(entries: readonly Entry[]) {

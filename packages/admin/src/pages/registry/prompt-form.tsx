@@ -1,5 +1,5 @@
 import { TextArea, TextInput } from '@carbon/react';
-import { DEFAULT_NAMESPACE, type PromptInput, promptInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type PromptUpdate, promptInput, promptUpdate } from '@sluice/contract';
 import { type Prompt, useChange } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
 import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
@@ -26,11 +26,11 @@ const EXAMPLE_MESSAGES = [{ role: 'user', content: 'Write about {topic}.' }];
 /** Creates a prompt, or changes one: what differs from the upstream of a discovered prompt becomes an override. */
 export function PromptForm({ entry, onClose }: EntryFormProps<Prompt>) {
   const toasts = useToasts();
-  const form = useForm(toDraft(entry), promptInput, (draft) => toBody(draft, entry));
+  const form = useForm(toDraft(entry), entry ? promptUpdate : promptInput, (draft) => toBody(draft, entry));
   const { draft, text, set } = form;
   const save = useChange({
     changes: ['prompts', 'namespaces'],
-    run: (client, body: PromptInput) => savePrompt(client, entry, body),
+    run: (client, body: PromptUpdate) => savePrompt(client, entry, body),
   });
   const { conflict, resolve } = useEntryConflicts(PROMPTS, entry);
   return (
@@ -41,7 +41,7 @@ export function PromptForm({ entry, onClose }: EntryFormProps<Prompt>) {
       onClose={onClose}
       onSubmit={async (body) => {
         await save(await resolve(body));
-        toasts.show({ kind: 'success', title: `Prompt ${body.name} ${entry ? 'changed' : 'created'}` });
+        toasts.show({ kind: 'success', title: `Prompt ${draft.name} ${entry ? 'changed' : 'created'}` });
       }}
     >
       <div className="form-row">

@@ -1,5 +1,5 @@
 import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
-import { DEFAULT_NAMESPACE, type ResourceInput, resourceInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type ResourceUpdate, resourceInput, resourceUpdate } from '@sluice/contract';
 import { type Resource, useChange, useServices } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
 import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
@@ -26,11 +26,11 @@ export function ResourceForm({ entry, onClose }: EntryFormProps<Resource>) {
   const toasts = useToasts();
   const { data: services = [] } = useServices();
   const isDiscovered = entry?.forward !== undefined;
-  const form = useForm(toDraft(entry), resourceInput, (draft) => toBody(draft, entry));
+  const form = useForm(toDraft(entry), entry ? resourceUpdate : resourceInput, (draft) => toBody(draft, entry));
   const { draft, text, set } = form;
   const save = useChange({
     changes: ['resources', 'namespaces'],
-    run: (client, body: ResourceInput) => saveResource(client, entry, body),
+    run: (client, body: ResourceUpdate) => saveResource(client, entry, body),
   });
   const { conflict, resolve } = useEntryConflicts(RESOURCES, entry);
   return (
@@ -41,7 +41,7 @@ export function ResourceForm({ entry, onClose }: EntryFormProps<Resource>) {
       onClose={onClose}
       onSubmit={async (body) => {
         await save(await resolve(body));
-        toasts.show({ kind: 'success', title: `Resource ${body.name} ${entry ? 'changed' : 'created'}` });
+        toasts.show({ kind: 'success', title: `Resource ${draft.name} ${entry ? 'changed' : 'created'}` });
       }}
     >
       <div className="form-row">

@@ -1,5 +1,5 @@
 import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
-import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type ToolUpdate, toolInput, toolUpdate } from '@sluice/contract';
 import { type Tool, useChange, useServices } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
 import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
@@ -28,11 +28,11 @@ export function ToolForm({ entry, onClose }: EntryFormProps<Tool>) {
   const toasts = useToasts();
   const { data: services = [] } = useServices();
   const isDiscovered = entry?.forward !== undefined;
-  const form = useForm(toDraft(entry), toolInput, (draft) => toBody(draft, entry));
+  const form = useForm(toDraft(entry), entry ? toolUpdate : toolInput, (draft) => toBody(draft, entry));
   const { draft, text, set } = form;
   const save = useChange({
     changes: ['tools', 'namespaces'],
-    run: (client, body: ToolInput) => saveTool(client, entry, body),
+    run: (client, body: ToolUpdate) => saveTool(client, entry, body),
   });
   const { conflict, resolve } = useEntryConflicts(TOOLS, entry);
   return (
