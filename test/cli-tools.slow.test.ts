@@ -70,11 +70,13 @@ describe('tools', () => {
 
   it('are imported with unknown members and a warning, and edited without', async () => {
     const tool = { ...TOOL, name: 'imported', titel: 'x' };
-    const warning = 'warning: imported in default: unknown field "titel" is stored; did you mean "title"?\n';
+    const warning = 'warning: imported in default: titel is not a known field and is stored; did you mean "title"?\n';
     const source = await file('tools.json', JSON.stringify([tool]));
     expect(await sluice(['tools', 'import', source])).toMatchObject({ code: 0, err: warning });
     const changed = await file('changed.json', JSON.stringify([{ ...tool, titles: 'y' }]));
-    expect((await sluice(['tools', 'import', changed, '--update'])).err).toContain('unknown field "titles" is stored');
+    expect((await sluice(['tools', 'import', changed, '--update'])).err).toContain(
+      'titles is not a known field and is stored',
+    );
     const edited = await file('edited.json', JSON.stringify({ ...tool, descriptoin: 'z' }));
     expect(await sluice(['tools', 'edit', 'imported', '--file', edited])).toMatchObject({
       code: 1,

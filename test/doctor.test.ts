@@ -318,7 +318,7 @@ describe('sluice doctor', () => {
     ]);
     await writeFile(join(folder, 'broken.yaml'), 'forward: []');
     expect(await start(ports, '--service-config', 'broken.yaml')).toMatchObject([
-      { name: 'configuration', status: 'failed', message: expect.stringContaining('unknown key "forward"') },
+      { name: 'configuration', status: 'failed', message: expect.stringContaining('forward is not a known field') },
     ]);
   });
 

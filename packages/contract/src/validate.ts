@@ -6,9 +6,19 @@ export interface ValidationIssue {
   readonly message: string;
 }
 
-/** The predicate of a member that is not known; `known` are those that are. */
-export function unknownField(known: readonly string[]): string {
-  return `is not a known field; known fields: ${known.join(', ')}`;
+/**
+ * The predicate of a member that is not known: with the known ones, or other `advice`, and with the `consequence` if that is not an
+ * error.
+ */
+export function unknownField(advice?: readonly string[] | string, consequence?: 'is ignored' | 'is stored'): string {
+  const problem = consequence === undefined ? 'is not a known field' : `is not a known field and ${consequence}`;
+  if (advice === undefined) return problem;
+  return `${problem}; ${typeof advice === 'string' ? advice : `known fields: ${advice.join(', ') || 'none'}`}`;
+}
+
+/** Advice about a member that is probably misspelled. */
+export function didYouMean(suggestion: string): string {
+  return `did you mean "${suggestion}"?`;
 }
 
 /** Limits the size of an error response. */

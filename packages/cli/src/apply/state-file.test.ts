@@ -82,9 +82,9 @@ test.each([
   ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools, evaluators']],
   [
     'evaluator: []',
-    ['s.yaml:1:1: unknown section "evaluator"; expected namespaces, forwards, services, tools, evaluators'],
+    ['s.yaml:1:1: evaluator is not a known field; known fields: namespaces, forwards, services, tools, evaluators'],
   ],
-  ['a: 1', ['s.yaml:1:1: unknown section "a"; expected namespaces, forwards, services, tools, evaluators']],
+  ['a: 1', ['s.yaml:1:1: a is not a known field; known fields: namespaces, forwards, services, tools, evaluators']],
   [
     'evaluators:\n- { name: a, trigger: { methd: x }, on_eror: block }\n',
     [
@@ -173,19 +173,19 @@ test('a misspelled member is stored with a warning', () => {
   expect(tools).toMatchObject([{ members: { titel: 'T', vendor: 1 } }]);
   expect(overrides).toMatchObject([{ members: { descripton: 'y' } }]);
   expect(warnings).toEqual([
-    's.yaml:2:70: tools: titel: is not a known field; did you mean title?',
-    's.yaml:3:17: tools: upstreamNam: is not a known field; did you mean upstreamName?',
-    's.yaml:3:50: tools: descripton: is not a known field; did you mean description?',
-    's.yaml:3:65: tools: output-schema: is not a known field; did you mean output_schema?',
-    's.yaml:3:102: tools: icon: is not a known field; did you mean icons?',
-    's.yaml:3:112: tools: ID: is not a known field; did you mean id?',
+    's.yaml:2:70: tools: titel: is not a known field; did you mean "title"?',
+    's.yaml:3:17: tools: upstreamNam: is not a known field; did you mean "upstreamName"?',
+    's.yaml:3:50: tools: descripton: is not a known field; did you mean "description"?',
+    's.yaml:3:65: tools: output-schema: is not a known field; did you mean "output_schema"?',
+    's.yaml:3:102: tools: icon: is not a known field; did you mean "icons"?',
+    's.yaml:3:112: tools: ID: is not a known field; did you mean "id"?',
   ]);
 });
 
 test('misspelled configuration and secret URIs are rejected', () => {
   const made = 'name: t, description: "", uri: "w:t", type: w, input_schema: {}';
   expect(problems(`tools:\n- { ${made}, configuration_uri: c, secretUri: s }`)).toEqual([
-    's.yaml:2:92: tools: secretUri: is not a known field; did you mean secretsURI?',
+    's.yaml:2:92: tools: secretUri: is not a known field; did you mean "secretsURI"?',
   ]);
 });
 

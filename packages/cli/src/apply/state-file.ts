@@ -1,7 +1,9 @@
 import {
   DEFAULT_NAMESPACE,
+  didYouMean,
   entryName,
   evaluatorInput,
+  existingName,
   exposePatch,
   findUnknownMembers,
   forwardHeadersPatch,
@@ -54,6 +56,7 @@ const toolOverridesSchema = withAliases(
     .partial()
     .extend({
       forward: entryName,
+      name: existingName.optional(),
       upstreamName: z.string().min(1, 'must not be empty').optional(),
       description: z.string().nullable().optional(),
       enabled: z.boolean().nullable().optional(),
@@ -139,7 +142,7 @@ class StateReader {
     for (const [key, list] of Object.entries(content)) {
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
-        this.#problems.push(`${positionOf([key])}: unknown section ${quote(key)}; expected ${SECTIONS.join(', ')}`);
+        this.#problems.push(`${positionOf([key])}: ${key} ${unknownField(SECTIONS)}`);
       } else if (!Array.isArray(list)) {
         this.#problems.push(`${positionOf([key])}: ${key} must be a list; use [] for an empty one`);
       } else {
@@ -292,8 +295,10 @@ class StateReader {
     const misspelled = Object.keys(entry.value).filter(
       (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
     );
-    for (const member of misspelled)
-      this.#addProblem(entry, [member], `is not a known field; did you mean ${suggestUriMember(member)}?`);
+    for (const member of misspelled) {
+      const suggestion = suggestUriMember(member);
+      if (suggestion !== undefined) this.#addProblem(entry, [member], unknownField(didYouMean(suggestion)));
+    }
     return misspelled.length > 0;
   }
 
@@ -302,9 +307,7 @@ class StateReader {
     for (const member of Object.keys(value)) {
       const suggestion = suggestMember(member);
       if (suggestion === undefined) continue;
-      this.#warnings.push(
-        `${position([member])}: ${section}: ${member}: is not a known field; did you mean ${suggestion}?`,
-      );
+      this.#warnings.push(`${position([member])}: ${section}: ${member}: ${unknownField(didYouMean(suggestion))}`);
     }
   }
 
@@ -327,8 +330,4 @@ const describeIssue: z.core.$ZodErrorMap = ({ code, input, expected }) => {
 function definedMembers(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   const entries = Object.entries(members).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
   return Object.fromEntries(entries);
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

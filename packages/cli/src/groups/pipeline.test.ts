@@ -67,7 +67,7 @@ describe('sluice pipeline check', () => {
     expect(code).toBe(1);
     expect(JSON.parse(out)).toEqual({
       ok: false,
-      problems: [{ file: 'p.yaml', line: 9, column: 1, message: expect.stringContaining('unknown key "x"') }],
+      problems: [{ file: 'p.yaml', line: 9, column: 1, message: expect.stringContaining('x is not a known field') }],
       warnings: [],
     });
     expect(JSON.parse((await check(`${FILE}runtime: 1`, '--output', 'json')).out)).toEqual({

@@ -29,13 +29,17 @@ type Mistake = [string, string | undefined, string, Record<string, string>?];
 const MISTAKES: Mistake[] = [
   ['a missing file', undefined, ': no such file'],
   ['invalid YAML', 'listeners: [', ':1:13: '],
-  ['an unknown key', `${oneListener(MCP)}listener: []\n`, ':7:1: unknown key "listener"'],
+  ['an unknown key', `${oneListener(MCP)}listener: []\n`, ':7:1: listener is not a known field'],
   [
     'an unknown filter',
     oneListener('- filter: corse'),
     ':6:9: filter_chains[0].filters[0].filter must be a known filter',
   ],
-  ['an unknown setting', oneListener('- { filter: mcp, max: 1 }'), ':6:24: filter_chains[0].filters[0]: unknown key'],
+  [
+    'an unknown setting',
+    oneListener('- { filter: mcp, max: 1 }'),
+    ':6:24: filter_chains[0].filters[0].max is not a known field',
+  ],
   ['a missing setting', oneListener('- filter: cors'), ':6:9: filter_chains[0].filters[0].allow_origins is'],
   [
     'a value of the wrong type',

@@ -62,8 +62,12 @@ describe.each(['tools', 'resources', 'prompts'] as const)('%s', (kind) => {
     const created = await api.call('POST', path, body);
     expect(created.status).toBe(201);
     expect(JSON.parse(created.text).warnings).toEqual([
-      { code: 'UNKNOWN_MEMBER', member: typo, message: `unknown field "${typo}" is stored; did you mean "${meant}"?` },
-      { code: 'UNKNOWN_MEMBER', member: 'other', message: 'unknown field "other" is stored' },
+      {
+        code: 'UNKNOWN_MEMBER',
+        member: typo,
+        message: `${typo} is not a known field and is stored; did you mean "${meant}"?`,
+      },
+      { code: 'UNKNOWN_MEMBER', member: 'other', message: 'other is not a known field and is stored' },
     ]);
     const { data } = await api.call('GET', `${path}/b`);
     expect(data).toMatchObject({ [typo]: 'x', other: 1 });

@@ -1,4 +1,11 @@
-import { type EntryWarning, suggestMember, suggestUriMember, unknownMembers } from '@sluice/contract';
+import {
+  didYouMean,
+  type EntryWarning,
+  suggestMember,
+  suggestUriMember,
+  unknownField,
+  unknownMembers,
+} from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
 import type { Entry, Kind } from './entries.ts';
@@ -45,10 +52,8 @@ export function rejectUnknownMembers(kind: Kind, unknown: readonly string[]): vo
   if (first === undefined) return;
   throw new OperationError(
     'BAD_REQUEST',
-    `invalid ${kind}: ${first} is not a known field; ${advice(kind, first)}`,
-    unknown
-      .slice(0, MAX_LISTED)
-      .map((member) => ({ path: member, message: `is not a known field; ${advice(kind, member)}` })),
+    `invalid ${kind}: ${first} ${rejection(kind, first)}`,
+    unknown.slice(0, MAX_LISTED).map((member) => ({ path: member, message: rejection(kind, member) })),
   );
 }
 
@@ -57,13 +62,12 @@ export function unknownMemberWarnings(kind: Kind, unknown: readonly string[]): E
   if (unknown.length === 0) return undefined;
   return unknown.slice(0, MAX_LISTED).map((member) => {
     const suggestion = suggestMember(kind, member);
-    const question = suggestion === undefined ? '' : `; did you mean "${suggestion}"?`;
-    return { code: 'UNKNOWN_MEMBER', member, message: `unknown field "${member}" is stored${question}` };
+    const advice = suggestion === undefined ? undefined : didYouMean(suggestion);
+    return { code: 'UNKNOWN_MEMBER', member, message: `${member} ${unknownField(advice, 'is stored')}` };
   });
 }
 
-function advice(kind: Kind, member: string): string {
+function rejection(kind: Kind, member: string): string {
   const suggestion = suggestMember(kind, member);
-  if (suggestion !== undefined) return `did you mean "${suggestion}"?`;
-  return 'names of additional fields begin with "x-"';
+  return unknownField(suggestion === undefined ? 'names of additional fields begin with "x-"' : didYouMean(suggestion));
 }

@@ -9,6 +9,7 @@ import {
   labels,
   namespaceName,
   pluginId,
+  unknownField,
   type ValidationIssue,
   validate,
 } from '@sluice/contract';
@@ -20,7 +21,7 @@ import type { PluginTargets } from '../../management/plugins.ts';
 import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
-import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
+import { formatPath, type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
 
 /** Content of the bootstrap file (`--service-config`, decisions 1.3). */
 export interface BootstrapFile extends BootstrapEvaluators {
@@ -67,7 +68,7 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
   const { content } = file;
   const unknown = Object.keys(content).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) {
-    throw new ConfigError(`${file.where([unknown])}: unknown key ${quote(unknown)}; known keys: ${KEYS.join(', ')}`);
+    throw new ConfigError(`${file.where([unknown])}: ${formatPath([unknown])} ${unknownField(KEYS)}`);
   }
   const warnings = [...file.warnings];
   const warn = (at: KeyPath, warning: string): void => {
@@ -263,7 +264,7 @@ function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
   for (const [index, item] of list.entries()) {
     const input = toJson(item);
     for (const { path: at, known } of findUnknownMembers(input)) {
-      warn([...path, index, ...at], unknownKeyIgnored(at.join('.'), known));
+      warnUnknownKey([...path, index, ...at], known, warn);
     }
     const result = validate(evaluatorInput, input);
     if ('value' in result) {
@@ -317,12 +318,12 @@ function warnUnknownKeys(item: unknown, schema: z.ZodObject, path: KeyPath, warn
   if (typeof item !== 'object' || item === null) return;
   const known = Object.keys(schema.shape);
   for (const key of Object.keys(item)) {
-    if (!known.includes(key)) warn([...path, key], unknownKeyIgnored(key, known));
+    if (!known.includes(key)) warnUnknownKey([...path, key], known, warn);
   }
 }
 
-function unknownKeyIgnored(key: string, known: readonly string[]): string {
-  return `unknown key ${quote(key)} is ignored; known keys: ${known.join(', ')}`;
+function warnUnknownKey(at: KeyPath, known: readonly string[], warn: Warn): void {
+  warn(at, `${formatPath(at)} ${unknownField(known, 'is ignored')}`);
 }
 
 /** Messages for missing values and wrong types; the contract has the other messages. */

@@ -38,9 +38,15 @@ describe('evaluators', () => {
     const { evaluators, warnings } = await read(`evaluators:\n  - {on_eror: block, ${misspelled}}`);
     expect(evaluators).toMatchObject([{ name: 'a', on_error: 'continue', trigger: { namespace: null } }]);
     expect(warnings).toEqual([
-      expect.stringMatching(/b\.yaml:2:\d+: unknown key "on_eror" is ignored; known keys: name, .*, on_error/),
-      expect.stringMatching(/b\.yaml:2:\d+: unknown key "trigger.namespce" is ignored; known keys: method, namesp/),
-      expect.stringMatching(/b\.yaml:2:\d+: unknown key "processor.sha" is ignored; known keys: path/),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: evaluators\[0\]\.on_eror is not a known field and is ignored; known fields: name, .*, on_error/,
+      ),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: evaluators\[0\]\.trigger\.namespce is not a known field and is ignored; known fields: method, namesp/,
+      ),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: evaluators\[0\]\.processor\.sha is not a known field and is ignored; known fields: path/,
+      ),
     ]);
     expect((await read(`evaluators: [{${MEMBERS}}]`)).warnings).toEqual([]);
   });
@@ -95,7 +101,11 @@ llm_connections:
       `llm_connections: [{name: a, model: m, url: "http://h", apikey: ${SECRET}}]`,
     );
     expect(llmConnections).toEqual([{ name: 'a', model: 'm', url: 'http://h' }]);
-    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:\d+: unknown key "apikey" is ignored; known keys/)]);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /b\.yaml:1:\d+: llm_connections\[0\]\.apikey is not a known field and is ignored; known fields/,
+      ),
+    ]);
     expect(warnings.join()).not.toContain(SECRET);
   });
 
@@ -226,7 +236,9 @@ describe('evaluators', () => {
     );
     expect([evaluators, invalidEvaluators]).toEqual([[], ['e', 'f']]);
     expect(warnings.filter((warning) => /evaluators\[0\]|unknown/.test(warning))).toEqual([
-      expect.stringMatching(/b\.yaml:2:\d+: unknown key "on_eror" is ignored; known keys: /),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: evaluators\[0\]\.on_eror is not a known field and is ignored; known fields: /,
+      ),
       expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is skipped: llm\.connection is required$/),
       expect.stringMatching(
         /b\.yaml:2:\d+: evaluators\[0\] is skipped: llm\.conection is not a known field; known fields: /,
@@ -238,7 +250,9 @@ describe('evaluators', () => {
   it('have correct positions in the long form', async () => {
     const { warnings } = await read(`evaluators:\n  more: 1\n  evaluators:\n    - 5\n`);
     expect(warnings).toEqual([
-      expect.stringContaining('b.yaml:2:3: unknown key "more" is ignored; known keys: evaluators'),
+      expect.stringContaining(
+        'b.yaml:2:3: evaluators.more is not a known field and is ignored; known fields: evaluators',
+      ),
       expect.stringContaining('b.yaml:4:7: evaluators[0] is skipped: '),
     ]);
   });

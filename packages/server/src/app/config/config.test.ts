@@ -224,7 +224,9 @@ forwards:
       'forwards:\n  - name: crm\n    address: http://127.0.0.1:9/mcp\n    perfix: x\n',
     );
     expect(bootstrap.forwards).toEqual([CRM]);
-    expect(warnings).toEqual([expect.stringContaining('b.yaml:4:5: unknown key "perfix" is ignored')]);
+    expect(warnings).toEqual([
+      expect.stringContaining('b.yaml:4:5: forwards[0].perfix is not a known field and is ignored'),
+    ]);
   });
 
   it.each([
@@ -245,8 +247,10 @@ forwards:
     const { bridgeGrpc, warnings } = await bootstrapOf('bridge:\n  http: 1\n  grpc:\n    timeout_ms: 7\n');
     expect(bridgeGrpc.timeoutMs).toBe(5000);
     expect(warnings).toEqual([
-      expect.stringContaining('b.yaml:2:3: unknown key "http" is ignored; known keys: grpc'),
-      expect.stringContaining('b.yaml:4:5: unknown key "timeout_ms" is ignored; known keys: timeout-ms, max-retries'),
+      expect.stringContaining('b.yaml:2:3: bridge.http is not a known field and is ignored; known fields: grpc'),
+      expect.stringContaining(
+        'b.yaml:4:5: bridge.grpc.timeout_ms is not a known field and is ignored; known fields: timeout-ms, max-retries',
+      ),
     ]);
   });
 
@@ -259,7 +263,11 @@ forwards:
   });
 
   it.each<[string, string | Buffer, RegExp]>([
-    ['an unknown key', 'namespaces: []\nforward: []', /b\.yaml:2:1: unknown key "forward"; known keys: forwards, /],
+    [
+      'an unknown key',
+      'namespaces: []\nforward: []',
+      /b\.yaml:2:1: forward is not a known field; known fields: forwards, /,
+    ],
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
     ['a duplicate key', 'forwards: []\nforwards: []', /b\.yaml:2:1: duplicate key "forwards"/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
@@ -329,7 +337,7 @@ forwards:
   it('rejects an invalid default service.yaml without naming the flag', async () => {
     await writeFile(join(folder, 'service.yaml'), 'x: 1');
     expect(await errorOf(configOf([]))).toBe(
-      `${join(folder, 'service.yaml')}:1:1: unknown key "x"; known keys: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
+      `${join(folder, 'service.yaml')}:1:1: x is not a known field; known fields: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
     );
   });
 

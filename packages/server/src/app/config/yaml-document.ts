@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { unknownField } from '@sluice/contract';
 import { type Document, isMap, isNode, isScalar, type LineCounter, visit, type YAMLMap } from 'yaml';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { errorCode } from '../../registry/store/files.ts';
@@ -44,6 +45,15 @@ export function toConfigError(problems: readonly Problem[]): ConfigError {
 
 /** Keys and indexes from the top level of a file to a value. */
 export type KeyPath = readonly PropertyKey[];
+
+/** Formats the keys of a value for a message: `listeners[0].tls`. */
+export function formatPath(path: KeyPath): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`;
+    const name = String(step);
+    return /^[\w-]+$/.test(name) ? `${text}${text && '.'}${name}` : `${text}[${quote(name)}]`;
+  }, '');
+}
 
 /** YAML (or JSON) file with a map as its top level, and the positions of its values. */
 export interface YamlFile {
@@ -171,7 +181,7 @@ function findInvalidKeys(document: Document, at: At): Problem[] {
           continue;
         }
         const name = String(key.value);
-        if (name === '__proto__') problem(`unknown key ${quote(name)}`);
+        if (name === '__proto__') problem(`${name} ${unknownField()}`);
         // YAML 1.1 allows several merge keys.
         if (seen.has(name) && name !== '<<') problem(`duplicate key ${quote(name)}`);
         seen.add(name);

@@ -146,9 +146,12 @@ describe('settings of filters', () => {
     ['filtre: cors', [`1:1: F.filter is missing; ${names}`]],
     ['filter: 7', [`1:2: F.filter must be a known filter; ${names}`]],
     ['filter: toString', [`1:2: F.filter must be a known filter; ${names}`]],
-    ['filter: service_relay, status: 2', ['1:25: F: unknown key "status"; known keys: filter, conditions']],
-    ['filter: service_relay, __proto__: {}', ['1:25: unknown key "__proto__"']],
-    ['filter: service_relay, <<: {status: 2}', ['1:25: F: unknown key "<<"; known keys: filter, conditions']],
+    ['filter: service_relay, status: 2', ['1:25: F.status is not a known field; known fields: filter, conditions']],
+    ['filter: service_relay, __proto__: {}', ['1:25: __proto__ is not a known field']],
+    [
+      'filter: service_relay, <<: {status: 2}',
+      ['1:25: F["<<"] is not a known field; known fields: filter, conditions'],
+    ],
     ['filter: cors', ['1:1: F.allow_origins is missing']],
     ['filter: cors, allow_origins: "*"', ['1:16: F.allow_origins must be a list']],
     ['filter: cors, allow_origins: []', ['1:16: F.allow_origins must name at least one origin']],
@@ -280,14 +283,14 @@ describe('settings of filters', () => {
       'filter: service_relay, conditions: [{if: {path: /}}]',
       [
         '1:38: F.conditions[0] must have when or unless',
-        '1:39: F.conditions[0]: unknown key "if"; known keys: when, unless',
+        '1:39: F.conditions[0].if is not a known field; known fields: when, unless',
       ],
     ],
     [
       'filter: service_relay, conditions: [{when: {methods: [], query: a}}]',
       [
         '1:46: F.conditions[0].when.methods must name at least one method',
-        '1:59: F.conditions[0].when: unknown key "query"; known keys: path, path_prefix, methods, headers',
+        '1:59: F.conditions[0].when.query is not a known field; known fields: path, path_prefix, methods, headers',
       ],
     ],
     [

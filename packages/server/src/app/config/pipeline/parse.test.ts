@@ -159,7 +159,7 @@ filter_chains:
       'an unknown key',
       file('cluster: []'),
       [
-        'p:8:1: unknown key "cluster"; known keys: listeners, filter_chains, clusters, body_limits, ' +
+        'p:8:1: cluster is not a known field; known fields: listeners, filter_chains, clusters, body_limits, ' +
           'shutdown_timeout_secs, insecure_options, admin, runtime',
       ],
     ],
@@ -169,7 +169,7 @@ filter_chains:
       'a misspelled key of a listener',
       file('', ', max_conections: 5'),
       [
-        'p:2:64: listeners[0]: unknown key "max_conections"; known keys: name, address, filter_chains, protocol, tls, ' +
+        'p:2:64: listeners[0].max_conections is not a known field; known fields: name, address, filter_chains, protocol, tls, ' +
           'downstream_read_timeout_ms, max_connections',
       ],
     ],
@@ -217,7 +217,7 @@ filter_chains:
       file('', ', tls: {certificates: [{cert_path: a, key: b}]}'),
       [
         'p:2:85: listeners[0].tls.certificates[0].key_path is missing',
-        'p:2:100: listeners[0].tls.certificates[0]: unknown key "key"; known keys: cert_path, key_path',
+        'p:2:100: listeners[0].tls.certificates[0].key is not a known field; known fields: cert_path, key_path',
       ],
     ],
     [
@@ -274,7 +274,7 @@ filter_chains:
     [
       'an unknown key of a chain',
       file('    filter: []'),
-      ['p:8:5: filter_chains[0]: unknown key "filter"; known keys: name, filters'],
+      ['p:8:5: filter_chains[0].filter is not a known field; known fields: name, filters'],
     ],
     ['an empty filter', file('      -'), ['p:8:8: filter_chains[0].filters[2] has no value; expected a map']],
     [
@@ -301,7 +301,7 @@ filter_chains:
         'p:8:44: clusters[0].endpoints[2].address has an invalid port: must be 0–65535; expected host:port, such as 0.0.0.0:8080 or [::]:8080',
         'p:8:52: clusters[0].endpoints[3] must be host:port or a map with address and weight',
         'p:8:55: clusters[0].endpoints[4].address is missing',
-        'p:8:56: clusters[0].endpoints[4]: unknown key "adress"; known keys: address, weight',
+        'p:8:56: clusters[0].endpoints[4].adress is not a known field; known fields: address, weight',
         'p:8:89: clusters[0].endpoints[5].weight must be at least 1',
       ],
     ],
@@ -313,7 +313,7 @@ filter_chains:
     [
       'settings in tls of a cluster',
       file('clusters: [{name: k, endpoints: ["h:1"], tls: {verify: false}}]'),
-      ['p:8:48: clusters[0].tls: unknown key "verify"; known keys: none'],
+      ['p:8:48: clusters[0].tls.verify is not a known field; known fields: none'],
     ],
     [
       'a connect timeout of 0',
@@ -327,7 +327,7 @@ filter_chains:
       [
         'p:8:15: body_limits.max_request_bytes must be a number',
         'p:8:40: body_limits.max_response_bytes must be at least 1',
-        'p:8:63: body_limits: unknown key "max"; known keys: max_request_bytes, max_response_bytes',
+        'p:8:63: body_limits.max is not a known field; known fields: max_request_bytes, max_response_bytes',
       ],
     ],
     [
@@ -339,7 +339,7 @@ filter_chains:
       'invalid insecure options',
       file('insecure_options: {skip_validation: true, skip_pipeline_validation: 1}'),
       [
-        'p:8:20: insecure_options: unknown key "skip_validation"; known keys: skip_pipeline_validation',
+        'p:8:20: insecure_options.skip_validation is not a known field; known fields: skip_pipeline_validation',
         'p:8:43: insecure_options.skip_pipeline_validation must be true or false',
       ],
     ],

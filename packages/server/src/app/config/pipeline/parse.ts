@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { unknownField } from '@sluice/contract';
 import { z } from 'zod';
 import type { ClusterSettings } from '../../../http/clusters.ts';
-import { ConfigError, quote } from '../../../http/settings.ts';
+import { ConfigError } from '../../../http/settings.ts';
 import {
+  formatPath,
   formatProblem,
-  type KeyPath,
   type Problem,
   parseYaml,
   readTextFile,
@@ -143,7 +144,7 @@ function schemaProblems({ issues }: z.ZodError, file: YamlFile): Problem[] {
     }
     return issue.keys.map((key) => ({
       at: file.position([...issue.path, key]),
-      text: `${subject && `${subject}: `}unknown key ${quote(key)}; ${issue.message}`,
+      text: `${formatPath([...issue.path, key])} ${issue.message}`,
     }));
   });
 }
@@ -151,14 +152,6 @@ function schemaProblems({ issues }: z.ZodError, file: YamlFile): Problem[] {
 /** Problems of a map's key are nested below the key's own issue. */
 function issueMessage(issue: z.core.$ZodIssue): string {
   return issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-}
-
-function formatPath(path: KeyPath): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === 'number') return `${text}[${step}]`;
-    const name = String(step);
-    return /^[\w-]+$/.test(name) ? `${text}${text && '.'}${name}` : `${text}[${quote(name)}]`;
-  }, '');
 }
 
 /** Messages for issues that every schema can have; more specific messages are part of the schemas. */
@@ -170,7 +163,7 @@ const schemaMessage: z.core.$ZodErrorMap = (issue) => {
       return `must be ${describeType(issue.expected)}${quoteHint(issue.expected, issue.input)}`;
     case 'unrecognized_keys': {
       const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
-      return `known keys: ${known.join(', ') || 'none'}`;
+      return unknownField(known);
     }
     case 'invalid_value':
       return `must be ${issue.values.map(String).join(' or ')}`;
