@@ -79,6 +79,26 @@ test.for(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'PROPFIND'
   },
 );
 
+// The backend does not know them either: its server answers 400, and what arrived counts.
+test.for(['BREW', 'get', 'X-OWN', "!#$%&'*+.^_`|~"])('the unknown method %s', async (method) => {
+  await sendBytes(port, `${method} /api/v1/chat?q=1 HTTP/1.1\r\n${HEAD}Content-Length: 4\r\n\r\nbody`);
+  expect(backend.received.startsWith(`${method} /base/path/api/v1/chat?q=1 HTTP/1.1\r\n`)).toBe(true);
+});
+
+test.for([
+  ['http://localhost/api/v1/chat?q=http://x/', '/api/v1/chat?q=http://x/'],
+  ['HTTP://LOCALHOST/api/v2/tool-calls', '/api/v2/tool-calls'],
+])('the absolute target %s is forwarded in origin form', async ([target, path]) => {
+  await sendBytes(port, `POST ${target} HTTP/1.1\r\n${HEAD}Content-Length: 4\r\n\r\nbody`);
+  expect(backend.requests).toMatchObject([{ method: 'POST', target: `/base/path${path}`, body: Buffer.from('body') }]);
+});
+
+test('an absolute target with another host is not forwarded', async () => {
+  const response = await sendBytes(port, `GET http://other/api/v1/chat HTTP/1.1\r\n${HEAD}\r\n`);
+  expect(response).toMatch(/^HTTP\/1\.1 400 /);
+  expect(backend.received).toBe('');
+});
+
 test('a request without a body is forwarded without one', async () => {
   for (const method of ['GET', 'DELETE', 'OPTIONS', 'HEAD', 'PROPFIND']) {
     backend.clear();

@@ -66,6 +66,8 @@ const REASONS: Readonly<Record<string, string>> = {
   CONNECT: 'method CONNECT is not supported',
 };
 
+const CODES = { 400: 'BAD_REQUEST', 403: 'FORBIDDEN', 431: 'PAYLOAD_TOO_LARGE' } as const;
+
 describe('a malformed request', () => {
   let api: SharedApi;
   beforeAll(async () => {
@@ -107,5 +109,6 @@ describe('a malformed request', () => {
     const { error } = errorResponse.parse(JSON.parse(body));
     const message = REASONS[what];
     if (message !== undefined) expect(error.message).toBe(message);
+    expect(error.code).toBe(CODES[status]);
   });
 });

@@ -68,7 +68,8 @@ export function cors(settings: CorsSettings): Filter {
     const { origin } = context.headers;
     const headers = headersFor(origin);
     context.responseHeaders = headers;
-    if (context.method !== 'OPTIONS') return undefined;
+    // `OPTIONS *` concerns the server, and is no preflight of a resource.
+    if (context.method !== 'OPTIONS' || context.path === '*') return undefined;
     return preflight(context, settings, headers !== VARY || origin === undefined);
   };
 }

@@ -126,17 +126,21 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
   });
 });
 
-it('OPTIONS * is passed on as it is, to the route of all paths', async () => {
-  const service = await runFilters(`
+it.each(['', "- { filter: cors, allow_origins: ['*'] }"])(
+  'OPTIONS * is passed on as it is, to the route of all paths: %s',
+  async (cors) => {
+    const service = await runFilters(`
+${cors}
 - { filter: router, routes: [{ path_prefix: /, cluster: up }] }
 - { filter: load_balancer, clusters: [{ name: up, endpoints: ['${await upstream('up')}'] }] }`);
-  const { hostname, port } = new URL(at(service, 'l', '/'));
-  const socket = connect(Number(port), hostname);
-  let received = '';
-  socket.on('data', (chunk) => {
-    received += chunk;
-  });
-  socket.write('OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n');
-  await expect.poll(() => received).toContain('"method":"OPTIONS","url":"*"');
-  socket.destroy();
-});
+    const { hostname, port } = new URL(at(service, 'l', '/'));
+    const socket = connect(Number(port), hostname);
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk;
+    });
+    socket.write('OPTIONS * HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n\r\n');
+    await expect.poll(() => received).toContain('"method":"OPTIONS","url":"*"');
+    socket.destroy();
+  },
+);
