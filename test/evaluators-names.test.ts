@@ -1,5 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { taskClient } from '../packages/server/testing/task-client.ts';
 import {
   type EvaluatedService,
   errorOf,
@@ -10,6 +12,7 @@ import {
 import { legacyClient, modernClient, type RawClient } from './fixtures/raw-client.ts';
 import { LIST_END, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
+import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
 // Requests for names that nothing is served under are answered without an evaluation.
 
@@ -112,6 +115,43 @@ describe.each(['legacy', 'modern'] as const)('a request of a %s client', (era) =
   ])('%s is evaluated if there is such a name, or a tool that an action may copy: %s', async (method, params) => {
     await evaluated.apply(gate(String(method)));
     expect(errorOf(await client.call(String(method), params))).toMatchObject({ code: -32001 });
+  });
+});
+
+describe('a request about a task', () => {
+  let url: string;
+  beforeAll(async () => {
+    const upstream = await startTasksUpstream();
+    await evaluated.service.register('forwards', { name: 'tasks', address: upstream.url, namespace: 'tasks' });
+    url = evaluated.service.url('tasks');
+    return () => upstream.close();
+  });
+
+  const clients = {
+    modern: () => taskClient(url),
+    legacy: () => coreTaskClient(url),
+  } as const;
+  const METHODS = {
+    modern: ['tasks/get', 'tasks/update', 'tasks/cancel'],
+    legacy: ['tasks/get', 'tasks/result', 'tasks/cancel'],
+  } as const;
+  const requests = (['modern', 'legacy'] as const).flatMap((era) =>
+    METHODS[era].map((method) => [era, method] as const),
+  );
+
+  it.each(requests)('of a %s client, %s, is evaluated only if there is the task', async (era, method) => {
+    await evaluated.apply();
+    const client = await clients[era]();
+    const params = (taskId: string) => ({ taskId, inputResponses: {} });
+    const taskId = await client.create('endless');
+    const without = await client.request(method, params('A'.repeat(22)));
+    expect(without.error).toEqual({ code: -32602, message: 'task not found' });
+    await evaluated.apply(gate(method));
+    const before = evaluated.llm.requests.length;
+    expect((await client.request(method, params('A'.repeat(22)))).error).toEqual(without.error);
+    expect(evaluated.llm.requests).toHaveLength(before);
+    expect((await client.request(method, params(taskId))).error).toMatchObject({ code: -32001 });
+    expect(evaluated.llm.requests).toHaveLength(before + 1);
   });
 });
 

@@ -103,7 +103,7 @@ export interface ReplicaFilters {
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   let lookups: ReadonlyMap<string | undefined, FindMissing> = new Map();
-  const findMissing: FindMissing = (context) => lookups.get(context.rpcMethod)?.(context);
+  const findMissing: FindMissing = (context) => (lookups.get(context.rpcMethod) ?? lookups.get(undefined))?.(context);
   const made = filters.map(({ settings }) => ({ settings, ...makeFilter(settings, parts, findMissing) }));
   lookups = lookupsAfterEvaluators(made);
   const named = made.map(({ settings, filter, methods }) => {
@@ -118,14 +118,14 @@ const ANY_METHOD: ReadonlySet<string> = new Set(['static_response', 'router', 'l
 
 /**
  * The lookups, by method, of the filters that follow the evaluators and get every request with that method: those of other
- * filters would say nothing about the response.
+ * filters would say nothing about the response. `undefined`: that of a filter for the remaining methods.
  */
 function lookupsAfterEvaluators(
   filters: readonly (McpMethodFilter & { readonly settings: LoadedSettings })[],
 ): Map<string | undefined, FindMissing> {
   const lookups = new Map<string | undefined, FindMissing>();
   const first = filters.findIndex(({ settings }) => settings.filter === 'service_evaluator') + 1;
-  for (const { settings, methods = [], findMissing } of filters.slice(first)) {
+  for (const { settings, methods = [undefined], findMissing } of filters.slice(first)) {
     if (ANY_METHOD.has(settings.filter)) break;
     const isConditional = (settings.conditions ?? []).length > 0;
     if (!findMissing || isConditional) continue;
@@ -169,7 +169,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
     case 'service_completion':
       return serviceCompletion(parts);
     case 'service_relay':
-      return { filter: serviceRelay(parts) };
+      return serviceRelay(parts);
     case 'service_intercept':
       return { filter: serviceIntercept(parts) };
     case 'static_response':

@@ -88,9 +88,9 @@ export type McpFilter = Filter<McpRequest, McpOutcome>;
  * Returns "not found" for a request whose name the namespace does not serve, and would not after an action has run. The filter
  * itself would respond with the same.
  */
-export type FindMissing = (context: McpRequest) => ErrorOutcome | undefined;
+export type FindMissing = (context: McpRequest) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;
 
-/** A filter for the requests with certain JSON-RPC methods; `findMissing` if they name an entry. */
+/** A filter for the requests with certain JSON-RPC methods, or with all; `findMissing` if they name an entry or a task. */
 export interface McpMethodFilter extends FilterRoute<McpFilter> {
   readonly findMissing?: FindMissing | undefined;
 }

@@ -54,7 +54,7 @@ export class EvaluatorEngine {
    */
   evaluate<Input extends EvaluationInput>(
     input: Input,
-    findMissing?: (input: Input) => ErrorOutcome | undefined,
+    findMissing?: (input: Input) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>,
   ): CallOutcome | undefined | Promise<CallOutcome | undefined> {
     const { message, namespace } = input;
     const { triggers } = this.#options.metrics;
@@ -68,19 +68,24 @@ export class EvaluatorEngine {
       return undefined;
     }
     const matching = EXEMPT_METHODS.has(message.method) ? undefined : set.matching(message.method, namespace.name);
-    const missing = matching && findMissing?.(input);
-    if (missing) return missing;
-    triggers.trigger_matches += matching?.length ?? 0;
-    triggers.trigger_misses += set.list.length - (matching?.length ?? 0);
     if (!matching) {
+      triggers.trigger_misses += set.list.length;
       triggers.skipped_no_match++;
       return undefined;
     }
-    input.evaluated = true;
+    const missing = findMissing?.(input);
+    if (missing && !(missing instanceof Promise)) return missing;
     const request = new CancelableRequest(input, this.#options.calls);
-    const outcome = request
-      .outcome(this.#evaluate(matching, input, message, namespace.name, request.signal))
-      .finally(() => this.#inProgress.delete(request));
+    const start = () => {
+      triggers.trigger_matches += matching.length;
+      triggers.trigger_misses += set.list.length - matching.length;
+      input.evaluated = true;
+      return this.#evaluate(matching, input, message, namespace.name, request.signal);
+    };
+    const evaluated = missing
+      ? missing.then((found) => found ?? (request.signal.aborted ? undefined : start()))
+      : start();
+    const outcome = request.outcome(evaluated).finally(() => this.#inProgress.delete(request));
     this.#inProgress.set(request, outcome);
     return outcome;
   }

@@ -3,9 +3,9 @@ import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../request.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
-import { type TaskMethodParts, taskRequest } from './tasks.ts';
+import { findMissingTask, type TaskMethodParts, taskRequest } from './tasks.ts';
 
 /** Dependencies of filters that relay by declared capability. */
 export interface RelayParts extends TaskMethodParts {
@@ -20,9 +20,9 @@ export interface RelayParts extends TaskMethodParts {
  * protocol that arrive here, which belong to the other era or to servers, and methods that only look like one (decisions
  * 10.2).
  */
-export function serviceRelay(parts: RelayParts): McpFilter {
+export function serviceRelay(parts: RelayParts): McpMethodFilter {
   const { registry, profiles, relay } = parts;
-  return (context) => {
+  const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
@@ -36,6 +36,12 @@ export function serviceRelay(parts: RelayParts): McpFilter {
     const forward = forwardForMethod(method, declarations);
     return forward === undefined ? undefined : relay.call(context, message, { forward });
   };
+  const findMissing: FindMissing = (context) => {
+    const { message, namespace } = context;
+    if (message?.kind !== 'request' || !namespace || !TASK_METHODS.has(message.method)) return undefined;
+    return findMissingTask(context, message, namespace, parts);
+  };
+  return { filter, findMissing };
 }
 
 function declares({ extensions }: JsonObject, extension: string): boolean {

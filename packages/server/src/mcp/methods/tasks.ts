@@ -2,7 +2,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
-import { rpcError } from '../../http/outcome.ts';
+import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
@@ -42,30 +42,62 @@ export async function taskRequest(
   namespace: NamespaceState,
   parts: TaskMethodParts,
 ): Promise<McpOutcome | undefined> {
-  const { era, capabilities } = context;
-  const { method, params } = message;
-  if (!TASK_REQUESTS[era].includes(method)) return undefined;
-  const { taskId } = params;
-  const isOffered = isOfferedTo(context, namespace, parts);
-  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, context) : undefined;
-  if (!isOffered && !record) return undefined;
-  if (era === 'modern' && !declaresTasks(capabilities)) return missingTasks();
-  if (method === 'tasks/list') return listTasks(context, message, parts);
-  if (typeof taskId !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: taskId');
-  const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
-  if (similar !== undefined) {
-    return rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`);
-  }
-  if (!record || clientEraOf(record) !== era) return taskNotFound();
-  // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
-  if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
-    return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
-  }
+  const { method } = message;
+  const found = await findTask(context, message, namespace, parts);
+  if (found.kind !== 'task') return found.kind === 'missing' ? found.error : found.outcome;
+  const { record } = found;
   if (method === 'tasks/get' && !(await parts.tasks.pollTurn(record))) return TOO_MANY_POLLS;
   const current = parts.tasks.get(record.id);
   if (!current) return taskNotFound();
   if (current.replica !== undefined) return parts.autoTasks.request(message, current);
   return parts.taskRelay.request(context, message, current, namespace.indexes.tool.get(current.tool.key));
+}
+
+/** {@link FindMissing} of {@link taskRequest}. */
+export async function findMissingTask(
+  context: McpRequest,
+  message: RequestMessage,
+  namespace: NamespaceState,
+  parts: TaskMethodParts,
+): Promise<ErrorOutcome | undefined> {
+  if (typeof message.params.taskId !== 'string') return undefined;
+  const found = await findTask(context, message, namespace, parts);
+  return found.kind === 'missing' ? found.error : undefined;
+}
+
+/** The task that a request is about; the error if the client has none with this id; the outcome of all other requests. */
+type FoundTask =
+  | { readonly kind: 'task'; readonly record: TaskRecord }
+  | { readonly kind: 'missing'; readonly error: ErrorOutcome }
+  | { readonly kind: 'other'; readonly outcome: McpOutcome | undefined };
+
+async function findTask(
+  context: McpRequest,
+  message: RequestMessage,
+  namespace: NamespaceState,
+  parts: TaskMethodParts,
+): Promise<FoundTask> {
+  const { era, capabilities } = context;
+  const { method, params } = message;
+  const other = (outcome: McpOutcome | undefined): FoundTask => ({ kind: 'other', outcome });
+  if (!TASK_REQUESTS[era].includes(method)) return other(undefined);
+  const { taskId } = params;
+  const isOffered = isOfferedTo(context, namespace, parts);
+  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, context) : undefined;
+  if (!isOffered && !record) return other(undefined);
+  if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
+  if (method === 'tasks/list') return other(listTasks(context, message, parts));
+  if (typeof taskId !== 'string') return other(rpcError(INVALID_PARAMS, 'missing required parameter: taskId'));
+  const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
+  if (similar !== undefined) {
+    return other(rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`));
+  }
+  if (!record || clientEraOf(record) !== era) return { kind: 'missing', error: taskNotFound() };
+  // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
+  if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
+    return { kind: 'missing', error: rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`) };
+  }
+  return { kind: 'task', record };
 }
 
 function isOfferedTo(

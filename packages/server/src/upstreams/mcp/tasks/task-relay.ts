@@ -5,7 +5,7 @@ import { legacyCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { rpcError } from '../../../http/outcome.ts';
+import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
 import {
@@ -257,7 +257,7 @@ export class TaskRelay {
 }
 
 /** The outcome for an id that is not that of a task of this owner: the same for all reasons. */
-export function taskNotFound(): CallOutcome {
+export function taskNotFound(): ErrorOutcome {
   return rpcError(INVALID_PARAMS, TASK_NOT_FOUND);
 }
 
