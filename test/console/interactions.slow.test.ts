@@ -21,7 +21,11 @@ const tests = consoleTests(async () => {
 
 test('a completion is shown as a conversation, with the tool calls that belong to it', async (context) => {
   const upstream = await tests.upstream({
-    scripts: { 'tools/list': toolList(toolText('echo')), 'tools/call': textResultText('done') },
+    scripts: {
+      'tools/list': toolList(toolText('echo'), toolText('unlucky')),
+      'tools/call': ({ params }) =>
+        params.name === 'echo' ? textResultText('done') : '{"content":[{"type":"text","text":"bad"}],"isError":true}',
+    },
   });
   await tests.service.register('forwards', { name: 'up', address: upstream.url });
   const response = await fetch(`http://${tests.service.addresses.inference}/v1/chat/completions`, {
@@ -30,12 +34,14 @@ test('a completion is shown as a conversation, with the tool calls that belong t
     body: JSON.stringify({ model: 'm-1', messages: [{ role: 'user', content: 'Is <b>this</b> inert?' }] }),
   });
   const { id } = Object(await response.json());
-  await modernClient(tests.service.url()).call('tools/call', '{"name":"echo"}', { 'x-request-id': id });
+  for (const name of ['echo', 'unlucky'])
+    await modernClient(tests.service.url()).call('tools/call', `{"name":"${name}"}`, { 'x-request-id': id });
 
   const page = await tests.open(context, '#/interactions');
   const row = page.locator('table tbody tr', { hasText: id });
   await row.getByRole('button', { name: 'Details' }).click();
   await dialog(page).getByText('Is <b>this</b> inert?').first().waitFor();
+  await dialog(page).getByRole('link', { name: 'unlucky: tool error' }).waitFor();
   await dialog(page).getByRole('link', { name: 'echo: completed' }).click();
   await settled(page);
   await expect.poll(() => page.locator('h1.title').textContent()).toBe('Tool calls');

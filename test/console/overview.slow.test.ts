@@ -6,7 +6,7 @@ import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/tex
 
 const tests = consoleTests(startEvaluatedService);
 
-test('skipped and failed evaluators and shadowed names need attention, each with a link to where it is mended', async (context) => {
+test('skipped and failed evaluators and shadowed names need attention, each with a link to where it can be fixed', async (context) => {
   const page = await tests.open(context, '#/');
   const upstream = await tests.upstream({ scripts: { 'tools/list': toolList(toolText('find'), toolText('report')) } });
   for (const name of ['first', 'second'])

@@ -30,7 +30,7 @@ const RECENT_MS = 3_600_000;
 /** Shadowed entries of a kind that are named; their page has all of them. */
 const NAMED = 5;
 
-/** What does not work, each with a link to where it is mended. */
+/** What does not work, each with a link to where it can be fixed. */
 export function Attention() {
   const forwards = useForwards();
   const services = useServices();

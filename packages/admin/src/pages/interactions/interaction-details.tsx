@@ -1,6 +1,7 @@
 import { SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useApiQuery } from '../../api/queries.ts';
+import { STATE_NAMES } from '../../api/tool-call-log.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
@@ -70,19 +71,20 @@ function ToolCalls({ ids }: { readonly ids: readonly (string | undefined)[] }) {
   const { data } = useApiQuery(['other', 'tool-calls'], (client, signal) =>
     unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: '1000' } }, signal })),
   );
-  const calls = data?.filter(
-    ({ eventType, conversationId, requestId }) =>
-      eventType !== 'STARTED' && ids.some((id) => id !== undefined && (id === conversationId || id === requestId)),
-  );
+  const calls = data
+    ?.filter((event) => event.eventType !== 'STARTED')
+    .filter(({ conversationId, requestId }) =>
+      ids.some((id) => id !== undefined && (id === conversationId || id === requestId)),
+    );
   if (!calls || calls.length === 0) return null;
   return (
     <>
       <h3 className="section-title">Tool calls</h3>
       <ul>
-        {calls.toReversed().map(({ eventId, toolName, eventType }) => (
+        {calls.toReversed().map(({ eventId, toolName, outcome }) => (
           <li key={eventId}>
             <a href={routeTo('/tool-calls', { open: eventId })}>
-              <InertText text={`${toolName}: ${eventType === 'FAILED' ? 'failed' : 'completed'}`} maxLength={100} />
+              <InertText text={`${toolName}: ${STATE_NAMES[outcome]}`} maxLength={100} />
             </a>
           </li>
         ))}
