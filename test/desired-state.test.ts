@@ -253,7 +253,7 @@ sluice: standard input:1:9: tools: name get-sum in namespace default is already 
   const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
   expect(await run(argv, { ...terminal, stdin: { ...terminal.stdin, line } })).toBe(1);
   expect(terminal.out()).toMatch(/\nfailed tool say in namespace default\n$/);
-  expect(terminal.err()).toMatch(/stopped after 0 of 1 changes: tool say in namespace default: .*\(409 CONFLICT\)/);
+  expect(terminal.err()).toMatch(/stopped after 0 of 1 change: tool say in namespace default: .*\(409 CONFLICT\)/);
   expect(terminal.err()).toMatch(/completed changes are kept; fix this before applying again\n$/);
 });
 

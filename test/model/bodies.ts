@@ -1,9 +1,22 @@
+import { isDotName } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type ApiResponse, Rejection } from './request.ts';
 
 /** Type of a member. */
 type Type =
-  | ('name' | 'namespace' | 'text' | 'boolean' | 'filled' | 'object' | 'list' | 'labels' | 'address' | 'prefix')
+  | (
+      | 'name'
+      | 'any name'
+      | 'namespace'
+      | 'text'
+      | 'boolean'
+      | 'filled'
+      | 'object'
+      | 'list'
+      | 'labels'
+      | 'address'
+      | 'prefix'
+    )
   | ('host:port' | 'port' | Choice);
 interface Choice {
   readonly oneOf: readonly string[];
@@ -93,9 +106,11 @@ export const SHAPES = {
   },
 } as const satisfies Record<string, Shape>;
 
-/** Body of a PUT: the name is optional (decisions 2.3, 2.5). */
+/** Body of a PUT: the name is optional, and may be one that only upstreams give. */
 export function withoutName(shape: Shape): Shape {
-  return { ...shape, required: shape.required.filter((member) => member !== 'name') };
+  const { name } = shape.members;
+  const members = { ...shape.members, ...(name === 'name' && { name: 'any name' as const }) };
+  return { ...shape, members, required: shape.required.filter((member) => member !== 'name') };
 }
 
 /**
@@ -172,7 +187,9 @@ function matchesType(value: JsonValue, type: Type): boolean {
   const control = /[\u0000-\u001f\u007f]/;
   switch (type) {
     case 'name':
-      return !['', '.', '..'].includes(text) && [...text].length <= 256 && !control.test(text);
+      return !isDotName(text) && matchesType(value, 'any name');
+    case 'any name':
+      return text !== '' && [...text].length <= 256 && !control.test(text);
     case 'namespace':
       return isNamespace(text);
     case 'filled':

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import { isDotName } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES, withoutName } from './bodies.ts';
 import { addEntry, removeEntry, replaceEntry, servedEntryOf } from './claims.ts';
 import { lookUp } from './look-up.ts';
 import { defaultOf, isRegistryMember, isSeparateMember, mcpName, pick, restOf, storedMembers } from './members.ts';
-import { type ApiRequest, type ApiResponse, conflict } from './request.ts';
+import { type ApiRequest, type ApiResponse, conflict, Rejection } from './request.ts';
 import { byListPosition, type Discovered, type Entry, type Kind, type Labels, type State } from './state.ts';
 
 /** Calls on `/api/v1/tools`, `/resources` and `/prompts` (decisions 2.2, 2.5 to 2.7, 4.1, 4.2). */
@@ -73,6 +74,8 @@ function replace(state: State, kind: Kind, path: string, request: ApiRequest): A
   const namespace = typeof body.namespace === 'string' ? body.namespace : before.namespace;
   const location = typeof body.location === 'string' ? body.location : before.key;
   if (before.discovered) rejectFixed(before, body);
+  if (isDotName(name) && name !== before.name && name !== upstreamName(state, before))
+    throw new Rejection(400, 'BAD_REQUEST');
   const key = kind === 'resource' ? location : name;
   if ((key !== before.key || namespace !== before.namespace) && servedEntryOf(state, kind, namespace, key))
     throw conflict();
@@ -82,6 +85,14 @@ function replace(state: State, kind: Kind, path: string, request: ApiRequest): A
   const enabled = typeof body.enabled === 'boolean' ? body.enabled : before.enabled;
   replaceEntry(state, before, { ...after, name, namespace, key, enabled });
   return { status: 200, data: restOf({ ...after, name, namespace, key, enabled }) };
+}
+
+/** The name under which an upstream's entry is registered without a rename. */
+function upstreamName({ forwards }: State, { kind, discovered }: Entry): string | undefined {
+  if (!discovered) return undefined;
+  const { object, key, forward } = discovered;
+  if (kind === 'resource') return resourceName(object, key);
+  return `${forwards.find(({ name }) => name === forward)?.prefix ?? ''}${key}`;
 }
 
 /**
