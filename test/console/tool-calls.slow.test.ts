@@ -89,5 +89,5 @@ test('a thousand calls are shown without all of them being rendered', async (con
   await expect.poll(() => page.locator('.table-count').textContent()).toMatch(/^1[0-9]{3} in all/);
   expect(await page.locator('table tbody tr').count()).toBeLessThan(100);
   await page.locator('#search').fill('no such call');
-  await page.getByText('No call matches').waitFor();
+  await page.getByText('Nothing matches').waitFor();
 });
