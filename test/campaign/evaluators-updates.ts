@@ -77,6 +77,9 @@ export async function updatesUnderLoad(
     else if (Number(set) < replacedBy) evaluatedByReplaced++;
   };
 
+  const tool = { name: 'transfer', description: 'Transfer', uri: 'own://transfer', toolType: 'own', input_schema: {} };
+  const { status } = await gateway.api('POST', '/api/v1/tools', tool);
+  if (status !== 201) throw new Error(`POST /api/v1/tools: ${status}`);
   await replace();
   let isDone = false;
   const caller = async () => {
