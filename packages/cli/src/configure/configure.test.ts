@@ -43,7 +43,7 @@ async function sluice(args: readonly string[], answers?: readonly string[]): Pro
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
-const URL_OF_DEFAULT = 'http://127.0.0.1:8081/default/mcp';
+const URL_OF_DEFAULT = 'http://127.0.0.1:2/default/mcp';
 const FILES = {
   claude: '.config/Claude/claude_desktop_config.json',
   'claude-code': '.claude.json',
@@ -538,7 +538,7 @@ describe('a token', () => {
 
 describe('the written entry', () => {
   it.each([
-    ['another namespace', ['-N', 'finance'], 'sluice-finance', 'http://127.0.0.1:8081/finance/mcp'],
+    ['another namespace', ['-N', 'finance'], 'sluice-finance', 'http://127.0.0.1:2/finance/mcp'],
     ['a name', ['--name', 'tools'], 'tools', URL_OF_DEFAULT],
     [
       'an MCP listener elsewhere',

@@ -11,7 +11,7 @@ export function configureCommand(context: Context): Command {
     .option('-N, --namespace <name>', 'Namespace to connect to', 'default')
     .option(
       '--mcp-url <url>',
-      'MCP listener URL (env: SLUICE_MCP_URL; default: that of the service, or --host with port 8081)',
+      'MCP listener URL (env: SLUICE_MCP_URL; default: that of the service, or the port after that of --host)',
     )
     .option('--name <name>', 'Server name in the configuration (default: sluice, or sluice-NAMESPACE)')
     .addOption(

@@ -22,7 +22,7 @@ interface DoctorOptions {
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
     .description('Check the service and what it depends on (exit code 1 if anything must be fixed)')
-    .option('--mcp-url <url>', 'MCP listener (env: SLUICE_MCP_URL; default: the host of --host with port 8081)')
+    .option('--mcp-url <url>', 'MCP listener (env: SLUICE_MCP_URL; default: the port after that of --host)')
     .option('--service-config <file>', 'Service file of "sluice serve", for a service that does not run')
     .option('--pipeline-config <file>', 'Pipeline file of "sluice serve", for a service that does not run')
     .addHelpText(

@@ -21,7 +21,7 @@ export function mcpCommand(context: Context): Command {
     .description('Call tools, read resources and get prompts of this service or any MCP server')
     .addOption(new Option('--uri <url>', 'URL of another MCP endpoint').conflicts(['namespace', 'mcpUrl']))
     .option('-N, --namespace <name>', 'Namespace of this service to connect to (default: "default")')
-    .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
+    .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: the port after that of --host)')
     .option('--header <name=value>', 'HTTP header for every request; may be repeated', collectValue)
     .option('--timeout <seconds>', 'Idle timeout in seconds', '60')
     .addOption(

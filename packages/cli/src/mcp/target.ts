@@ -5,17 +5,18 @@ import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { notAnUpstreamUrl } from '../upstream-url.ts';
 
-const MCP_PORT = '8081';
+/** The management API listens on 8080 by default, MCP on the next port. */
+const MCP_PORT = 8081;
 
 /**
- * Derives the MCP endpoint of a namespace from the management API URL: the MCP listener on its default port. Throws
- * {@link Failure} when that is impossible.
+ * Derives the MCP endpoint of a namespace from the management API URL: at the next port, as with `sluice serve --port`; at the
+ * default port for a URL without a port. Throws {@link Failure} when that is impossible.
  */
 function defaultEndpoint(host: string, namespace: string): URL {
   const url = new URL(host);
   // A path prefix of the management API does not apply to the MCP listener.
   if (url.pathname !== '/') throw new Failure(`cannot derive the MCP listener from --host ${host}: use --mcp-url`);
-  url.port = MCP_PORT;
+  url.port = String(url.port === '' ? MCP_PORT : Number(url.port) + 1);
   url.pathname = `/${encodeURIComponent(namespace)}/mcp`;
   return url;
 }
@@ -31,7 +32,7 @@ interface EndpointOptions {
 
 /**
  * Resolves the MCP endpoint of a namespace at the listener of `--mcp-url`, else SLUICE_MCP_URL, else as the service publishes
- * it, else at the default port of `host`. Throws {@link Failure}.
+ * it, else at the port after that of `host`. Throws {@link Failure}.
  */
 export function resolveEndpoint(
   { mcpUrl, namespace, published }: EndpointOptions,
