@@ -51,8 +51,14 @@ const LINGER_MS = 2_000;
 
 const EMPTY = Buffer.alloc(0);
 
-/** The `Origin` of a head that cannot be parsed. */
-const ORIGIN = /\r\norigin:[ \t]*([^\r\n]*?)[ \t]*\r/i;
+const ORIGIN = '\r\norigin:';
+
+/** Returns the `Origin` in a head that cannot be parsed; undefined if its line is not complete. */
+function originIn(head: string): string | undefined {
+  const start = head.toLowerCase().indexOf(ORIGIN);
+  const end = start === -1 ? -1 : head.indexOf('\r', start + ORIGIN.length);
+  return end === -1 ? undefined : head.slice(start + ORIGIN.length, end).trim();
+}
 
 /**
  * A connection of a client. One request is served after another: the next one is parsed when the response is complete. A
@@ -193,7 +199,7 @@ export class Connection implements RequestSink, ResponseConnection {
     } catch (error) {
       if (!(error instanceof MalformedMessage)) throw error;
       const received = this.#parser.unparsed + buffer.toString('latin1', 0, bytes);
-      const origin = this.#request ? undefined : ORIGIN.exec(received)?.[1];
+      const origin = this.#request ? undefined : originIn(received);
       return this.#reject(error.kind === 'too-large' ? 431 : 400, `malformed request: ${error.message}`, origin);
     }
     const request = this.#request;

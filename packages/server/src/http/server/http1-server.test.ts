@@ -235,6 +235,12 @@ it.each([
   expect(response).toBe(rejection('431 Request Header Fields Too Large', `malformed request: ${text}`));
 });
 
+it('finds the Origin of a head that is too large without blocking others', async () => {
+  const { client } = await connected(echo);
+  const response = await exchange(client, `GET / HTTP/1.1\r\nHost: a\r\nOrigin:${' '.repeat(60_000)}`);
+  expect(response).toMatch(/^HTTP\/1\.1 431 /);
+});
+
 it('rejects a body that becomes invalid while its handler waits for it, and one that ends too early', async () => {
   for (const [rest, reason] of [
     ['x\r\n', 'invalid chunk size'],
