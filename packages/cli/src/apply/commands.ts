@@ -103,7 +103,7 @@ export function applyCommand(context: Context): Command {
         );
       }
       if (done < steps.length) throw new Exit(1);
-      if (!output.isStructured) terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);
+      if (!output.isStructured) terminal.stdout.write(`${counted(done, 'change')} applied\n`);
     });
 }
 

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { explainError } from '../connection/explain-error.ts';
 import type { Style } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
@@ -40,7 +41,7 @@ function formatSummary(steps: readonly Step[]): string {
     ).length;
     return count === 0 ? '' : `${count} ${words}`;
   });
-  return `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}: ${counts.filter(Boolean).join(', ')}`;
+  return `${counted(steps.length, 'change')}: ${counts.filter(Boolean).join(', ')}`;
 }
 
 /** Converts a plan to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], widens?, notes}]}`. */

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { counted } from '@sluice/protocol/text';
 import { CONVERSATIONS, INSTRUCTIONS } from './apis/apis.ts';
 
 /** Message of a request for a completion. */
@@ -112,5 +113,5 @@ export function roleOf(role: JsonValue | undefined): string {
 
 /** The note about messages that were left out before others. */
 export function earlierMessages(count: number): RequestMessage {
-  return { role: '', content: '', omitted: count === 1 ? '1 earlier message' : `${count} earlier messages` };
+  return { role: '', content: '', omitted: counted(count, 'earlier message') };
 }

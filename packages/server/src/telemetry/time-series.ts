@@ -8,6 +8,7 @@ import {
   TIME_SERIES_STEP_S,
   type TimeSeriesGrouping,
   type TimeSeriesResponse,
+  type ToolCallErrorCategory,
   type ToolCallOutcome,
   toolCallOutcome,
 } from '@sluice/contract';
@@ -190,6 +191,15 @@ export interface TimeSeriesReading extends Omit<TimeSeriesResponse, 'series'> {
   readonly series: Iterable<CallSeries>;
 }
 
+/** A counted call: what its groups depend on, and those. */
+interface LastCall {
+  readonly identity: ToolCallIdentity;
+  readonly outcome: ToolCallOutcome;
+  readonly category: ToolCallErrorCategory | undefined;
+  readonly isUnsent: boolean;
+  readonly counts: readonly CallCounts[];
+}
+
 /**
  * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions
  * and the process (decisions 10.6). At most 26 MiB.
@@ -217,7 +227,7 @@ export class TimeSeries {
   #position: number;
   #completions = 0;
   /** The call that was counted last, and its groups. */
-  #last: { identity: ToolCallIdentity; ended: string; counts: readonly CallCounts[] } | undefined = undefined;
+  #last: LastCall | undefined = undefined;
   /** Requests by method when they were counted last. */
   #methods: ReadonlyMap<string, MethodCounts> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -340,12 +350,13 @@ export class TimeSeries {
   ): readonly CallCounts[] {
     const { namespace, forward, serviceId, toolName: tool } = identity;
     const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
-    // An evaluator rejected the call, or there was no room to evaluate it.
+    // An evaluator rejected the call, or there was no room to evaluate it: forward and service neither got it nor failed.
     const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
-    const ended = `${outcome} ${category} ${isUnsent}`;
     const last = this.#last;
     if (
-      last?.ended === ended &&
+      last?.outcome === outcome &&
+      last.category === category &&
+      last.isUnsent === isUnsent &&
       last.identity.toolName === tool &&
       last.identity.namespace === namespace &&
       last.identity.forward === forward &&
@@ -359,13 +370,12 @@ export class TimeSeries {
       tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step),
       outcomes.add(`${outcome} ${category}`, () => ({ outcome, ...(category && { category }) }), step),
     ];
-    if (isUnsent) {
-      // Nor did the forward or service fail.
-    } else if (forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
-    else if (serviceId !== undefined) {
+    if (!isUnsent && forward !== undefined) {
+      counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
+    } else if (!isUnsent && serviceId !== undefined) {
       counts.push(forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step));
     }
-    this.#last = { identity, ended, counts };
+    this.#last = { identity, outcome, category, isUnsent, counts };
     return counts;
   }
 }

@@ -1,6 +1,7 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { counted } from '@sluice/protocol/text';
 import { Turns } from '@sluice/protocol/turns';
 import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
@@ -172,9 +173,7 @@ class ListReader {
     const { items, list } = this.#page;
     const notes = items.notes();
     if (this.#stopped !== undefined) {
-      notes.push(
-        `${list.method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`,
-      );
+      notes.push(`${list.method}: stopped after ${counted(this.#pages, 'page')} at ${this.#stopped}`);
     }
     return notes;
   }

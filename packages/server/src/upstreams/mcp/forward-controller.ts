@@ -1,7 +1,7 @@
 import type { ForwardChange } from '@sluice/contract';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
-import { singleLine } from '@sluice/protocol/text';
+import { counted, singleLine } from '@sluice/protocol/text';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
@@ -545,7 +545,7 @@ interface AppliedCatalogs {
 function describeHidden(hidden: Counts | undefined): string[] {
   const counts = KINDS.flatMap((kind) => {
     const count = hidden?.[kind] ?? 0;
-    return count === 0 ? [] : [`${count} ${kind}${count === 1 ? '' : 's'}`];
+    return count === 0 ? [] : [counted(count, kind)];
   });
   return counts.length === 0 ? [] : [`not exposed: ${counts.join(', ')}`];
 }
