@@ -17,9 +17,17 @@ export function PreloadPages() {
   return null;
 }
 
+/** Time between two pages in browsers that do not tell when they are idle, in milliseconds. */
+const PAUSE_MS = 200;
+
+function whenIdle(run: () => void): void {
+  if ('requestIdleCallback' in globalThis) requestIdleCallback(run);
+  else setTimeout(run, PAUSE_MS);
+}
+
 async function preload(signal: AbortSignal): Promise<void> {
   for (const { load } of PAGES) {
-    await new Promise((resolve) => requestIdleCallback(resolve));
+    await new Promise<void>(whenIdle);
     if (signal.aborted) return;
     try {
       await load?.();
