@@ -1,4 +1,3 @@
-import { counted } from '@sluice/protocol/text';
 /**
  * File that is not a usable component. Operators see the message as a warning of `PUT /evaluators`: it contains the
  * problem and the remedy, and text of the file only escaped.
@@ -207,8 +206,9 @@ export class ByteReader {
   /** A file that ends too early is truncated; a section that does is malformed. */
   #truncated(missing: number): InvalidComponentError {
     if (!this.#isWholeFile) return this.malformed('unexpected end');
+    const bytes = missing === 1 ? 'byte' : 'bytes';
     return new InvalidComponentError(
-      `truncated component: ends after ${this.end} bytes, at least ${counted(missing, 'byte')} missing; copy or rebuild it`,
+      `truncated component: ends after ${this.end} bytes, at least ${missing} ${bytes} missing; copy or rebuild it`,
     );
   }
 }
