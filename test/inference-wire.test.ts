@@ -115,11 +115,14 @@ describe('a request', () => {
     expect(linesOf(received)[0]).toBe(line);
   });
 
-  test.each(['http://other/v1', 'http://user@localhost/', 'ftp://localhost/', '*'])(
-    'with a target that is none of the server is not proxied: %s',
-    async (target) => {
+  const OTHERS = ['http://other/v1', 'http://user@localhost/', 'ftp://localhost/', '*'].map(
+    (target) => `GET ${target}`,
+  );
+  test.each([...OTHERS, `${'X'.repeat(33)} /`])(
+    'with a target that is none of the server, or a method of more than 32 characters, is not proxied: %s',
+    async (line) => {
       const before = upstream.accepted;
-      const response = await exchange(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`, '"type":"bad_request"}}');
+      const response = await exchange(`${line} HTTP/1.1\r\nHost: localhost\r\n\r\n`, '"type":"bad_request"}}');
       expect(response).toMatch(/^HTTP\/1\.1 400 /);
       expect(upstream.accepted).toBe(before);
     },

@@ -38,7 +38,8 @@ export interface RequestSink {
 }
 
 const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** A method that only other servers know. Logs and traces name it. */
+const OTHER_METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const INVALID_TARGET = /[^\x21-\x7e]/;
 const CR = 13;
 const ZERO = 48;
@@ -109,7 +110,8 @@ export class RequestParser extends MessageParser<RequestHead> {
 function parseHead(text: string, passesOn: boolean): RequestHead {
   const methodEnd = text.indexOf(' ');
   const method = text.slice(0, methodEnd);
-  if (!KNOWN_METHODS.has(method) && !(passesOn && TOKEN.test(method))) throw new MalformedMessage('invalid method');
+  if (!KNOWN_METHODS.has(method) && !(passesOn && OTHER_METHOD.test(method)))
+    throw new MalformedMessage('invalid method');
   const urlEnd = text.indexOf(' ', methodEnd + 1);
   const target = text.slice(methodEnd + 1, urlEnd);
   if (target === '' || INVALID_TARGET.test(target)) throw new MalformedMessage('invalid request target');
