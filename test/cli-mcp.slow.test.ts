@@ -522,7 +522,7 @@ describe('an address', () => {
   it('may be that of a namespace', async () => {
     // Nothing listens there, or an unrelated service: only the request matters.
     const { err } = await sluice(['mcp', 'tool', 'list', '-N', 'nobody-s', '--host', 'http://127.0.0.2:1']);
-    expect(err).toMatch(/^sluice: .*http:\/\/127\.0\.0\.2:8081\/nobody-s\/mcp/);
+    expect(err).toMatch(/^sluice: .*http:\/\/127\.0\.0\.2:2\/nobody-s\/mcp/);
   });
 });
 

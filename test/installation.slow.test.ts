@@ -63,7 +63,9 @@ describe('on a fresh checkout', () => {
     expect([code, err]).toEqual([0, expect.stringContaining('installing what development and tests needs')]);
     expect((await stat(join(fresh.folder, 'node_modules/.bin/node'))).ino).toBe(node26.ino);
     expect(existsSync(join(fresh.folder, 'node_modules/.bin/vitest'))).toBe(true);
-    expect(await fresh.run(fresh.npm('run', 'pretest'))).toMatchObject({ code: 0, err: '' });
+    const again = await fresh.run(fresh.npm('run', 'pretest'));
+    expect(again.code).toBe(0);
+    expect(again.err).not.toContain('install');
   });
 });
 
@@ -129,7 +131,8 @@ it('installs through a proxy, and then offline from the cache', { timeout: TIMEO
   const online = await checkout(20, 10);
   await (await online.start([], { ...env, HTTPS_PROXY: proxy.url })).stop();
   expect(proxy.targets.size).toBe(1);
-  const unreachable = { npm_config_registry: `http://127.0.0.1:${await freePort()}/` };
+  // The cache is that of this registry, which cannot be reached without the proxy.
+  const unreachable = { HTTPS_PROXY: `http://127.0.0.1:${await freePort()}` };
   const offline = await checkout(22, 11);
   const service = await offline.start(['--offline'], { ...env, ...unreachable });
   expect(service.output.err).not.toContain('cannot be reached');

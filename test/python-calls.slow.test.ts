@@ -77,12 +77,11 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     });
     const tool = { name: 'silent', description: '', uri: 'python://silent', toolType: 'python' };
     await shortTimeoutGateway.register('tools', { ...tool, input_schema: { type: 'object' } });
-    const { text } = await modernClient(shortTimeoutGateway.url()).call(
-      'tools/call',
-      '{"name":"silent","arguments":{}}',
-    );
+    const sdk = await connect(shortTimeoutGateway.url(), 'modern');
+    onTestFinished(() => sdk.close());
     const message = expect.stringMatching(`^service python at ${service.address} did not answer in time: `);
-    expect(JSON.parse(text).result).toMatchObject({ isError: true, content: [{ text: message }] });
+    const failed = { isError: true, content: [{ text: message }] };
+    expect(await sdk.client.callTool({ name: 'silent' })).toMatchObject(failed);
     const { secondsLeft } = await service.next('waiting');
     expect(secondsLeft).toBeGreaterThan(0);
     expect(secondsLeft).toBeLessThanOrEqual(TIMEOUT_MS / 1_000);
