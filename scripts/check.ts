@@ -18,6 +18,7 @@ const CHECKS: readonly (readonly [string, ...string[]])[] = [
   ['knip'],
   ['node', 'scripts/shape.ts', '--check'],
   ['node', 'scripts/wording.ts'],
+  ['node', 'scripts/restricted.ts'],
 ];
 
 const passed = await Promise.all(

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { findRestricted } from './restricted.ts';
+
+/** Lines that only some files may have, with one of these. */
+const RESTRICTED: readonly (readonly [line: string, allowed: string])[] = [
+  ["const user = headers['x-forwarded-user'];", 'telemetry/caller.ts'],
+  ["const { 'X-Auth-Request-User': user } = headers;", 'telemetry/caller.ts'],
+  ['const token = request.headers.authorization;', 'mcp/oauth-metadata.ts'],
+  ["const token = headers['authorization'];", 'mcp/oauth-metadata.ts'],
+  ["const token = headers.get('authorization');", 'mcp/oauth-metadata.ts'],
+  ['const { authorization } = headers;', 'mcp/oauth-metadata.ts'],
+  ["const { 'content-type': type, authorization } = headers;", 'mcp/oauth-metadata.ts'],
+  ['const { authorization: token } = headers;', 'mcp/oauth-metadata.ts'],
+  ['    authorization,', 'mcp/oauth-metadata.ts'],
+  ['const permit = {} as unknown as Permit;', 'upstreams/grpc/channels.ts'],
+];
+
+const findingsOf = (path: string, line: string): string[] =>
+  findRestricted(new Map([[path, `// First line.\n${line}\n`]])).filter((finding) =>
+    finding.startsWith(`packages/${path}:2: `),
+  );
+
+describe('text that only some files may have', () => {
+  it.each(RESTRICTED)('%s', (line, allowed) => {
+    expect(findingsOf('server/src/mcp/listener.ts', line)).toHaveLength(1);
+    expect(findingsOf('http/src/server.ts', line)).toHaveLength(1);
+    expect(findingsOf(`server/src/${allowed}`, line)).toEqual([]);
+  });
+
+  it.each([
+    '// It requires a token of the authorization server.',
+    "  'proxy-authorization',",
+    "  authorization_servers: ['https://login.example'],",
+    'const known = found as Known;',
+  ])('is not %s', (line) => {
+    expect(findingsOf('server/src/mcp/listener.ts', line)).toEqual([]);
+  });
+
+  const rule = { pattern: /secret/, allowed: ['server/src/identity/', 'server/src/app.ts'], reason: 'use a reference' };
+  const found = (...paths: string[]) => findRestricted(new Map(paths.map((path) => [path, 'secret'])), [rule]);
+
+  it('is allowed in a folder', () => {
+    expect(found('server/src/identity/a.ts', 'server/src/app.ts', 'server/src/identity.ts')).toEqual([
+      'packages/server/src/identity.ts:1: secret: use a reference',
+    ]);
+  });
+
+  it('is reported in an allowed file that does not have it', () => {
+    expect(found('server/src/app.ts')).toEqual([
+      'packages/server/src/identity/: has no /secret/: remove it from this rule',
+    ]);
+  });
+});

@@ -1,0 +1,81 @@
+// Finds text that only some files of the service may have. Part of `npm run check`; exits with 1 and one line per finding.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readServiceFiles } from './shape/source-files.ts';
+
+/** Text that only some files may have. */
+export interface Restriction {
+  /** Matched with each line. */
+  readonly pattern: RegExp;
+  /** Files that may have it, relative to `packages`; a folder ends with `/`. */
+  readonly allowed: readonly string[];
+  /** What to use in other files. */
+  readonly reason: string;
+}
+
+const RESTRICTIONS: readonly Restriction[] = [
+  {
+    pattern: /x-forwarded-user|x-auth-request-user/i,
+    allowed: [
+      'server/src/management/diagnostics.ts',
+      'server/src/management/evaluators.ts',
+      'server/src/telemetry/caller.ts',
+    ],
+    reason: 'only one place decides which user a request has: use the identity that `callerOf` returns',
+  },
+  {
+    // A header, not a word of a sentence.
+    pattern: /\.authorization\b|['"`]authorization['"`]|(?:[{,]|^)\s*authorization\s*[,}:=]/,
+    allowed: [
+      // Credentials of egress proxies.
+      'server/src/http/client/egress-proxies.ts',
+      'server/src/http/client/request-writer.ts',
+      'server/src/http/client/tunnel.ts',
+      // A name that the parser knows.
+      'server/src/http/server/request-parser.ts',
+      // The relay of token requests.
+      'server/src/mcp/oauth-metadata.ts',
+      // Keys of models.
+      'server/src/policy/llm/client.ts',
+    ],
+    reason: 'credentials of clients are read where their identity is determined, and nowhere else',
+  },
+  {
+    pattern: /\bas unknown as\b/,
+    allowed: ['server/src/upstreams/grpc/channels.ts'],
+    reason: 'it disables the compiler: parse the value into its type',
+  },
+];
+
+/** Returns a line for each finding in files with these texts, and for each allowed file that has no such text. */
+export function findRestricted(
+  texts: ReadonlyMap<string, string>,
+  restrictions: readonly Restriction[] = RESTRICTIONS,
+): string[] {
+  return restrictions.flatMap(({ pattern, allowed, reason }) => {
+    const used = new Set<string>();
+    const findings: string[] = [];
+    for (const [path, text] of texts) {
+      const permitted = allowed.find((name) => path === name || (name.endsWith('/') && path.startsWith(name)));
+      text.split('\n').forEach((line, at) => {
+        const [found] = pattern.exec(line) ?? [];
+        if (found === undefined) return;
+        if (permitted === undefined) findings.push(`packages/${path}:${at + 1}: ${found.trim()}: ${reason}`);
+        else used.add(permitted);
+      });
+    }
+    const unused = allowed.filter((name) => !used.has(name));
+    return [...findings, ...unused.map((name) => `packages/${name}: has no ${pattern}: remove it from this rule`)];
+  });
+}
+
+if (import.meta.main) {
+  const packages = join(import.meta.dirname, '../packages');
+  const files = await readServiceFiles(packages);
+  const texts = await Promise.all(
+    files.map(async ({ path }) => [path, await readFile(join(packages, path), 'utf8')] as const),
+  );
+  const findings = findRestricted(new Map(texts));
+  for (const finding of findings) console.error(finding);
+  if (findings.length > 0) process.exitCode = 1;
+}
