@@ -1,5 +1,5 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
-import { initializedMessage, initializeMessage, type Message } from './messages.ts';
+import { asUser, initializedMessage, initializeMessage, type Message } from './messages.ts';
 
 /** Complete response. */
 export interface Answer {
@@ -41,14 +41,14 @@ export function makeCaller(): Caller {
   };
 }
 
-/** Opens a legacy session and returns its id. */
-export async function openSession(caller: Caller, url: URL): Promise<string> {
-  const opened = await caller.post(url, initializeMessage());
+/** Opens a legacy session, of a user if one is given, and returns its id. */
+export async function openSession(caller: Caller, url: URL, user?: string): Promise<string> {
+  const opened = await caller.post(url, asUser(user, initializeMessage()));
   const session = opened.headers['mcp-session-id'];
   if (opened.status !== 200 || typeof session !== 'string') {
     throw new Error(`initialize at ${url}: status ${opened.status} without a session id: ${opened.body.slice(0, 200)}`);
   }
-  const confirmed = await caller.post(url, initializedMessage(session));
+  const confirmed = await caller.post(url, asUser(user, initializedMessage(session)));
   if (confirmed.status !== 202) throw new Error(`notifications/initialized at ${url}: status ${confirmed.status}`);
   return session;
 }

@@ -27,6 +27,7 @@ import {
 import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
 import { answerMessages, busyCompletions, inferenceStart, startCompletions } from './inference.ts';
 import { bridged } from './messages.ts';
+import { connectMixedUsers, mixedUsersName, planMixedUsers, startMixedUpstreams } from './mixed-users.ts';
 import type { Options, Part, Plan } from './options.ts';
 import { type LoadPlan, load } from './programs.ts';
 import { planLoad, warmUp } from './requests.ts';
@@ -73,8 +74,25 @@ interface Context {
   readonly resources: AsyncDisposableStack;
 }
 
+const mixedUsersCase: ComparedCase = {
+  name: mixedUsersName,
+  part: 'mixed-users',
+  async prepare({ plan, folder, resources }) {
+    const upstreams = await startMixedUpstreams(folder, resources);
+    const caller = resources.use(makeCaller());
+    return {
+      start: (side) => side,
+      async connect(gateway) {
+        await connectMixedUsers(gateway, upstreams);
+        return requests(gateway, await planMixedUsers(caller, gateway, `${folder}/load.lua`), plan);
+      },
+    };
+  },
+};
+
 const compared: readonly ComparedCase[] = [
   ...cases.map((measured) => requestCase(measured, measured.part)),
+  mixedUsersCase,
   ...pairings.filter(({ era, upstream }) => era !== upstream).map((measured) => requestCase(measured, 'pairings')),
   ...streamCases.map(streamCase),
   ...bridgeCases.map((measured) => requestCase(measured, 'bridge')),

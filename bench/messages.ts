@@ -23,8 +23,10 @@ export function listMessage(era: Era, session?: string): Message {
   return message(era, 'tools/list', undefined, {}, session);
 }
 
-/** Large parts of a `tools/call`. */
+/** Tool and large parts of a `tools/call`. */
 export interface CallContents {
+  /** The tool of the call cases by default. */
+  readonly tool?: string;
   /** Content that the upstream responds with; 500 bytes by default. */
   readonly answer?: ContentName;
   /** Content of an additional argument. */
@@ -32,18 +34,23 @@ export interface CallContents {
 }
 
 /** Returns a `tools/call` request, with a body of 300 bytes unless it has large contents; a legacy one has a session. */
-export function callMessage(era: Era, session?: string, { answer, argument }: CallContents = {}): Message {
+export function callMessage(era: Era, session?: string, { tool, answer, argument }: CallContents = {}): Message {
   const document = argument === undefined ? undefined : content(argument);
-  return callWithArguments(era, { query: callQuery(era), answer, document }, session);
+  return callWithArguments(era, { query: callQuery(era), answer, document }, session, tool);
 }
 
-function callWithArguments(era: Era, args: object, session?: string): Message {
-  return message(era, 'tools/call', calledTool, { name: calledTool, arguments: args }, session);
+function callWithArguments(era: Era, args: object, session?: string, name = calledTool): Message {
+  return message(era, 'tools/call', name, { name, arguments: args }, session);
 }
 
 /** Query argument that pads the body of a `tools/call` to 300 bytes. */
 function callQuery(era: Era): string {
   return filler(300 - callWithArguments(era, { query: '' }).body.length);
+}
+
+/** Returns a request of a user that an authenticating proxy names. */
+export function asUser(user: string | undefined, { headers, body }: Message): Message {
+  return user === undefined ? { headers, body } : { headers: { ...headers, 'X-Forwarded-User': user }, body };
 }
 
 /** Resource and prompt of every upstream. */

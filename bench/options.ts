@@ -76,6 +76,7 @@ export interface Plan {
   /** Rounds that also load the upstream without a proxy. */
   readonly directRounds: number;
   readonly pairingRounds: number;
+  readonly mixedUsersRounds: number;
   readonly streamRounds: number;
   /** Rounds of event streams that also read those of the upstream without a proxy. */
   readonly streamDirectRounds: number;
@@ -114,7 +115,7 @@ export interface Plan {
 }
 
 /** Parts of the short form. */
-const quickParts = [...requestParts, 'latency', 'streams'] as const;
+const quickParts = [...requestParts, 'mixed-users', 'latency', 'streams'] as const;
 const parts = [
   ...quickParts,
   'memory',
@@ -169,6 +170,7 @@ const fullPlan: Plan = {
   singleCalls: 400,
   directRounds: 1,
   pairingRounds: 7,
+  mixedUsersRounds: 7,
   streamRounds: 7,
   streamDirectRounds: 7,
   streamSeconds: 3,
@@ -213,6 +215,7 @@ const quickPlan: Plan = {
   singleCalls: 150,
   directRounds: 0,
   pairingRounds: 4,
+  mixedUsersRounds: 4,
   streamRounds: 4,
   streamDirectRounds: 1,
   streamSeconds: 2,

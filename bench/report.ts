@@ -7,6 +7,7 @@ import { code, table } from './figures.ts';
 import type { InferenceFigures } from './inference.ts';
 import type { LatencyFigures } from './latency.ts';
 import type { MemoryFigures } from './memory.ts';
+import type { MixedUsersFigures } from './mixed-users.ts';
 import type { Options } from './options.ts';
 import type { PairingFigures } from './pairings.ts';
 import type { Profile } from './profile.ts';
@@ -20,6 +21,7 @@ import type { StreamFigures } from './streams.ts';
 import {
   caseTable,
   importTable,
+  mixedUsersTable,
   pairingSummary,
   pairingTable,
   sizeTable,
@@ -33,6 +35,7 @@ export interface Results {
   readonly requests?: readonly RequestFigures[] | undefined;
   readonly latency?: LatencyFigures | undefined;
   readonly streams: readonly StreamFigures[] | undefined;
+  readonly mixedUsers: readonly MixedUsersFigures[] | undefined;
   readonly memory: MemoryFigures | undefined;
   readonly pairings: readonly PairingFigures[] | undefined;
   readonly bridge: readonly CaseFigures[] | undefined;
@@ -59,6 +62,7 @@ export function reports(found: Results, options: Options, loadBefore: number): R
     requests,
     latency,
     streams,
+    mixedUsers,
     memory,
     pairings,
     bridge,
@@ -91,6 +95,9 @@ export function reports(found: Results, options: Options, loadBefore: number): R
   }
   if (streams !== undefined) {
     add('streams', `${plan.streamRounds} rounds of ${plan.streamSeconds} s`, (missed) => streamTable(streams, missed));
+  }
+  if (mixedUsers !== undefined) {
+    add('mixed-users', `${plan.mixedUsersRounds} rounds of ${plan.loadSeconds} s`, () => mixedUsersTable(mixedUsers));
   }
   if (memory !== undefined) add('memory', '', (missed) => memoryTable(memory, missed));
   if (pairings !== undefined) {

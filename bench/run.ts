@@ -20,6 +20,7 @@ import { type Gateway, type GatewayStart, startGateway, startUpstream } from './
 import { inferenceStart, measureInference, startCompletions } from './inference.ts';
 import { measureLatency } from './latency.ts';
 import { measureMemory } from './memory.ts';
+import { measureMixedUsers } from './mixed-users.ts';
 import { type Options, parseOptions, usage } from './options.ts';
 import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
@@ -113,6 +114,9 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   const found = {
     ...requests,
     streams,
+    mixedUsers: await attempt(parts.has('mixed-users') && wrk, () =>
+      measureMixedUsers(gatewayStart, plan, folder, log),
+    ),
     memory: await attempt(parts.has('memory'), () => measureMemory(gatewayStart, upstreams, folder, log)),
     pairings: await attempt(parts.has('pairings') && wrk, () =>
       measurePairings(gatewayStart, upstreams, plan, folder, log),

@@ -1,5 +1,6 @@
 import { exportingAim, exportingLimit, offLimit, pairingLimit, streamAddedLimitMs } from './cases.ts';
 import { bold, formatRange, hundredths, type Spread, table, tenths, thousandths, whole } from './figures.ts';
+import type { MixedUsersFigures } from './mixed-users.ts';
 import type { PairingFigures } from './pairings.ts';
 import type { CaseFigures } from './rounds.ts';
 import {
@@ -155,6 +156,19 @@ export function pairingTable(pairs: readonly PairingFigures[], missed: string[])
         whole(perSecond.median),
       ];
     }),
+  );
+}
+
+/** Returns the table of the loads of one and of many users. */
+export function mixedUsersTable(figures: readonly MixedUsersFigures[]): string {
+  return table(
+    ['calls and lists, both eras', 'CPU µs per response', 'relative to few', 'per second'],
+    figures.map(({ title, cpuUs, ratio, perSecond }) => [
+      title,
+      formatRange(cpuUs, tenths),
+      bold(formatRange(ratio, hundredths), true),
+      whole(perSecond.median),
+    ]),
   );
 }
 
