@@ -1,18 +1,23 @@
 import { basename } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { unitTests } from './test/unit-tests.ts';
 
 /** Tests that measure their process, or need the machine for themselves, and run in a separate process. */
 const ALONE = 'packages/*/src/**/*.process.test.ts';
 /** `npm run test:slow`: tests that take long, or need programs that npm does not install. */
 const SLOW = '**/*.slow.test.ts';
 
+/** Tests beside the code. */
+const BESIDE = 'packages/*/src/**/*.test.ts';
+/** `npm run test:fast`. */
+const UNIT = unitTests(import.meta.dirname, BESIDE);
+
 /** Tests of the web console, in a browser. */
 const CONSOLE = 'test/console/**/*.test.ts';
 
 /** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
-  'conformance.test.ts',
   'frame.test.ts',
   'hostile-actions.slow.test.ts',
   'inspector.slow.test.ts',
@@ -75,7 +80,11 @@ export default defineConfig({
       { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },
       {
         extends: true,
-        test: { name: 'beside the code', include: ['packages/*/src/**/*.test.ts'], exclude: [ALONE, SLOW] },
+        test: { name: 'unit', include: UNIT, exclude: [ALONE, SLOW] },
+      },
+      {
+        extends: true,
+        test: { name: 'beside the code', include: [BESIDE], exclude: [ALONE, SLOW, ...UNIT] },
       },
       {
         extends: true,
