@@ -59,7 +59,9 @@ function isRunning(pid: number): boolean {
   }
 }
 
-test('walks an agent through the service, on other ports when the default ones are in use, and exits with --once', async () => {
+test('walks an agent through the service, on other ports when the default ones are in use, and exits with --once', {
+  tags: ['slow'],
+}, async () => {
   await Promise.all([occupy(8080), occupy(8081), occupy(3001), occupy(50051)]);
   const { lines, code } = await run(['--once']);
   expect(lines).toEqual([

@@ -474,7 +474,10 @@ test('as a process, diff has exit code 2 and reads standard input', async (conte
   expect(await result.promise).toEqual({ code: 2, out: '+ namespace a\n\n1 change: 1 to create\n' });
 });
 
-test('from any state of a real service apply leads to any other', async (context) => {
+test('from any state of a real service apply leads to any other', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async (context) => {
   const { sluice } = await start(context);
   const one = await upstream(context, toolText('x'), toolText('y', ',"title":"Y","_meta":{"a":1.0}'), toolText('z'));
   const two = await upstream(context, toolText('x', ',"annotations":{}'), toolText('w'));
@@ -536,7 +539,7 @@ test('from any state of a real service apply leads to any other', async (context
     }),
     { numRuns: propertyRuns(60) },
   );
-}, 120_000);
+});
 
 describe('evaluators', () => {
   const GATE =

@@ -134,7 +134,7 @@ it('can run beside another instance under another name', { tags: ['slow'] }, asy
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('reports in one line that its port is in use', async () => {
+it('reports in one line that its port is in use', { tags: ['slow'] }, async () => {
   const first = start();
   const [, address = ''] = /^capability service at (\S+),/.exec(await first.line(/ registered at /)) ?? [];
   const second = start({ SAMPLE_LISTEN: address });
@@ -166,14 +166,14 @@ it('waits for a gateway that is not running yet', { tags: ['slow'] }, async () =
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('can be stopped while it waits', async () => {
+it('can be stopped while it waits', { tags: ['slow'] }, async () => {
   const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
   await example.line(/ is unreachable/);
   expect(await example.stop()).toBe(0);
   expect(example.lines).toHaveLength(1);
 });
 
-it('does not start a debugger on SIGUSR1', async () => {
+it('does not start a debugger on SIGUSR1', { tags: ['slow'] }, async () => {
   const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
   await example.line(/ is unreachable/);
   example.signal('SIGUSR1');

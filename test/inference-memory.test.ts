@@ -144,7 +144,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(grown).toBeLessThan(64 * MEGABYTE);
   });
 
-  test('are no longer read when a slow client disconnects', async () => {
+  test('are no longer read when a slow client disconnects', { tags: ['slow'] }, async () => {
     const left = Promise.withResolvers<void>();
     const sent = new BodyHasher();
     handle = (incoming, response) => {

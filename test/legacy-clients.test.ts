@@ -25,13 +25,15 @@ const FORM = { name: 'Ada', color: 'blue', ok: true, context: 'tests', response:
 const TIMEOUT = { timeout: 20_000 };
 
 /** The transports between such a client and the gateway. */
-const CONNECTIONS: readonly [string, (client: Client, url: string) => Promise<() => Promise<unknown>>][] = [
+type Connection = (client: Client, url: string) => Promise<() => Promise<unknown>>;
+const CONNECTIONS: readonly [way: string, reach: Connection, tags: string[]][] = [
   [
     'over HTTP',
     async (client, url) => {
       await client.connect(new StreamableHTTPClientTransport(new URL(url)));
       return () => client.close();
     },
+    [],
   ],
   [
     'over stdio and mcp-remote',
@@ -43,10 +45,11 @@ const CONNECTIONS: readonly [string, (client: Client, url: string) => Promise<()
         await bridge.close();
       };
     },
+    ['slow'],
   ],
 ];
 
-describe.each(CONNECTIONS)('a legacy client %s in front of a server of the modern era', (_way, reach) => {
+const tests = (reach: Connection) => () => {
   let upstream: DualEra;
   let gateway: Gateway;
   /** The responses of the server to a client of its own era. */
@@ -230,4 +233,8 @@ describe.each(CONNECTIONS)('a legacy client %s in front of a server of the moder
     await expect.poll(() => listChanges).toBeGreaterThan(before);
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('new_one');
   });
-});
+};
+
+for (const [way, reach, tags] of CONNECTIONS) {
+  describe(`a legacy client ${way} in front of a server of the modern era`, { tags }, tests(reach));
+}

@@ -11,7 +11,10 @@ const counts = ({ shadowed, restarts, statuses }: Tally) => [
   statuses[409] ?? 0,
 ];
 
-it('random management calls, with restarts between them, leave service and model equal', async () => {
+it('random management calls, with restarts between them, leave service and model equal', {
+  tags: ['slow'],
+  timeout: 180_000,
+}, async () => {
   const { tally, failure } = await checkModel({
     runs: 100,
     steps: 40,
@@ -26,4 +29,4 @@ it('random management calls, with restarts between them, leave service and model
   if (failure !== undefined) throw new Error(failure);
   for (const count of counts(tally)) expect(count).toBeGreaterThan(0);
   expect(tally.comparisons).toBeGreaterThan(tally.runs * 20);
-}, 180_000);
+});

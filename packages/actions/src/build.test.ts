@@ -166,7 +166,7 @@ it('does not overwrite its sources, by whatever path', { tags: ['slow'] }, async
   for (const [name, text] of Object.entries(files)) expect(await readFile(path(name), 'utf8')).toBe(text);
 });
 
-it('explains how to install StarlingMonkey', async () => {
+it('explains how to install StarlingMonkey', { tags: ['slow'] }, async () => {
   await write({ 'a.js': PASSES });
   const script = `
 import { registerHooks } from 'node:module';

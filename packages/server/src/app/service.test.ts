@@ -91,7 +91,7 @@ describe('a failed startup', () => {
   it.each([
     ['an unknown flag', ['--no-such'], '--no-such'],
     ['a pipeline file', ['--pipeline-config', 'p.yaml'], '--pipeline-config'],
-  ])('names %s', async (_what, args, named) => {
+  ])('names %s', { tags: ['slow'] }, async (_what, args, named) => {
     const { code, stderr } = await run({}, args);
     expect(code).toBe(1);
     oneLine(stderr, named);
@@ -158,7 +158,7 @@ describe('a startup', () => {
     }
   });
 
-  it('logs JSON to a pipe, or text with --log-format', async () => {
+  it('logs JSON to a pipe, or text with --log-format', { tags: ['slow'] }, async () => {
     const env = { ...ENVIRONMENT, SERVICE_PERSIST_BACKEND: 'none', RUST_LOG: 'info' };
     for (const [flags, pattern] of [
       [[], /^\{"ts":"\S+Z","level":"info","target":"service","msg":"started",/],
@@ -173,7 +173,7 @@ describe('a startup', () => {
     }
   });
 
-  it.each(['--help', '--version'])('does not happen with %s', async (flag) => {
+  it.each(['--help', '--version'])('does not happen with %s', { tags: ['slow'] }, async (flag) => {
     const { code, stdout, stderr } = await run({ SERVICE_MCP_LISTEN: 'nonsense' }, [flag]);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.length).toBeGreaterThan(3);
@@ -211,19 +211,23 @@ describe('shutdown', () => {
     await expect(stat(join(gateway.folder, 'registry.lock'))).rejects.toThrow('ENOENT');
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('exits at once with code 1 at a second %s', async (signal) => {
-    const { gateway, answer } = await busy();
-    const pid = gateway.pid();
-    if (pid === undefined) throw new Error('no process');
-    const lost = expect(answer).rejects.toThrow();
-    const ended = gateway.stop();
-    await expect.poll(() => gateway.logs.some(({ msg }) => msg === 'stopping')).toBe(true);
-    process.kill(pid, signal);
-    expect(await ended).toBe(1);
-    await lost;
-  });
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'exits at once with code 1 at a second %s',
+    { tags: ['slow'] },
+    async (signal) => {
+      const { gateway, answer } = await busy();
+      const pid = gateway.pid();
+      if (pid === undefined) throw new Error('no process');
+      const lost = expect(answer).rejects.toThrow();
+      const ended = gateway.stop();
+      await expect.poll(() => gateway.logs.some(({ msg }) => msg === 'stopping')).toBe(true);
+      process.kill(pid, signal);
+      expect(await ended).toBe(1);
+      await lost;
+    },
+  );
 
-  it('is immediate without in-flight requests, even with idle connections', async () => {
+  it('is immediate without in-flight requests, even with idle connections', { tags: ['slow'] }, async () => {
     const gateway = until(await startGateway());
     await fetch(gateway.url(), { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then((response) =>
       response.text(),

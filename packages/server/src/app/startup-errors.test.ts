@@ -120,6 +120,7 @@ describe('the service does not start', () => {
 
   it.each<Mistake>(MISTAKES.filter(([what]) => /invalid YAML|unreachable|missing certificate|SERVICE_MCP/.test(what)))(
     'as a process with %s: exit code 1, and one line',
+    { tags: ['slow'] },
     async (_what, text = '', start, env = {}) => {
       const file = join(folder, 'p.yaml');
       await writeFile(file, text);

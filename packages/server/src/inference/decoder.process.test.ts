@@ -75,7 +75,9 @@ describe.for(ENCODINGS)('%s', ([encoding, compress]) => {
     expect(body).not.toContain('4999');
   });
 
-  test('is decoded up to 4 MiB, however large the decoded body is', async () => {
+  // Other names of gzip have its decoder.
+  const tags = ['x-gzip', 'GZIP'].includes(encoding) ? ['slow'] : [];
+  test('is decoded up to 4 MiB, however large the decoded body is', { tags }, async () => {
     const bomb = compress(large);
     const before = process.memoryUsage().rss;
     const exchanges = new RecordedExchanges();

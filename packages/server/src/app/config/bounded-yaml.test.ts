@@ -15,7 +15,7 @@ function cpuTime(run: () => void): number {
   return (user + system) / 1_000;
 }
 
-describe('takes little more time than the parser without comparisons, for many', () => {
+describe('takes little more time than the parser without comparisons, for many', { tags: ['slow'] }, () => {
   it.each<[string, string, (at: number) => unknown]>([
     ['anchors and aliases', lines((at) => `x${at}: &a${at} v${at}\nk${at}: *a${at}`), (at) => `v${at}`],
     ['aliases of one map', `x: &a {b: c}\n${lines((at) => `k${at}: *a`)}`, () => ({ b: 'c' })],

@@ -305,7 +305,7 @@ describe('a validation that takes too long', () => {
 });
 
 describe('memory', () => {
-  test('that a validation exceeds ends the worker only', async () => {
+  test('that a validation exceeds ends the worker only', { tags: ['slow'] }, async () => {
     const wide = Array.from({ length: 200 }, () => ({ type: 'string' }));
     const { validate } = await resultSchemas().compile({ items: { allOf: wide } });
     const problem = await validate(`[${'1,'.repeat(100_000)}1]`);

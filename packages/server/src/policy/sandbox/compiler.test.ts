@@ -114,7 +114,7 @@ describe('compiler processes', () => {
     expect(children()).toEqual([]);
   });
 
-  it('of rejected components make room for others', { timeout: TIMEOUT_MS }, async () => {
+  it('of rejected components make room for others', { timeout: TIMEOUT_MS, tags: ['slow'] }, async () => {
     createCompiler();
     const rejected = [1, 2, 3].map((index) => reasonOf(compiler.compile(Buffer.from('text'), `rejected ${index}`)));
     const last = compiler.compile(component, 'last');

@@ -347,7 +347,7 @@ describe('a pool with active actions', () => {
     expect(pool.pids).toEqual(pids);
   });
 
-  it('replaces hosts when inactive actions occupy the room of active ones', async () => {
+  it('replaces hosts when inactive actions occupy the room of active ones', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     const old = Array.from({ length: 32 }, (_, number) => injected(`say(${number})`));
     pool.setActions(old);
@@ -358,7 +358,7 @@ describe('a pool with active actions', () => {
     expect(await run(pool, echo, 'fine')).toBe('fine');
   });
 
-  it('runs loaded actions while another host preloads new ones', async () => {
+  it('runs loaded actions while another host preloads new ones', { tags: ['slow'] }, async () => {
     const pool = createPool(2);
     pool.setActions([echo]);
     await Promise.all(many(2, () => run(pool, echo)));
@@ -408,7 +408,7 @@ describe('a pool with active actions', () => {
     expect(pool.pids).toHaveLength(3);
   });
 
-  it('stops hosts only after pending runs, which stay in the same process', async () => {
+  it('stops hosts only after pending runs, which stay in the same process', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     pool.setActions([blocking]);
     const first = await startBlocking(pool);
@@ -428,7 +428,7 @@ describe('a pool with active actions', () => {
     await expect.poll(() => [pool.pids, children()], poll).toEqual([[], []]);
   });
 
-  it('finishes a run in progress when the active actions change', async () => {
+  it('finishes a run in progress when the active actions change', { tags: ['slow'] }, async () => {
     const pool = createPool(2);
     pool.setActions([blocking]);
     const first = await startBlocking(pool);
@@ -473,7 +473,7 @@ describe('a host that is killed externally', () => {
     }
   });
 
-  it('together with all others does not affect the next runs', async () => {
+  it('together with all others does not affect the next runs', { tags: ['slow'] }, async () => {
     const pool = createPool(8);
     pool.setActions([echo]);
     // One run, some, or as many as there are hosts.
@@ -508,7 +508,7 @@ describe('a host that is killed externally', () => {
     expect(await pending).toBe('fine');
   });
 
-  it('is replaced in advance', async () => {
+  it('is replaced in advance', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     pool.setActions([echo]);
     expect(await run(pool, echo, 'fine')).toBe('fine');

@@ -135,10 +135,11 @@ describe('a crash at any step', () => {
 
   it('loses none of many commits either', { tags: ['slow'] }, () => crash(300, 2_000));
 
-  it('loses nothing when the process crashes again during recovery', async () => {
+  /** Crashes again after each `every`th step of the first run. */
+  async function crashAgain(every: number): Promise<void> {
     const first = await crashEverywhere(new VolatileFiles(), 40);
     for (const [index, moment] of first.moments.entries()) {
-      if (index % 11 !== 0) continue;
+      if (index % every !== 0) continue;
       const second = await crashEverywhere(moment.files, 12);
       const during = second.moments.filter(({ started }) => !started);
       const { acknowledged } = moment;
@@ -150,7 +151,13 @@ describe('a crash at any step', () => {
       const after = second.moments.filter(({ started }) => started);
       await expectNothingLost(after, 12, second.before);
     }
-  });
+  }
+
+  it('loses nothing when the process crashes again during recovery', () => crashAgain(33));
+
+  it('loses nothing when the process crashes again during recovery, at more steps', { tags: ['slow'] }, () =>
+    crashAgain(11),
+  );
 });
 
 describe('a failing disk', () => {
