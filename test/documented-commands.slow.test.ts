@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { type ExecFileOptions, execFile } from 'node:child_process';
 import { access, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -12,15 +12,19 @@ import { toolchains } from '../packages/server/src/policy/sandbox/fixtures/ordin
 import { startCapabilityService, unaryHandler } from '../packages/server/testing/capability-service.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { taskClient } from '../packages/server/testing/task-client.ts';
 import type { Outcome } from './fixtures/command-line.ts';
+import { curlPrograms, runCurl } from './fixtures/curl.ts';
 import { type Example, findCommands, readExamples } from './fixtures/documented-commands.ts';
+import { EXAMPLE_UPSTREAM, entriesFor, replaceEntries } from './fixtures/example-entries.ts';
 import { findOlderNode } from './fixtures/older-node.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
 import { createShell, type Invocation, type Shell } from './fixtures/shell.ts';
+import { startTasksUpstream, type TasksUpstream } from './fixtures/tasks-upstream.ts';
 
-// Runs the examples of the documentation and of the help texts in a shell, each against a service with the entries and
-// in a folder with the files that they name. `sluice` runs in a process that an older Node.js starts, if the machine has one; in
-// this process where it needs a terminal, is stopped, or would become the service.
+// Runs the examples of the documentation and of the help texts, of `sluice` and `curl`, in a shell, each against a service with
+// the entries and in a folder with the files that they name. `sluice` runs in a process that an older Node.js starts, if the
+// machine has one; in this process where it needs a terminal, is stopped, or would become the service.
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SLUICE = join(ROOT, 'packages/cli/bin/sluice.mjs');
@@ -44,46 +48,22 @@ const EXAMPLES = FOUND.filter(
   ({ line }, at) => FOUND.findIndex((other) => other.line === line) === at && !/ --(?:browser|device)$/.test(line),
 );
 
-const TOOL_NAMES = ['echo', 'delete_database', 'search', 'http-get', 'run-javascript'];
-const TOOLS = TOOL_NAMES.map((name) => ({ name, description: name, inputSchema: { type: 'object' } }));
-const END = { ttlMs: 0, cacheScope: 'private', resultType: 'complete' };
-const NOTES = { uri: 'file:///notes.txt', name: 'notes' };
-const SCRIPTS = {
-  'tools/list': JSON.stringify({ tools: TOOLS, ...END }),
-  'tools/call': JSON.stringify({ content: [], resultType: 'complete' }),
-  'resources/list': JSON.stringify({ resources: [NOTES], ...END }),
-  'resources/read': JSON.stringify({ contents: [{ uri: NOTES.uri, text: 'notes' }], ...END }),
-};
+/** Scripts that the documentation runs with `node`. */
+const NODE_SCRIPTS = (await Promise.all(DOCUMENTS.map((name) => readFile(join(ROOT, name), 'utf8')))).flatMap((text) =>
+  [...text.matchAll(/^ {4}node (\S+)/gm)].map(([, script = '']) => script),
+);
 
-/** Entries that examples use, by collection. */
-const ENTRIES: readonly (readonly [string, { readonly name: string; readonly [member: string]: unknown }])[] = [
-  ['namespaces', { name: 'finance' }],
-  ['forwards', { name: 'crm', namespace: 'default' }],
-  ['forwards', { name: 'sample', namespace: 'sample' }],
-  ['tools', { name: 'transfer', namespace: 'finance', description: '', uri: 'x:y', toolType: 't', input_schema: {} }],
-  ['tools', { name: 'forecast', description: '', uri: 'weather://a', toolType: 'weather', input_schema: {} }],
-  ['resources', { name: 'handbook', location: 'docs://handbook', type: 'documents' }],
-  ['prompts', { name: 'greet', messages: [{ role: 'user', content: 'Hello {who}.' }], arguments: [{ name: 'who' }] }],
-];
-/** Entries that examples add. */
-const ADDED: readonly (readonly [string, string])[] = [
-  ['forwards', 'everything'],
-  ['forwards', 'ledger'],
-  ['tools', 'weather'],
-  ['tools', 'run-python'],
-  ['resources', 'map'],
-  ['namespaces', 'state'],
-];
 /** Commands after which the entries and credentials are as before. */
 const READS =
   /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|logs|open|backup|migrate|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show|test))\b/;
-const SERVICES = ['weather', 'sample-tools', 'sample-code'];
-const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
+const DOCUMENTED_TASK = /(?<=\/tasks\/)[0-9a-f]{32}/;
+const DOCUMENTED_GRPC = /\b10\.0\.0\.\d:\d+/;
 
 let folder: string;
 let files: Readonly<Record<string, string | Uint8Array>>;
 let service: TestService;
 let postgres: TestPostgres;
+let tasks: TasksUpstream;
 let shell: Shell;
 /** What {@link prepare} created and no command has changed since. */
 let prepared: string | undefined;
@@ -109,7 +89,7 @@ beforeAll(async () => {
   service = await startTestService(secrets, ['--service-config', configuration]);
   postgres = await startPostgres();
   const other = await startTestService();
-  const upstream = await startRawUpstream({ scripts: SCRIPTS });
+  const upstream = await startRawUpstream({ scripts: EXAMPLE_UPSTREAM });
   const identities = await startIdentityProvider(600);
   const capabilities = await startCapabilityService((server, { provisioner }) =>
     server.addService(provisioner, {
@@ -120,17 +100,18 @@ beforeAll(async () => {
   const execve = vi.spyOn(process, 'execve').mockImplementation(() => {
     throw new Exit(0);
   });
+  tasks = await startTasksUpstream();
   upstreamUrl = upstream.url;
   grpcAddress = capabilities.address;
   addresses = [
-    ['http://127.0.0.1:3001/mcp', upstream.url],
+    [/http:\/\/127\.0\.0\.1:300\d\/mcp/, upstream.url],
     ['http://old:8080', service.management],
     ['http://new:8080', other.management],
     ['https://login.example.com', identities.authServer],
     [DOCUMENTED_GRPC, capabilities.address],
     ['/data/registry', data],
-    ['http://localhost:8080', service.management],
-    ['http://localhost:8081', service.mcp],
+    [/http:\/\/(?:localhost|127\.0\.0\.1):8080/, service.management],
+    [/http:\/\/(?:localhost|127\.0\.0\.1):8081/, service.mcp],
   ];
   env = {
     HOME: home,
@@ -139,12 +120,13 @@ beforeAll(async () => {
     EDITOR: 'true',
     PATH: process.env.PATH ?? '',
   };
-  shell = await createShell(folder, { HOME: home }, sluice);
+  shell = await createShell(folder, { HOME: home, api: 'http://localhost:8080/api/v1' }, { sluice, curl });
   closing.push(
     () => service.stop(),
     () => postgres[Symbol.asyncDispose](),
     () => other.stop(),
     () => upstream.close(),
+    () => tasks.close(),
     () => identities.close(),
     () => capabilities.close(),
     () => shell.close(),
@@ -162,6 +144,7 @@ afterAll(async () => {
 async function createFiles(): Promise<Record<string, string | Uint8Array>> {
   const component = await toolchains.wat();
   await writeFile(join(folder, 'gate.wasm'), component);
+  await writeFile(join(folder, 'actions/guard.wasm'), component);
   const shared = {
     llm: { operation: 'classify', prompt: 'Safe?', connection: 'local' },
     processor: { path: join(folder, 'gate.wasm') },
@@ -198,29 +181,12 @@ async function prepare(line: string): Promise<void> {
   if (line.includes('evaluators dry-run')) {
     await service.manage('PUT', '/evaluators', { evaluators: JSON.parse(String(files['evaluators.json'])) });
   }
-  const isAdded = (name: string) => new RegExp(`\\b(?:add|expose) .*\\b${name}\\b`).test(line);
-  const wanted = ENTRIES.filter(([, { name }]) => !isAdded(name));
-  // In other examples it would be a conflict for a tool that is moved to its namespace.
-  const isLedgerUsed = /\bmcp .*finance/.test(line);
-  const state = JSON.stringify([wanted.map(([, { name }]) => name), isLedgerUsed]);
+  const entries = entriesFor(line);
+  const state = JSON.stringify(entries);
   if (prepared === state && !line.includes(' add ')) return;
   for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
   await sluice({ cwd: folder, input: '', argv: ['auth', 'token', '--set', 'abc'] });
-  const remove = (kind: string, name: string) =>
-    service.manage('DELETE', `/${kind}/${name}${kind === 'namespaces' ? '?cascade=true' : ''}`);
-  const create = async (kind: string, body: object) => {
-    const input = kind === 'forwards' ? { ...body, address: upstreamUrl } : body;
-    const { status, data } = await service.manage('POST', `/${kind}`, input);
-    if (status >= 300) throw new Error(`${kind}: ${status} ${JSON.stringify([body, data])}`);
-  };
-  const entries = ENTRIES.map(([kind, { name }]) => [kind, name] as const);
-  await Promise.all([...ADDED, ...entries].map(([kind, name]) => remove(kind, name)));
-  await Promise.all(SERVICES.map((name) => remove('services', name)));
-  await Promise.all(wanted.map(([kind, entry]) => create(kind, entry)));
-  if (isLedgerUsed) await create('forwards', { name: 'ledger', namespace: 'finance' });
-  const [host = '', port] = grpcAddress.split(':');
-  const services = SERVICES.map((name) => ({ name, host, port: Number(port), serviceType: 'tool-invoker' }));
-  await Promise.all(services.map((entry) => create('services', entry)));
+  await replaceEntries(service, entries, upstreamUrl, grpcAddress);
   prepared = state;
 }
 
@@ -241,11 +207,11 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   if (argv[0] === 'migrate') return migrate(argv);
   const [, answer] = ANSWERS.find(([command]) => input === '' && command.test(line)) ?? [];
   const terminal = scriptedTerminal({ cwd, input, env, ...(answer !== undefined && { answers: [answer] }) });
-  const active = Object(await service.manage('GET', '/evaluators/revisions/active')).data?.id;
+  const active = await activeRevision();
   const actual = argv.map((word, at) => {
-    if (argv[at - 1] === '--expected-revision') return String(active);
+    if (argv[at - 1] === '--expected-revision') return active;
     if (argv[at - 1] === '--client-id') return 'cli';
-    return addresses.reduce((so, [documented, address]) => so.replace(documented, address), word);
+    return withAddresses(word);
   });
   const isInProcess = answer !== undefined || isBuild || IN_THIS_PROCESS.test(line);
   if (OLDER_NODE !== undefined && !isInProcess)
@@ -256,14 +222,51 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   return expected(argv, { code, out: terminal.out(), err: terminal.err() });
 }
 
+async function activeRevision(): Promise<string> {
+  return String(Object(await service.manage('GET', '/evaluators/revisions/active')).data?.id);
+}
+
+function withAddresses(text: string): string {
+  return addresses.reduce((so, [documented, address]) => so.replace(documented, address), text);
+}
+
+/** Creates a task. Examples of desired state delete its forward. */
+async function createTask(): Promise<string> {
+  await service.manage('POST', '/forwards', { name: 'tasks', namespace: 'tasks', address: tasks.url });
+  return taskClient(service.url('tasks')).create('endless');
+}
+
+/** Runs `curl` likewise. */
+async function curl({ cwd, input, argv }: Invocation): Promise<Outcome> {
+  const active = await activeRevision();
+  const task = argv.some((word) => DOCUMENTED_TASK.test(word)) ? await createTask() : '';
+  const actual = argv.map((word) =>
+    withAddresses(word)
+      .replace(DOCUMENTED_TASK, task)
+      .replace(/(?<="expected_revision":)\d+/, active),
+  );
+  const outcome = await runCurl({ cwd, input, argv: actual });
+  const isWrite = argv.includes('-X') || (argv.includes('-d') && !argv.includes('-G'));
+  if (isWrite) prepared = undefined;
+  // Other examples call tools without the model of the evaluators.
+  if (isWrite && argv.some((word) => word.includes('/evaluators'))) {
+    await service.manage('PUT', '/evaluators', { evaluators: [] });
+  }
+  return outcome;
+}
+
 /** Commands that follow something until they are stopped, become the service, sign in, or open a browser. */
 const IN_THIS_PROCESS = /^(?:serve|events|open|action test|auth login|mcp .*--header)\b| (?:-f|--follow)\b/;
 
 /** Runs `sluice` as a person does whose Node.js is older than the one that npm installed. */
 function startSluice(node: string, argv: readonly string[], cwd: string, input: string): Promise<Outcome> {
+  return startProgram(node, [SLUICE, ...argv], { cwd, env }, input);
+}
+
+function startProgram(file: string, argv: readonly string[], options: ExecFileOptions, input = ''): Promise<Outcome> {
   return new Promise((resolve) => {
-    const child = execFile(node, [SLUICE, ...argv], { cwd, env }, (error, out, err) => {
-      resolve({ code: error === null ? 0 : Number(error.code ?? 1), out, err });
+    const child = execFile(file, argv, options, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), out: String(out), err: String(err) });
     });
     child.stdin?.end(input);
   });
@@ -326,15 +329,24 @@ function stopFollowing(terminal: ScriptedTerminal): ScriptedTerminal {
 
 describe('the examples', () => {
   it('are found', () => {
-    for (const name of ['README.md', 'docs/cli.md', 'docs/desired-state.md', 'help']) {
+    for (const name of ['README.md', 'docs/cli.md', 'docs/desired-state.md', 'docs/management-api.md', 'help']) {
       expect(FOUND.filter(({ at }) => at.startsWith(name)).length, name).toBeGreaterThan(2);
     }
+    expect(FOUND.filter(({ output }) => output !== undefined).length).toBeGreaterThan(0);
   });
 
-  it.each(EXAMPLES)('$at $line', async ({ line }) => {
+  it.for(EXAMPLES)('$at $line', async ({ line, output }, { skip }) => {
+    skip(/\b(?:curl|jq) /.test(line) && curlPrograms.find() === undefined, 'needs curl and jq');
     await prepare(line);
     // The script for zsh is none for bash.
-    const { code, err } = await shell.run(line.replace(/^source <\((.* zsh)\)/, '$1 >zsh-completion'), folder);
+    const { code, out, err } = await shell.run(line.replace(/^source <\((.* zsh)\)/, '$1 >zsh-completion'), folder);
     expect({ code, err: code === 0 ? '' : err }).toEqual({ code: 0, err: '' });
+    if (output !== undefined) expect(JSON.parse(out)).toMatchObject(JSON.parse(output));
   });
+});
+
+it.skipIf(OLDER_NODE === undefined).each(NODE_SCRIPTS)('an older Node.js runs %s', async (script) => {
+  const program = `await import(${JSON.stringify(join(ROOT, script))})`;
+  const outcome = await startProgram(OLDER_NODE ?? '', ['--input-type=module', '--eval', program], {});
+  expect(outcome).toEqual({ code: 0, out: '', err: '' });
 });

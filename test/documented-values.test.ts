@@ -23,7 +23,9 @@ import { loadConfig } from '../packages/server/src/app/config/config.ts';
 
 // Defaults, codes and limits that the pages name are those of the code.
 
-const page = (name: string) => readFileSync(fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url)), 'utf8');
+const read = (path: string) => readFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), 'utf8');
+const page = (name: string) => read(`docs/${name}.md`);
+const source = (path: string) => read(`packages/server/src/${path}`);
 
 /** Its default is in the embedded pipeline, which it replaces when the service runs. */
 const UPSTREAM = 'SERVICE_INFERENCE_UPSTREAM';
@@ -75,10 +77,9 @@ describe('the default of a variable is the documented one', () => {
   it('for all that have one', () => expect(VARIABLES.length).toBeGreaterThan(30));
 
   it(UPSTREAM, () => {
-    const pipeline = new URL('../packages/server/src/app/config/pipeline/default.yaml', import.meta.url);
     const [, documented] =
       new RegExp(`^\\| \`${UPSTREAM}\` \\| \`([^\`]+)\` \\|`, 'm').exec(page('configuration')) ?? [];
-    expect(readFileSync(pipeline, 'utf8')).toContain(`endpoints: ['${documented}']`);
+    expect(source('app/config/pipeline/default.yaml')).toContain(`endpoints: ['${documented}']`);
   });
 
   it.each(VARIABLES)('%s: %s', async (name, documented) => {
@@ -130,12 +131,43 @@ describe('a number of a page is that of the code', () => {
     expect(found).toEqual(expected);
   });
 
+  it('the time until an idle channel closes', () => {
+    const [, documented] = /close after (\d+) s without calls/.exec(page('capability-services')) ?? [];
+    expect(source('upstreams/grpc/channels.ts')).toContain(`IDLE_TIMEOUT_MS = ${documented}_000;`);
+  });
+
   it('the series of calls have the same size on every page and in the code', () => {
-    const code = readFileSync(new URL('../packages/server/src/telemetry/time-series.ts', import.meta.url), 'utf8');
+    const code = source('telemetry/time-series.ts');
     const [, expected] = /At most (\d+ MiB)\./.exec(code) ?? [];
     expect(page('management-api')).toContain(`The series take at most ${expected}.`);
     expect(page('configuration')).toContain(`200 groups of each kind, ${expected} |`);
   });
+});
+
+const UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1024 ** 2, s: 1000, ms: 1 };
+
+/** Limits of the page about security that a variable sets: name and documented default. */
+const LIMITS = [...page('security').matchAll(/\| ([\d,]+)(?: (KiB|MiB|s|ms))? \| `(SERVICE_[A-Z_]+)` \|/g)].map(
+  ([, value = '', unit = '', name = '']) => [name, number(value) * (UNITS[unit] ?? 1)] as const,
+);
+
+describe('a limit of the page about security is the default of its variable', () => {
+  it('for many', () => expect(LIMITS.length).toBeGreaterThan(20));
+
+  it.each(LIMITS)('%s: %i', (name, value) => expect(Object.fromEntries(VARIABLES)[name]).toBe(String(value)));
+});
+
+it('the first block of README.md can be pasted, in lines or as one', () => {
+  const readme = read('README.md');
+  const [, block = ''] = /\n## Start\n[\s\S]*?\n\n((?: {4}.*\n)+)/.exec(readme) ?? [];
+  const commands = [...block.matchAll(/^ {4}(.*?)(?: +#.*)?$/gm)].map(([, command = '']) => command);
+  // test/installation.slow.test.ts runs the last one in a fresh checkout.
+  expect(commands).toEqual([
+    expect.stringMatching(/^git clone https:\/\/\S+\/sluice\.git$/),
+    'cd sluice',
+    'npm start -- --local',
+  ]);
+  expect(readme).toContain(`\`${commands.join(' && ')}\``);
 });
 
 /** First cells of the rows of the table after a text. */

@@ -1,4 +1,5 @@
 import { browserPrograms } from './fixtures/browser.ts';
+import { curlPrograms } from './fixtures/curl.ts';
 import { installDebianPackages } from './fixtures/debian-packages.ts';
 import { imagePrograms, systemdPrograms } from './fixtures/deploy-programs.ts';
 import { prometheusPrograms } from './fixtures/prometheus.ts';
@@ -9,6 +10,7 @@ import { reverseProxyPrograms } from './operations/reverse-proxies.ts';
 export default () =>
   installDebianPackages([
     browserPrograms,
+    curlPrograms,
     imagePrograms,
     prometheusPrograms,
     pythonPrograms,
