@@ -18,6 +18,7 @@ const CONSOLE = 'test/console/**/*.test.ts';
 
 /** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
+  'installation.slow.test.ts',
   'frame.test.ts',
   'hostile-actions.slow.test.ts',
   'inspector.slow.test.ts',
