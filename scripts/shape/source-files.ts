@@ -21,6 +21,8 @@ const FOLDER_ORDER: readonly string[] = [
   'registry',
   'http',
   'telemetry',
+  'exchange',
+  'identity',
 ];
 
 /**

@@ -10,6 +10,7 @@ import { ListenerConnections } from '../http/listener-connections.ts';
 import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
@@ -521,6 +522,7 @@ async function start(
     hostRule: createHostRule({ allowedHosts, publicUrl: consoleUrl }),
     bodies,
     observe: managementObserver(requests),
+    authenticate: proxyHeaders(),
     serveMcp: managementMcpHandler(chains, listening, consoleUrl),
   });
 

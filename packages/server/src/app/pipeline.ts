@@ -12,6 +12,7 @@ import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { ErrorResponse } from '../http/server/connection.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
@@ -223,6 +224,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       ...(allow && { restrict: createInferenceRestriction(allow) }),
       passesOn: !mcp,
       errorResponse: malformedResponse(serving, guard),
+      authenticate: proxyHeaders(),
       observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     },
     requestHandler(serving),

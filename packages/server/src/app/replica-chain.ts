@@ -152,5 +152,5 @@ function replicaIn(idText: string | undefined): string | undefined {
 }
 
 function peerRequest({ method, path, query, headers, observation }: McpRequest, listener: string): PeerRequest {
-  return { method, target: `${path}${query}`, headers, listener, client: observation?.request.client };
+  return { method, target: `${path}${query}`, headers, listener, client: observation?.head.address };
 }

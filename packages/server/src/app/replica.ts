@@ -3,6 +3,7 @@ import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer } from '../http/server.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import type { McpFilter } from '../mcp/request.ts';
@@ -96,7 +97,8 @@ export class Replica {
         readTimeoutMs: READ_TIMEOUT_MS,
         maxConnections: undefined,
         guard: () => undefined,
-        observe: (request) => observe({ ...request, client: stringOf(request.headers[PEER_CLIENT]) ?? request.client }),
+        observe: (head) => observe({ ...head, address: stringOf(head.headers[PEER_CLIENT]) ?? head.address }),
+        authenticate: proxyHeaders(),
       },
       (request, response, observation, rejection) => {
         const listener = stringOf(request.headers[PEER_LISTENER]);

@@ -13,7 +13,7 @@ beforeEach(() => {
 
 /** Opens an upload and takes memory for it; undefined if there is none. */
 function upload(name: string, bytes: number, namespace = 'a', user = 'ann'): BodyReservation | undefined {
-  const reservation = budget.open({ namespace, user }, () => ended.push(name));
+  const reservation = budget.open({ namespace, name: user }, () => ended.push(name));
   return reservation.grow(bytes) ? reservation : undefined;
 }
 
@@ -94,7 +94,7 @@ describe('when the memory is used up', () => {
     expect(ended).toEqual(['stuck']);
     now = 10_000;
     upload('slow', 400)?.complete();
-    const late = budget.open({ namespace: 'a', user: 'ann' }, () => ended.push('late'));
+    const late = budget.open({ namespace: 'a', name: 'ann' }, () => ended.push('late'));
     now = 100_000;
     // `new` has 600 bytes in 99 s, `late` has none in 90 s.
     expect(late.grow(10)).toBe(false);

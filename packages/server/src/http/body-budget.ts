@@ -1,4 +1,4 @@
-import { type Holder, Shares } from './shares.ts';
+import { type QuotaOwner, Shares } from './shares.ts';
 
 /** Bodies up to this size are always admitted: they do not count. */
 export const SMALL_BODY_BYTES = 64 * 1024;
@@ -26,7 +26,7 @@ export interface BodyReservation {
 }
 
 interface Upload {
-  readonly holder: Holder;
+  readonly holder: QuotaOwner;
   readonly startedAt: number;
   /** Ends the request; undefined once the body is complete. */
   end: (() => void) | undefined;
@@ -53,7 +53,7 @@ export class BodyBudget {
   }
 
   /** Registers a body that is larger than {@link SMALL_BODY_BYTES}. `end` is called when it has to make room for others. */
-  open(holder: Holder, end: () => void): BodyReservation {
+  open(holder: QuotaOwner, end: () => void): BodyReservation {
     const upload: Upload = { holder, startedAt: this.#now(), end, bytes: 0 };
     return {
       grow: (bytes) => this.#grow(upload, bytes),

@@ -11,6 +11,8 @@ export interface Rejection {
   readonly reason: string;
   /** The `Origin` of the request is not accepted, so that its page must not read the response. */
   readonly isForeignOrigin?: boolean;
+  /** Further headers of the response: names and values, alternating. */
+  readonly headers?: readonly string[];
 }
 
 /** Host values as parsed by the configuration: lower case. */

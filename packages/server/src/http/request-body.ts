@@ -3,7 +3,7 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
 import type { ServerRequest } from './server/request.ts';
-import type { Holder } from './shares.ts';
+import type { QuotaOwner } from './shares.ts';
 
 /** Receives a body; exactly one of its methods is called. */
 export interface BodyHandler {
@@ -20,7 +20,7 @@ export interface BodyHandler {
 export interface BodyMemory {
   readonly budget: BodyBudget;
   /** Whose memory it is; called for larger bodies only. */
-  holder(): Holder;
+  holder(): QuotaOwner;
   /** Its end is the end of the request, which retains the body. */
   readonly response: Pick<ResponseLike, 'once'>;
 }

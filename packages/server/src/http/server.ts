@@ -1,5 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Server as NetServer } from 'node:net';
+import type { RequestHead } from '../exchange/head.ts';
+import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
+import type { Principal } from '../identity/principal.ts';
 import { CLIENT_CLOSED_REQUEST } from '../telemetry/metrics/request-metrics.ts';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
@@ -19,6 +22,10 @@ export interface HttpServerOptions extends Pick<Http1ServerOptions, 'tls' | 'err
   readonly guard: HostOriginGuard;
   /** Starts the observation of a request, which ends with its response. */
   readonly observe: ObserveRequest;
+  /** Decides who makes a request that has passed the checks. */
+  readonly authenticate: Authenticate;
+  /** Decides by its head whether a request is authenticated; `optional` by default. */
+  readonly requires?: (head: RequestHead) => Requirement;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
   /** Connections of all listeners; by default they are not limited together. */
@@ -36,6 +43,19 @@ const HEADERS_MS = 60_000;
 
 const TOO_MANY_CONNECTIONS: Rejection = { status: 503, reason: 'too many connections: try again later' };
 
+/** The credential cannot be verified. */
+const UNAVAILABLE: Rejected = {
+  kind: 'rejected',
+  status: 503,
+  reason: 'authentication is not available: try again later',
+  headers: ['Retry-After', '1'],
+};
+const UNAUTHENTICATED: Rejection = {
+  status: 401,
+  reason: 'authentication required',
+  headers: ['WWW-Authenticate', 'Bearer'],
+};
+
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
 export type ServeRequest = (
   request: ServerRequest,
@@ -45,16 +65,16 @@ export type ServeRequest = (
 ) => void;
 
 /**
- * Creates the server of a listener. It observes all requests, checks them and passes them to `serve`. The caller listens and
- * closes. Part of the hot path.
+ * Creates the server of a listener. It observes all requests, checks them, authenticates those that pass the checks, and passes
+ * them to `serve`. The caller listens and closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): HttpServer {
   const { tls, readTimeoutMs, errorResponse, passesOn, guard, observe, probes, restrict } = options;
-  const { connections = unlimitedConnections(), maxConnections } = options;
+  const { authenticate, requires, connections = unlimitedConnections(), maxConnections } = options;
   const receive = (request: ServerRequest, response: ServerResponse): void => {
     const { method, url: target, headers, socket } = request;
     const { ambiguity } = request.head;
-    const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
+    const observation = observe({ method, target, headers, address: socket.remoteAddress, inBatch: false });
     response.on('close', () => {
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
@@ -77,8 +97,40 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
         ? unchecked(TOO_MANY_CONNECTIONS)
         : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
     if (isExcessive) response.shouldKeepAlive = false;
-    if (rejection) drainRequestBody(request);
+    if (rejection) return reject(request, response, observation, rejection);
+    const requirement = requires?.(observation.head) ?? 'optional';
+    if (requirement === 'open') return serve(request, response, observation, undefined);
+    const isRequired = requirement === 'required';
+    const authenticated = authenticate(observation.head);
+    if (!(authenticated instanceof Promise)) return admit(request, response, observation, authenticated, isRequired);
+    // Meanwhile the body stays unread.
+    void authenticated
+      .catch(() => UNAVAILABLE)
+      .then((settled) => {
+        if (!response.destroyed) admit(request, response, observation, settled, isRequired);
+      });
+  };
+  const reject = (
+    request: ServerRequest,
+    response: ServerResponse,
+    observation: RequestObservation,
+    rejection: Rejection,
+  ): void => {
+    drainRequestBody(request);
     serve(request, response, observation, rejection);
+  };
+  const admit = (
+    request: ServerRequest,
+    response: ServerResponse,
+    observation: RequestObservation,
+    authenticated: Principal | Rejected,
+    isRequired: boolean,
+  ): void => {
+    if (authenticated.kind === 'rejected') return reject(request, response, observation, authenticated);
+    if (authenticated.kind === 'anonymous' && isRequired)
+      return reject(request, response, observation, UNAUTHENTICATED);
+    observation.principal = authenticated;
+    serve(request, response, observation, undefined);
   };
   const server = createHttp1Server(
     {

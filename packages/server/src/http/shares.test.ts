@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { propertyRuns } from '../../../../test/fixtures/seed.ts';
-import { type Holder, Shares } from './shares.ts';
+import { ANONYMOUS, createUser } from '../identity/principal.ts';
+import { type QuotaOwner, quotaOwner, Shares } from './shares.ts';
 
 let shares: Shares<string>;
 let displaced: string[];
@@ -10,13 +11,13 @@ beforeEach(() => {
   displaced = [];
 });
 
-function add(item: string, holder: Holder, amount: number): boolean {
+function add(item: string, holder: QuotaOwner, amount: number): boolean {
   if (!shares.makeRoom(holder, amount, (victim) => displaced.push(victim))) return false;
   shares.set(item, holder, amount);
   return true;
 }
 
-const holder = (namespace: string, user = 'u'): Holder => ({ namespace, user });
+const holder = (namespace: string, name = 'u'): QuotaOwner => ({ namespace, name });
 
 describe('a total that is used up', () => {
   it('displaces the oldest items of the largest namespace for one below its share', () => {
@@ -75,13 +76,13 @@ it('the largest holder is always known, and nothing is left of removed items', (
         if (isRemoved) expect(tested.delete(item)).toBe(model.delete(item));
         else {
           const { namespace, user } = model.get(item) ?? rest;
-          tested.set(item, { namespace, user }, rest.amount);
+          tested.set(item, { namespace, name: user }, rest.amount);
           model.set(item, { namespace, user, amount: rest.amount });
         }
         const namespaces = sums(({ namespace }) => namespace);
         const users = sums(({ namespace, user }) => `${namespace} ${user}`);
         expect([tested.size, tested.used]).toEqual([model.size, [...namespaces.values()].reduce((a, b) => a + b, 0)]);
-        const [first] = tested.displaceable({ namespace: 'new', user: 'new' });
+        const [first] = tested.displaceable({ namespace: 'new', name: 'new' });
         if (model.size === 0) {
           expect(first).toBeUndefined();
           continue;
@@ -96,4 +97,25 @@ it('the largest holder is always known, and nothing is left of removed items', (
     }),
     { numRuns: propertyRuns(300) },
   );
+});
+
+describe('the owner of an item is', () => {
+  const ann = createUser('ann', 'proxy');
+  it.each([
+    ['a principal, wherever it is', ann, '192.0.2.1', 'user:ann'],
+    ['an address, if nobody is authenticated', ANONYMOUS, '192.0.2.1', 'address:192.0.2.1'],
+    ['never an address for a user with such a name', createUser('192.0.2.1', 'proxy'), '::1', 'user:192.0.2.1'],
+    ['nor a user for one with the name of another kind', createUser('address:::1', 'proxy'), '::1', 'user:address:::1'],
+    ['nobody in particular without either', ANONYMOUS, undefined, 'address:'],
+  ])('%s', (_, principal, address, name) => {
+    expect(quotaOwner('a', principal, address)).toEqual({ namespace: 'a', name });
+  });
+
+  it('as short for a long name', () => {
+    const [one, two] = ['1', '2'].map((end) =>
+      quotaOwner('a', createUser('x'.repeat(1_000) + end, 'proxy'), undefined),
+    );
+    expect(one?.name).toHaveLength(43);
+    expect(one?.name).not.toBe(two?.name);
+  });
 });

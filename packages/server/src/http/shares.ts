@@ -1,22 +1,30 @@
 import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { StoredPrincipal } from '../identity/principal.ts';
 
-/** Whose something is: totals are shared between namespaces, and within one between users. */
-export interface Holder {
-  readonly namespace: string;
-  /** User that an authenticating proxy names, else the address of the client. */
-  readonly user: string;
-}
+/** Whom an item counts for: totals are shared between namespaces, and within one between principals. */
+export const quotaOwnerSchema = z.object({
+  namespace: z.string(),
+  /** Key of the principal; `address:` and the address of the client if it is anonymous. */
+  name: z.string(),
+});
+/** See {@link quotaOwnerSchema}. */
+export type QuotaOwner = Readonly<z.output<typeof quotaOwnerSchema>>;
 
-/** Holder of what was stored without one. */
-export const NO_HOLDER: Holder = { namespace: '', user: '' };
+/** Owner of what was stored without one. */
+export const NO_OWNER: QuotaOwner = { namespace: '', name: '' };
 
 /** Longer names are hashed: what is counted must not grow with what clients send. */
 const MAX_NAME = 64;
 
-/** Returns the holder of what a request asks for: its user or, without an authenticating proxy, the address of its client. */
-export function holderOf(namespace: string, user: string | undefined, address: string | undefined): Holder {
-  const name = user ?? address ?? '';
-  return { namespace, user: name.length > MAX_NAME ? createHash('sha256').update(name).digest('base64url') : name };
+/** Returns whom the items of a request count for. */
+export function quotaOwner(
+  namespace: string,
+  { key }: Pick<StoredPrincipal, 'key'>,
+  address: string | undefined,
+): QuotaOwner {
+  const name = key === '' ? `address:${address ?? ''}` : key;
+  return { namespace, name: name.length > MAX_NAME ? createHash('sha256').update(name).digest('base64url') : name };
 }
 
 /**
@@ -52,10 +60,10 @@ export class Shares<Item> {
   }
 
   /** Sets the amount of an item. A new one is the newest of its holder. */
-  set(item: Item, { namespace, user }: Holder, amount: number): void {
+  set(item: Item, { namespace, name }: QuotaOwner, amount: number): void {
     let share = this.#items.get(item);
     if (!share) {
-      share = this.#root.ensureChild(namespace).ensureChild(user);
+      share = this.#root.ensureChild(namespace).ensureChild(name);
       this.#items.set(item, share);
     }
     share.setAmount(item, amount);
@@ -75,7 +83,7 @@ export class Shares<Item> {
    * more. `canDisplace`: whether an item can be displaced at this time; default all.
    */
   makeRoom(
-    holder: Holder,
+    holder: QuotaOwner,
     more: number,
     displace: (item: Item) => void,
     canDisplace: (item: Item) => boolean = () => true,
@@ -91,10 +99,10 @@ export class Shares<Item> {
   }
 
   /** Items that make room for this holder, the oldest first; none if the holder has its share. */
-  displaceable({ namespace, user }: Holder): IteratorObject<Item> {
+  displaceable({ namespace, name }: QuotaOwner): IteratorObject<Item> {
     let total = this.limit;
     let level: Share<Item> | undefined = this.#root;
-    for (const key of [namespace, user]) {
+    for (const key of [namespace, name]) {
       if (!level) break;
       const own: Share<Item> | undefined = level.child(key);
       const { largest } = level;
@@ -107,8 +115,8 @@ export class Shares<Item> {
   }
 
   /** Items of one holder, the oldest first. */
-  items({ namespace, user }: Holder): IteratorObject<Item> {
-    return this.#root.child(namespace)?.child(user)?.items() ?? NOTHING.values();
+  items({ namespace, name }: QuotaOwner): IteratorObject<Item> {
+    return this.#root.child(namespace)?.child(name)?.items() ?? NOTHING.values();
   }
 }
 

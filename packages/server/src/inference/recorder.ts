@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { correlationOf } from '../exchange/correlation.ts';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
-import { correlationOf, oversizedIdHeader } from '../telemetry/caller.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RecordedCompletion } from '../telemetry/request-spans.ts';
 import { AnswerCapture } from './answer-capture.ts';
@@ -220,8 +220,8 @@ export class ExchangeRecording {
     const { store, log } = this.#options;
     const headers = this.#headers;
     const path = this.#path;
-    const oversized = oversizedIdHeader(headers);
-    if (oversized !== undefined) log.warn(`${oversized} has more than 256 bytes and is ignored`, { path });
+    const { conversationId, oversizedHeader } = correlationOf(headers);
+    if (oversizedHeader !== undefined) log.warn(`${oversizedHeader} has more than 256 bytes and is ignored`, { path });
     const request = this.#request;
     const response = this.#response;
     const fields = response?.fields;
@@ -230,7 +230,7 @@ export class ExchangeRecording {
     store.add({
       epochMs: this.#epochMs,
       path,
-      conversationId: correlationOf(headers).conversationId,
+      conversationId,
       completionId: fields?.id,
       model: fields?.model,
       statusCode: this.#status,

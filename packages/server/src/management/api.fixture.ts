@@ -9,6 +9,9 @@ import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
+import type { Authenticate } from '../identity/authenticator.ts';
+import { ANONYMOUS, toStored } from '../identity/principal.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
@@ -98,6 +101,7 @@ export interface EvaluatorSettings {
 
 /** Settings of {@link startApi}. */
 export interface ApiSettings {
+  readonly authenticate?: Authenticate;
   readonly corsOrigin?: string;
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
@@ -130,7 +134,8 @@ const DRY_RUN: DryRunResult = {
 const TASK: TaskRecord = {
   id: 'x',
   namespace: 'default',
-  holder: { namespace: 'default', user: '' },
+  principal: toStored(ANONYMOUS),
+  holder: { namespace: 'default', name: '' },
   address: 'http://127.0.0.1:9/mcp',
   upstreamId: 'hidden',
   era: 'modern',
@@ -258,6 +263,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     hostRule: createHostRule({ allowedHosts }),
     bodies: new BodyBudget(),
     observe: managementObserver({ metrics: requestMetrics, logger, tracing: undefined }),
+    authenticate: settings.authenticate ?? proxyHeaders(),
     legacyBackend,
     corsOrigin,
     ready,

@@ -5,6 +5,7 @@ import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
 import type { ServerRequest } from '../http/server/request.ts';
+import { describeProxyHeaders } from '../identity/proxy-headers.ts';
 import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -207,15 +208,8 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
 /** What an authenticating proxy adds to requests. The values stay out of the response. */
 function checkProxyHeaders({ headers }: ServerRequest, auth: AuthIssuer | undefined): DiagnosticCheck {
   const name = 'proxy headers';
-  const present = [
-    'x-forwarded-for',
-    'x-forwarded-host',
-    'x-forwarded-proto',
-    'x-forwarded-user',
-    'x-auth-request-user',
-  ].filter((header) => headers[header] !== undefined);
-  const hasUser = headers['x-forwarded-user'] !== undefined || headers['x-auth-request-user'] !== undefined;
-  const message = present.length > 0 ? `this request has ${present.join(', ')}` : 'this request passed no proxy';
+  const { names, hasUser } = describeProxyHeaders(headers);
+  const message = names.length > 0 ? `this request has ${names.join(', ')}` : 'this request passed no proxy';
   if (auth === undefined || hasUser) return { name, status: 'ok', message };
   return {
     name,

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '@sluice/contract';
+import { actorOf } from '../identity/proxy-headers.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import {
   type ExpectedRevision,
@@ -90,10 +91,7 @@ const MAX_ACTOR_CHARACTERS = 256;
  * BAD_REQUEST for an invalid `If-Match`.
  */
 function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | undefined): UpdateOptions {
-  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = headers;
-  const [actor] = [forwarded, requested]
-    .map((user) => user?.toString())
-    .filter((user) => user !== undefined && user !== '');
+  const actor = actorOf(headers);
   const ifMatch = ifMatchOf(headers['if-match']);
   return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
 }

@@ -7,7 +7,6 @@ import { OperationError } from '../registry/operation-error.ts';
 import { createNamespace, labelNamespace, removeNamespaceInSteps } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import { entryDescription } from '../registry/serialize.ts';
-import { callerOf } from '../telemetry/caller.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { parseBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
@@ -56,10 +55,10 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     return dataResponse(JSON.stringify(result));
   });
 
-  router.add(view, async ({ http, name, query }) => {
+  router.add(view, async ({ http, principal, name, query }) => {
     const profile = profiles.of(parseEra(query('era')), parseCapabilities(query('capabilities')));
-    const client = http.socket.remoteAddress;
-    const cause = { namespace: { name }, user: callerOf(http.headers).user, observation: { request: { client } } };
+    const { remoteAddress: address } = http.socket;
+    const cause = { namespace: { name }, principal, observation: { head: { address } } };
     // Not on behalf of a namespace that does not exist.
     if (registry.current.namespace(name)) await forwards.ensureDiscoveredFor(profile, cause);
     const namespace = registry.current.namespace(name);

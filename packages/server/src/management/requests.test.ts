@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, expect, test } from 'vitest';
-import { sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
+import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
 import { createEntry } from '../registry/operations.ts';
-import { type SharedApi, startSharedApi } from './api.fixture.ts';
+import { type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 
 let api: SharedApi;
 beforeAll(async () => {
@@ -162,4 +162,21 @@ test('files of the API reference can be cached', async () => {
   expect(unchanged.split('\r\n\r\n')[1]).toBe('');
   const range = await exchange(get(path, `${CLOSE}Range: bytes=0-3\r\n`));
   expect(range).toMatch(/^HTTP\/1\.1 206 [\s\S]*\r\n\r\nhtml$/);
+});
+
+test('a credential that is not accepted is rejected in the envelope, with the headers of the rejection', async (context) => {
+  const { port } = await startApi(context, {
+    authenticate: () => ({
+      kind: 'rejected',
+      status: 401,
+      reason: 'invalid token',
+      headers: ['WWW-Authenticate', 'Bearer'],
+    }),
+  });
+  const response = responseParts(await sendBytes(port, get('/api/v1/namespaces')));
+  expect(response.statusLine).toBe('HTTP/1.1 401 Unauthorized');
+  expect(response.headers.map((line) => line.toLowerCase())).toEqual(
+    expect.arrayContaining(['www-authenticate: bearer', 'access-control-allow-origin: *']),
+  );
+  expect(JSON.parse(String(response.body))).toMatchObject({ data: null, error: { message: 'invalid token' } });
 });

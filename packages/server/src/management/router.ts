@@ -3,6 +3,7 @@ import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
 import type { ServerRequest } from '../http/server/request.ts';
+import type { Principal } from '../identity/principal.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { parseBody } from './body.ts';
 import type { ApiResponse } from './responses.ts';
@@ -11,6 +12,7 @@ import type { ApiResponse } from './responses.ts';
 export interface ApiRequest<Parameter extends string> {
   /** Its method and headers. */
   readonly http: ServerRequest;
+  readonly principal: Principal;
   /** The decoded path parameter; empty for a path without one. */
   readonly name: string;
   /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */

@@ -13,7 +13,9 @@ import type { HttpServer } from '../http/server/http1-server.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import type { ServerResponse } from '../http/server/response.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
-import { holderOf } from '../http/shares.ts';
+import { quotaOwner } from '../http/shares.ts';
+import type { Authenticate } from '../identity/authenticator.ts';
+import type { Principal } from '../identity/principal.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
 import {
@@ -113,6 +115,7 @@ export interface ManagementOptions extends ManagementContext {
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   readonly observe: ObserveRequest;
+  readonly authenticate: Authenticate;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener (decisions 10.6); undefined if the pipeline does not serve MCP. */
@@ -166,6 +169,7 @@ export class Management {
         connections: options.connections,
         probes: HEALTH_CHECKS,
         observe: options.observe,
+        authenticate: options.authenticate,
         errorResponse: (message, { status }) => {
           const { headers, body } = errorResponse(status === 431 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST', message);
           return { headers: Object.entries({ ...this.#cors, ...headers }).flat(), body };
@@ -189,12 +193,16 @@ export class Management {
     const { consoleUrl } = this.#options;
     if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
     const { method, url, headers, socket } = request;
+    const { principal } = observation;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(response, sent, observation);
 
     if (rejection) {
-      const code = rejection.status === 403 ? 'FORBIDDEN' : rejection.status === 503 ? 'UNAVAILABLE' : 'BAD_REQUEST';
-      return send(errorResponse(code, rejection.reason));
+      const { status, reason, headers: extra = [] } = rejection;
+      const code = status === 403 ? 'FORBIDDEN' : status === 503 ? 'UNAVAILABLE' : 'BAD_REQUEST';
+      const { headers, body } = errorResponse(code, reason);
+      const pairs = extra.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), extra[at + 1] ?? '']] : []));
+      return send({ status, headers: { ...headers, ...Object.fromEntries(pairs) }, body });
     }
     if (this.#proxy(request, response, observation, path)) return;
     if (method !== 'OPTIONS' && isPluginServicePath(path)) {
@@ -215,15 +223,15 @@ export class Management {
     }
     if (!METHODS_WITH_BODY.has(method) || !hasBody(headers)) {
       request.resume();
-      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, path, EMPTY, send);
+      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, principal, path, EMPTY, send);
     }
     const memory = {
       budget: this.#options.bodies,
       response,
-      holder: () => holderOf('', observation.caller.user, socket.remoteAddress),
+      holder: () => quotaOwner('', principal, socket.remoteAddress),
     };
     collectBody(request, this.#bodyLimit, memory, {
-      onBody: (body) => this.#handle(request, path, body.concat(), send),
+      onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
       onTooLarge: () => {
         drainRequestBody(request);
         send(
@@ -291,12 +299,23 @@ export class Management {
     return true;
   }
 
-  #handle(http: ServerRequest, path: string, body: Buffer, send: (response: ApiResponse) => void): void {
+  #handle(
+    http: ServerRequest,
+    principal: Principal,
+    path: string,
+    body: Buffer,
+    send: (response: ApiResponse) => void,
+  ): void {
     const { method, url } = http;
     const route = this.router.find(method, path);
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
-    const request = { http, name: route.name, query: (parameter: string) => query.get(parameter) ?? undefined };
+    const request = {
+      http,
+      principal,
+      name: route.name,
+      query: (parameter: string) => query.get(parameter) ?? undefined,
+    };
     const handle = () =>
       Promise.try(() => {
         // Also where it has no effect: its sender expects one.
@@ -349,7 +368,7 @@ export class Management {
     const length = isStream || status === 204 ? undefined : { 'content-length': String(Buffer.byteLength(body)) };
     response.writeHead(status, Object.entries({ ...this.#cors, ...headers, ...length }).flat());
     if (!isStream) return void response.end(body);
-    if (observation.request.method === 'HEAD') {
+    if (observation.head.method === 'HEAD') {
       body.destroy();
       return void response.end();
     }

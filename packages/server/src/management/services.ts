@@ -1,8 +1,8 @@
 import { operations } from '@sluice/contract';
+import { correlationOf } from '../exchange/correlation.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { findServices, registerService, removeServices } from '../registry/operations-topology.ts';
 import { serviceBody } from '../registry/serialize.ts';
-import { correlationOf } from '../telemetry/caller.ts';
 import { serviceRequestId } from '../upstreams/grpc/tool-operation.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';

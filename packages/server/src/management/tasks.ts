@@ -26,7 +26,7 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
           (namespace === undefined || record.namespace === namespace) &&
           (forward === undefined || record.forward === forward) &&
           (tool === undefined || record.tool.key === tool) &&
-          (user === undefined || record.user === user) &&
+          (user === undefined || record.principal.id === user) &&
           (eventId === undefined || record.eventId === eventId),
       );
     return pagedResponse(
@@ -34,11 +34,11 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
       {
         place: ({ created }) => [created],
         key: ({ id }) => id,
-        texts: ({ id, tool: { key }, forward: of = '', user: owner = '', statusMessage = '' }) => [
+        texts: ({ id, tool: { key }, forward: of = '', principal, statusMessage = '' }) => [
           id,
           key,
           of,
-          owner,
+          principal.id,
           statusMessage,
         ],
         serialize: (record) => JSON.stringify(taskBody(record)),
@@ -74,13 +74,25 @@ function matches(record: TaskRecord, filter: TaskFilter): boolean {
 }
 
 function taskBody(record: TaskRecord): Task {
-  const { id, namespace, tool, forward, user, era, replica, isInternal, statusMessage, eventId, states = [] } = record;
+  const {
+    id,
+    namespace,
+    tool,
+    forward,
+    principal,
+    era,
+    replica,
+    isInternal,
+    statusMessage,
+    eventId,
+    states = [],
+  } = record;
   return {
     id,
     namespace,
     tool: tool.key,
     ...(forward !== undefined && { forward }),
-    ...(user !== undefined && { user }),
+    ...(principal.id !== '' && { user: principal.id }),
     kind: replica !== undefined ? 'call' : era === 'legacy' ? 'core' : 'extension',
     ...(isInternal && { internal: true as const }),
     status: statusOf(record),

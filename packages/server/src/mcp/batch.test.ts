@@ -12,6 +12,7 @@ import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { compile } from '../http/chain.ts';
 import { createHttpServer } from '../http/server.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -432,7 +433,7 @@ describe('every message of a batch', () => {
       logger: log,
       tracing: undefined,
     });
-    const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
+    const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
     const server = createHttpServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
     ends.push(() => {
       server.close();
@@ -454,6 +455,18 @@ describe('every message of a batch', () => {
       ['POST', '/x/mcp', 'a', INITIALIZED, 'notifications/initialized', undefined],
     ]);
     expect(response.headers['x-b']).toBeUndefined();
+  });
+
+  it('has the principal of the request', async () => {
+    const seen: unknown[] = [];
+    const at = await listening(({ principal, observation }) => {
+      seen.push(principal, observation?.principal);
+      return { kind: 'result', json: '{}' };
+    });
+    await post(at, `[ ${ping('1')} , ${INITIALIZED} ]`, { 'x-forwarded-user': 'ann' });
+    const [first] = seen;
+    expect(first).toMatchObject({ key: 'user:ann' });
+    expect(seen.map((each) => each === first)).toEqual([true, true, true, true]);
   });
 
   it('isolates a failing message from the others', async () => {

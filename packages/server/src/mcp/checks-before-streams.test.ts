@@ -8,6 +8,7 @@ import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { rpcError } from '../http/outcome.ts';
 import { createHttpServer } from '../http/server.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
@@ -43,7 +44,7 @@ async function startListener(decision: Promise<McpOutcome>): Promise<(path: stri
   });
   const metrics = new RequestMetrics();
   const observe = requestObserver('mcp', 'service::mcp::access', { metrics, logger: log, tracing: undefined });
-  const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
+  const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
   const server = createHttpServer({ ...connection, guard: () => undefined, observe }, handle);
   onTestFinished(async () => {
     events.close();

@@ -7,6 +7,7 @@ import { ResponseReader } from '../../testing/session-client.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { createHttpServer } from '../http/server.ts';
+import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
@@ -57,7 +58,7 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
     logger: log,
     tracing: undefined,
   });
-  const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
+  const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
   const handle = requestHandler(options);
   const server = createHttpServer({ ...connection, guard: () => undefined, observe }, (request, response, ...rest) => {
     response.on('close', () => closed.resolve());

@@ -9,9 +9,14 @@ import { textResultText, toolText } from '../../../../test/fixtures/raw-upstream
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { client, eras } from '../../testing/relay.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { createUser } from '../identity/principal.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { FirstDiscoveries } from '../upstreams/mcp/first-discoveries.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { DiscoveryWaits } from './discovery-waits.ts';
@@ -262,15 +267,19 @@ describe('requests that wait', () => {
     for (const forward of ['one', 'two']) firstDiscoveries.add(forward, true);
     const forwards = { ensureDiscoveredFor: () => undefined, firstDiscoveries, reread: () => undefined };
     const waits = new DiscoveryWaits({ forwards, registry, calls, waitMs, maxWaiting });
+    const logger = createLogger(DEFAULT_LOG_FILTER, () => {});
+    const observe = requestObserver('mcp', 'service::mcp::access', {
+      metrics: new RequestMetrics(),
+      logger,
+      tracing: undefined,
+    });
     const begin = async (namespace: string, user: string) => {
       const state = registry.current.namespace(namespace);
       if (!state) throw new Error(`no namespace ${namespace}`);
-      const context = new McpRequest(
-        'POST',
-        `/${namespace}/mcp`,
-        { 'x-forwarded-user': user },
-        ChunkBuffer.of(Buffer.of()),
-      );
+      const target = `/${namespace}/mcp`;
+      const observation = observe({ method: 'POST', target, headers: {}, address: undefined, inBatch: false });
+      observation.principal = createUser(user, 'proxy');
+      const context = new McpRequest('POST', target, {}, ChunkBuffer.of(Buffer.of()), observation);
       const waited = await waits.beforeAnswer(context, state);
       return waited && 'namespace' in waited ? waited.namespace?.name : waited;
     };

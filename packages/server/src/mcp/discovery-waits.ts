@@ -1,5 +1,5 @@
 import type { ErrorOutcome } from '../http/outcome.ts';
-import { holderOf, Shares } from '../http/shares.ts';
+import { quotaOwner, Shares } from '../http/shares.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
@@ -163,7 +163,7 @@ export class DiscoveryWaits {
     const now = performance.now();
     const { waitUntil = now + waitMs } = context;
     context.waitUntil = waitUntil;
-    const holder = holderOf(name, context.user, context.observation?.request.client);
+    const holder = quotaOwner(name, context.principal, context.observation?.head.address);
     if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
     const stopped = Promise.withResolvers<undefined>();
     let isOver = false;

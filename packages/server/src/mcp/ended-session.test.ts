@@ -44,7 +44,7 @@ it('unread streams are removed with their session; active streams and those of o
   try {
     const gone: string[] = [];
     const opened = (session: string, id: string) => {
-      const stream = store.open({ id: session, holder: { namespace: 'n', user: 'u' } }, id);
+      const stream = store.open({ id: session, holder: { namespace: 'n', name: 'u' } }, id);
       const target = streamTarget();
       stream?.attach(target);
       stream?.prime();

@@ -74,7 +74,7 @@ describe('a slow reader of a listen stream', () => {
       },
       { toolsListChanged: true, resourcesListChanged: true },
       { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
-      { namespace: DEFAULT_NAMESPACE, user: 'u' },
+      { namespace: DEFAULT_NAMESPACE, name: 'u' },
       new ResponseWriter(client, [], '1'),
     );
     stream.start();

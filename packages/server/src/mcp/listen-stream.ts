@@ -7,7 +7,7 @@ import {
   subscriptionNotification,
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
-import type { Holder } from '../http/shares.ts';
+import type { QuotaOwner } from '../http/shares.ts';
 import type { Kind } from '../registry/entries.ts';
 import {
   type NamespacedClient,
@@ -56,7 +56,7 @@ export class ListenStream
   readonly #parts: ListenParts;
   readonly #requested: ListenFilter;
   readonly #watcher: NamespacedClient;
-  readonly #holder: Holder;
+  readonly #holder: QuotaOwner;
   readonly #client: ResponseWriter;
   readonly #tasks: SubscribedTasks | undefined;
   /** The subscribed lists. */
@@ -83,7 +83,7 @@ export class ListenStream
     parts: ListenParts,
     requested: ListenFilter,
     watcher: NamespacedClient,
-    holder: Holder,
+    holder: QuotaOwner,
     client: ResponseWriter,
     tasks?: SubscribedTasks,
   ) {

@@ -1,5 +1,6 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import type { RequestHead } from '../exchange/head.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import type { ResponseLike } from '../http/context.ts';
@@ -10,9 +11,8 @@ import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import type { ServeRequest } from '../http/server.ts';
-import { holderOf } from '../http/shares.ts';
+import { quotaOwner } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ObservedRequest } from '../telemetry/request-record.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { bodyTooLarge } from './methods/parse.ts';
@@ -72,7 +72,7 @@ export interface ServingOptions {
 }
 
 /** Returns a request as the chain sees it. */
-export type RequestView = (request: ObservedRequest) => ObservedRequest;
+export type RequestView = (head: RequestHead) => RequestHead;
 
 /** See {@link ServingOptions}. */
 export interface McpServing {
@@ -107,7 +107,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
-      const { target } = options.view?.(observation.request) ?? observation.request;
+      const { target } = options.view?.(observation.head) ?? observation.head;
       const query = target.indexOf('?');
       const path = query === -1 ? target : target.slice(0, query);
       if (mcp.readsBody(path)) return receive(options, mcp, path, observation, request, response);
@@ -135,11 +135,11 @@ function receive(
 ): void {
   const whole = takeSmallBody(request, mcp.maxRequestBytes);
   if (whole) return handle(options, observation, request, response, whole);
-  const { caller } = observation;
+  const { principal, head } = observation;
   const memory = {
     budget: mcp.bodies,
     response,
-    holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
+    holder: () => quotaOwner(mcp.namespaceAt(path) ?? '', principal, head.address),
   };
   collectBody(request, mcp.maxRequestBytes, memory, {
     onBody: (body) => handle(options, observation, request, response, body),
@@ -165,18 +165,19 @@ function reject(
   options: ServingOptions,
   observation: RequestObservation,
   response: ResponseLike,
-  { status, reason, isForeignOrigin = false }: Rejection,
+  { status, reason, headers: extra = [], isForeignOrigin = false }: Rejection,
 ): void {
   observation.rejected = true;
-  const client = new ResponseWriter(response, isForeignOrigin ? [] : corsHeadersOf(options, observation), 'null');
+  const cors = isForeignOrigin ? [] : corsHeadersOf(options, observation);
+  const client = new ResponseWriter(response, [...extra, ...cors], 'null');
   observation.answer = client;
   if (options.mcp) return client.sendError({ code: INVALID_REQUEST, message: reason }, status);
   const { headers, body } = httpProblem(status, reason);
   client.sendPlain(status, headers, body);
 }
 
-function corsHeadersOf({ corsHeaders }: ServingOptions, { request }: RequestObservation): readonly string[] {
-  return corsHeaders?.(request.headers.origin) ?? [];
+function corsHeadersOf({ corsHeaders }: ServingOptions, { head }: RequestObservation): readonly string[] {
+  return corsHeaders?.(head.headers.origin) ?? [];
 }
 
 /** A request, and its body where that was read. */
@@ -193,7 +194,7 @@ function handle(
   body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
-  const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
+  const { method, target, headers } = options.view?.(observation.head) ?? observation.head;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
   if (options.viaPeer) context.viaPeer = true;

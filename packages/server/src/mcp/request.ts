@@ -3,11 +3,12 @@ import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
+import { type Correlation, correlationOf } from '../exchange/correlation.ts';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import { RequestContext } from '../http/context.ts';
 import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
+import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import { type CallerIdentity, callerOf } from '../telemetry/caller.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { DeferredOutcome } from '../upstreams/downstream.ts';
 import type { ResponseWriter } from './response.ts';
@@ -22,10 +23,8 @@ const NO_CAPABILITIES: JsonObject = {};
 export class McpRequest extends RequestContext {
   /** True for a message of a batch; each message runs through the chain as a request of its own. */
   readonly inBatch: boolean;
-  /** Request and conversation ids, and the user that an authenticating proxy names. */
-  readonly correlation: CallerIdentity;
-  /** That user; undefined without such a proxy. */
-  readonly user: string | undefined;
+  readonly correlation: Correlation;
+  readonly principal: Principal;
 
   /** True if another replica has passed the request on. Set by the listener. */
   viaPeer = false;
@@ -60,8 +59,8 @@ export class McpRequest extends RequestContext {
   ) {
     super(method, target, headers, body, observation);
     this.inBatch = inBatch;
-    this.correlation = observation ? observation.caller : callerOf(headers);
-    this.user = this.correlation.user;
+    this.correlation = observation ? observation.correlation : correlationOf(headers);
+    this.principal = observation ? observation.principal : ANONYMOUS;
   }
 
   protected override initialMetadata(): [string, string][] {

@@ -6,7 +6,7 @@ import { OpenResponses } from './open-responses.ts';
 import { ResponseWriter } from './response.ts';
 import { EventStore } from './sessions/event-store.ts';
 
-const OWNER = { id: 's', holder: { namespace: 'n', user: '' } };
+const OWNER = { id: 's', holder: { namespace: 'n', name: '' } };
 
 /** A client whose read speed the test controls. */
 class Client extends EventEmitter implements ResponseLike {

@@ -4,8 +4,9 @@ import { findMemberProblem } from '@sluice/protocol/json/duplicates';
 import { type Member, stringValue } from '@sluice/protocol/json/text';
 import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { truncateCharacters } from '@sluice/protocol/text';
+import type { Correlation } from '../exchange/correlation.ts';
+import type { Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { Correlation } from '../telemetry/caller.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
@@ -14,8 +15,7 @@ import type { EvaluationContext } from './sandbox/action.ts';
 export interface EvaluationInput extends CancelableInput {
   readonly message: Message | undefined;
   readonly correlation: Correlation;
-  /** The user that an authenticating proxy names. */
-  readonly user: string | undefined;
+  readonly principal: Principal;
   readonly observation: RequestObservation | undefined;
   readonly metadata: Map<string, string>;
   namespace: NamespaceState | undefined;

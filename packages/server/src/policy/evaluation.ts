@@ -1,5 +1,6 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
+import { quotaOwner } from '../http/shares.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -80,8 +81,8 @@ export class Evaluation {
     this.#input = input;
     this.#options = options;
     this.#signal = signal;
-    const user = input.user ?? input.observation?.request.client ?? '';
-    this.#turn = new Turn(request.namespace, user, options.llm.timeoutMs + HOST_LIMITS.runMs);
+    const owner = quotaOwner(request.namespace, input.principal, input.observation?.head.address);
+    this.#turn = new Turn(owner.namespace, owner.name, options.llm.timeoutMs + HOST_LIMITS.runMs);
     const { name } = evaluator.definition;
     this.#counters = options.metrics.evaluator(name);
     this.#llmStats = new LlmCallStats(this.#counters);

@@ -38,11 +38,12 @@ export class AccessLog {
   /** `completed` is false if the client disconnected before the end of the response. */
   write(record: RequestRecord, status: number, durationMs: number, completed: boolean): void {
     if (!this.#enabled) return;
-    const { request, caller, context, decision, subject, answer, toolCall, policyRejection, outcome } = record;
+    const { head, principal, correlation, context, decision, subject, answer, toolCall, policyRejection, outcome } =
+      record;
     const message = context?.message;
-    if (request.target !== this.#target) {
+    if (head.target !== this.#target) {
       // Copies: a slice would retain the head that it is from.
-      this.#target = detach(request.target);
+      this.#target = detach(head.target);
       this.#path = loggablePath(this.#target);
     }
     const path = this.#path;
@@ -57,7 +58,7 @@ export class AccessLog {
     const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
     this.#log.write(level, 'request', (line) => {
-      line.text('method', request.method);
+      line.text('method', head.method);
       line.text('path', path);
       line.value('status', status);
       line.value('duration_ms', roundMs(durationMs));
@@ -72,13 +73,13 @@ export class AccessLog {
       line.text('evaluator', policyRejection?.evaluator);
       line.text('reason', decision === 'refused' ? reasonOf(record) : undefined);
       line.text('error_type', record.failure);
-      line.value('in_batch', request.inBatch || undefined);
+      line.value('in_batch', head.inBatch || undefined);
       line.value('client_left', completed || record.failure !== undefined ? undefined : true);
-      line.text('client', request.client);
-      line.text('user', caller.user?.slice(0, MAX_USER_LENGTH));
+      line.text('client', head.address);
+      line.text('user', principal.id.slice(0, MAX_USER_LENGTH) || undefined);
       line.plainId('session_id', context?.session?.id);
-      line.id('x_request_id', caller.requestId);
-      line.id('conversation_id', caller.conversationId);
+      line.id('x_request_id', correlation.requestId);
+      line.id('conversation_id', correlation.conversationId);
       line.plainId('trace_id', record.traceId);
       line.plainId('event_id', toolCall?.eventId);
       line.text('event_type', details?.type);

@@ -1,21 +1,10 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallOutcome } from '@sluice/contract';
 import type { Message } from '@sluice/protocol/mcp/message';
-import type { CallerIdentity } from './caller.ts';
+import type { Correlation } from '../exchange/correlation.ts';
+import type { RequestHead } from '../exchange/head.ts';
+import type { Principal } from '../identity/principal.ts';
 import type { Subject } from './redaction.ts';
 import type { ToolCallRecord } from './tool-calls/event.ts';
-
-/** An HTTP request as it arrives, or one message of a batch. */
-export interface ObservedRequest {
-  readonly method: string;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: IncomingHttpHeaders;
-  /** Address of the client. */
-  readonly client: string | undefined;
-  /** True for one message of a batch; the HTTP request is observed separately. */
-  readonly inBatch: boolean;
-}
 
 /** State of a request that filters set; the members of MCP are missing in other requests. */
 export interface ObservedContext {
@@ -47,8 +36,9 @@ export interface PolicyRejection {
 export interface RequestRecord {
   /** `performance.now()` at its arrival. */
   readonly startedAt: number;
-  readonly request: ObservedRequest;
-  readonly caller: CallerIdentity;
+  readonly head: RequestHead;
+  readonly principal: Principal;
+  readonly correlation: Correlation;
   readonly context: ObservedContext | undefined;
   readonly decision: Decision;
   /** Name of the filter that responded. */

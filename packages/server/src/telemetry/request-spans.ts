@@ -15,27 +15,27 @@ const MAX_USER_LENGTH = 256;
  * Returns the start of the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of a
  * proxied HTTP request. Undefined for requests without a span.
  */
-export function serverSpan({ startedAt, request, context, upstream }: RequestRecord): SpanStart | undefined {
+export function serverSpan({ startedAt, head, context, upstream }: RequestRecord): SpanStart | undefined {
   const message = context?.message;
   if (message?.kind === 'response') return undefined;
   if (message) return { name: loggableMethod(message.method), role: 'server', startedAt };
-  return upstream === undefined ? undefined : { name: request.method, role: 'server', startedAt };
+  return upstream === undefined ? undefined : { name: head.method, role: 'server', startedAt };
 }
 
 /** Sets the name and attributes of the span of a request at its end; never arguments or results. */
 export function completeServerSpan(span: Span, record: RequestRecord, status: number): void {
-  const { request, caller, context } = record;
+  const { head, principal, correlation, context } = record;
   const { attributes } = span;
-  if (request.client !== undefined) attributes['client.address'] = request.client;
-  if (caller.conversationId !== undefined) attributes['gen_ai.conversation.id'] = caller.conversationId;
-  if (caller.user !== undefined) attributes['enduser.id'] = caller.user.slice(0, MAX_USER_LENGTH);
+  if (head.address !== undefined) attributes['client.address'] = head.address;
+  if (correlation.conversationId !== undefined) attributes['gen_ai.conversation.id'] = correlation.conversationId;
+  if (principal.id !== '') attributes['enduser.id'] = principal.id.slice(0, MAX_USER_LENGTH);
   attributes['sluice.decision'] = record.decision;
   if (record.outcome !== undefined && record.outcome !== 'completed') attributes['sluice.outcome'] = record.outcome;
   const message = context?.message;
   if (message && message.kind !== 'response') return setMessageAttributes(span, record, message);
-  attributes['http.request.method'] = request.method;
+  attributes['http.request.method'] = head.method;
   attributes['http.response.status_code'] = status;
-  attributes['url.path'] = loggablePath(request.target);
+  attributes['url.path'] = loggablePath(head.target);
   attributes['url.scheme'] = 'http';
 }
 
@@ -73,12 +73,12 @@ export function setSubjectAttributes(attributes: Attributes, { kind, name }: Sub
 
 /** Returns the protocol version of a message: from its metadata, the session or a header. */
 function protocolVersion(
-  { context, request }: RequestRecord,
+  { context, head }: RequestRecord,
   message: RequestMessage | NotificationMessage,
 ): string | undefined {
   const meta = context?.era === 'modern' && message.kind === 'request' ? message.params._meta : undefined;
   const declared = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
-  const version = declared ?? context?.session?.protocolVersion ?? request.headers[HEADER_PROTOCOL_VERSION];
+  const version = declared ?? context?.session?.protocolVersion ?? head.headers[HEADER_PROTOCOL_VERSION];
   return typeof version === 'string' ? version.slice(0, MAX_VERSION_LENGTH) : undefined;
 }
 
@@ -109,9 +109,9 @@ export interface RecordedCompletion {
  * "Inference"). The provider `openai` is the format of the request, for any server.
  */
 export function completionSpan(record: RequestRecord, parent: Span, completion: RecordedCompletion): Span {
-  const { startedAt, upstream, caller } = record;
+  const { startedAt, upstream, correlation } = record;
   const { requestModel, responseModel, completionId, inputTokens, outputTokens, finishReasons } = completion;
-  const { conversationId } = caller;
+  const { conversationId } = correlation;
   const name = requestModel === undefined ? 'chat' : `chat ${requestModel}`;
   const span = parent.child({ name, role: 'client', startedAt });
   Object.assign(span.attributes, {

@@ -1,18 +1,13 @@
 import type { ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject } from '@sluice/protocol/json/parse';
+import { type Correlation, correlationOf } from '../exchange/correlation.ts';
+import type { RequestHead } from '../exchange/head.ts';
+import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import { AccessLog } from './access-log.ts';
-import { type CallerIdentity, callerOf } from './caller.ts';
 import type { Logger, LogTarget } from './log.ts';
 import { CLIENT_CLOSED_REQUEST, type RequestMetrics, type UpDownCounter } from './metrics/request-metrics.ts';
 import type { Subject } from './redaction.ts';
-import type {
-  Decision,
-  ObservedContext,
-  ObservedRequest,
-  ObservedResponse,
-  PolicyRejection,
-  RequestRecord,
-} from './request-record.ts';
+import type { Decision, ObservedContext, ObservedResponse, PolicyRejection, RequestRecord } from './request-record.ts';
 import { completeServerSpan, completionSpan, type RecordedCompletion, serverSpan } from './request-spans.ts';
 import {
   type CallOrigin,
@@ -41,8 +36,10 @@ export interface ObservationParts {
  */
 export class RequestObservation implements RequestRecord {
   readonly startedAt: number = performance.now();
-  readonly request: ObservedRequest;
-  readonly caller: CallerIdentity;
+  readonly head: RequestHead;
+  readonly correlation: Correlation;
+  /** Set by the server once the request is authenticated; requests that it rejects before have none. */
+  principal: Principal = ANONYMOUS;
   /** State that filters set; undefined until the request reaches the chain. */
   context: ObservedContext | undefined = undefined;
   /** The request was rejected. */
@@ -70,17 +67,18 @@ export class RequestObservation implements RequestRecord {
   readonly #active: UpDownCounter | undefined;
   #span: Span | undefined = undefined;
 
-  constructor(parts: ObservationParts, request: ObservedRequest, caller: CallerIdentity = callerOf(request.headers)) {
+  constructor(parts: ObservationParts, head: RequestHead, correlation: Correlation = correlationOf(head.headers)) {
     this.parts = parts;
-    this.request = request;
-    this.caller = caller;
-    this.#active = request.inBatch ? undefined : parts.metrics.activeRequests(parts.listener);
+    this.head = head;
+    this.correlation = correlation;
+    this.#active = head.inBatch ? undefined : parts.metrics.activeRequests(parts.listener);
     if (this.#active) this.#active.value++;
   }
 
   /** Creates the observation of one message of the batch that this request is. */
   member(): RequestObservation {
-    const member = new RequestObservation(this.parts, { ...this.request, inBatch: true }, this.caller);
+    const member = new RequestObservation(this.parts, { ...this.head, inBatch: true }, this.correlation);
+    member.principal = this.principal;
     member.via = this.via;
     return member;
   }
@@ -101,7 +99,7 @@ export class RequestObservation implements RequestRecord {
     if (!start) return undefined;
     const message = this.context?.message;
     const meta = message && 'params' in message ? message.params._meta : undefined;
-    this.#span = tracing.begin(start, traceContextOf(this.request.headers, isJsonObject(meta) ? meta : undefined));
+    this.#span = tracing.begin(start, traceContextOf(this.head.headers, isJsonObject(meta) ? meta : undefined));
     return this.#span;
   }
 
@@ -135,7 +133,7 @@ export class RequestObservation implements RequestRecord {
   /** Ends the observation: the response is complete, or the client has disconnected (`completed` is false). */
   end(status: number, completed: boolean): void {
     const { listener, metrics, accessLog, tracing } = this.parts;
-    const { request, context, subject } = this;
+    const { head, context, subject } = this;
     const seconds = (performance.now() - this.startedAt) / 1000;
     const code = this.answer?.errorCode;
     const errorType =
@@ -144,7 +142,7 @@ export class RequestObservation implements RequestRecord {
     this.outcome = outcome;
     if (this.#active) {
       this.#active.value--;
-      metrics.http({ listener, method: request.method, status, seconds });
+      metrics.http({ listener, method: head.method, status, seconds });
     }
     const message = context?.message;
     if (message && message.kind !== 'response') {
@@ -184,7 +182,7 @@ export interface RequestTelemetryParts {
 }
 
 /** Starts the observation of a request of one listener. */
-export type ObserveRequest = (request: ObservedRequest) => RequestObservation;
+export type ObserveRequest = (head: RequestHead) => RequestObservation;
 
 /** Creates the observer of a listener. The access log is written to `target`; for `probes` see {@link AccessLog}. */
 export function requestObserver(
@@ -199,5 +197,5 @@ export function requestObserver(
     tracing,
     accessLog: new AccessLog(logger.lines(target), probes),
   };
-  return (request) => new RequestObservation(parts, request);
+  return (head) => new RequestObservation(parts, head);
 }

@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { Correlation } from '../exchange/correlation.ts';
 import type { Outcome, RpcError } from '../http/outcome.ts';
-import type { Correlation } from '../telemetry/caller.ts';
+import type { Principal } from '../identity/principal.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 
@@ -14,8 +15,7 @@ export interface Caller {
   readonly headers: IncomingHttpHeaders;
   /** Session of a legacy client. */
   readonly session: DownstreamSession | undefined;
-  /** The user that an authenticating proxy names. */
-  readonly user: string | undefined;
+  readonly principal: Principal;
   readonly capabilities: JsonObject;
   readonly correlation: Correlation;
   /** Undefined where no telemetry is recorded. */

@@ -304,14 +304,14 @@ async function initialize(
   if (!isJsonObject(capabilities)) return rpcError(INVALID_PARAMS, 'parameter "capabilities" must be an object');
   if (!isJsonObject(clientInfo)) return rpcError(INVALID_PARAMS, 'parameter "clientInfo" must be an object');
   const version = negotiate(protocolVersion);
-  const { user, observation } = context;
-  const address = observation?.request.client;
+  const { principal, observation } = context;
+  const address = observation?.head.address;
   const opening = {
     namespace: namespace.name,
     protocolVersion: version,
     clientInfo: boundedClientInfo(clientInfo),
     capabilities,
-    user,
+    principal,
     address,
   };
   const token = sessions.create(opening);

@@ -158,7 +158,7 @@ export function serviceNamespace(
     if (message?.kind === 'request' && message.method === 'initialize') {
       return context.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
     }
-    const session = sessions.open(token, namespace.name, context.user);
+    const session = sessions.open(token, namespace.name, context.principal);
     if (!session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
     context.session = session;
     context.capabilities = session.profile.capabilities;

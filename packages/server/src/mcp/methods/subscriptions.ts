@@ -6,7 +6,7 @@ import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
-import { holderOf } from '../../http/shares.ts';
+import { quotaOwner } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
@@ -210,7 +210,7 @@ function listen(
   { relay, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
   listening: ListenParts,
 ): McpOutcome | Promise<McpOutcome> {
-  const { headers, capabilities, user, observation } = context;
+  const { headers, capabilities, principal, observation } = context;
   const requested = parseListenFilter(message.params.notifications);
   if (typeof requested === 'string') return rpcError(INVALID_PARAMS, requested);
   const uris = requested.resourceSubscriptions ?? [];
@@ -230,7 +230,7 @@ function listen(
     capabilities,
     headers: own,
   };
-  const holder = holderOf(namespace, user, observation?.request.client);
+  const holder = quotaOwner(namespace, principal, observation?.head.address);
   const open = (tasks?: SubscribedTasks): McpOutcome => ({
     kind: 'deferred',
     start: (client) => new ListenStream(listening, requested, watcher, holder, client, tasks).start(),

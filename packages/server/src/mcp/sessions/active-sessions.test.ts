@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => events.close());
 
-const owner = (id: string) => ({ id, holder: { namespace: 'n', user: 'u' } });
+const owner = (id: string) => ({ id, holder: { namespace: 'n', name: 'u' } });
 
 const serverRequest = (idText: string): PendingServerRequest => ({
   idText,

@@ -1,5 +1,5 @@
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
-import type { Holder } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/shares.ts';
 import type { DownstreamChannel, PendingServerRequest, StreamListener } from '../../upstreams/downstream.ts';
 import type { EventStore } from './event-store.ts';
 import type { ClientStream, StreamOwner } from './resumable-streams.ts';
@@ -13,7 +13,7 @@ const MAX_STREAMS = 8;
  */
 export class ActiveSession implements DownstreamChannel {
   readonly id: string;
-  readonly holder: Holder;
+  readonly holder: QuotaOwner;
   readonly #events: EventStore;
   readonly #onUnused: (session: ActiveSession) => void;
   readonly #nextId: () => string;

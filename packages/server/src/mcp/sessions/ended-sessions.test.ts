@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { EndedSessions } from './ended-sessions.ts';
 
-const ann = { namespace: 'a', user: 'ann' };
-const bob = { namespace: 'a', user: 'bob' };
-const eve = { namespace: 'b', user: 'eve' };
+const ann = { namespace: 'a', name: 'ann' };
+const bob = { namespace: 'a', name: 'bob' };
+const eve = { namespace: 'b', name: 'eve' };
 
 it('the oldest ends of the largest holder are forgotten, with which its older sessions are over', () => {
   const ended = new EndedSessions(4);
@@ -30,7 +30,7 @@ it('memory is limited even if each end has another user', () => {
   const ids = new Set<string>();
   for (let n = 1; n <= 5_000; n++) {
     const user = `user ${n}`;
-    for (const forgotten of ended.add(user, { namespace: 'a', user }, n)) ids.delete(forgotten);
+    for (const forgotten of ended.add(user, { namespace: 'a', name: user }, n)) ids.delete(forgotten);
     ids.add(user);
   }
   ended.add('b', eve, 1);
@@ -39,7 +39,7 @@ it('memory is limited even if each end has another user', () => {
   // No ended session is valid again.
   for (let n = 1; n <= 5_000; n++) {
     const user = `user ${n}`;
-    expect(ids.has(user) || ended.covers({ namespace: 'a', user }, n)).toBe(true);
+    expect(ids.has(user) || ended.covers({ namespace: 'a', name: user }, n)).toBe(true);
   }
   expect(ended.covers(eve, 0)).toBe(false);
 });

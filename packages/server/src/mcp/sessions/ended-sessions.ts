@@ -1,4 +1,4 @@
-import { type Holder, Shares } from '../../http/shares.ts';
+import { type QuotaOwner, Shares } from '../../http/shares.ts';
 
 /** Default of SERVICE_MAX_ENDED_SESSIONS. */
 export const MAX_ENDED_SESSIONS = 100_000;
@@ -6,8 +6,8 @@ export const MAX_ENDED_SESSIONS = 100_000;
 /** Sessions of a holder that are over although their ends are forgotten: those that expire at this time or before. */
 export interface ForgottenSessions {
   readonly namespace: string;
-  /** Undefined for all users of the namespace. */
-  readonly user?: string | undefined;
+  /** Name of the quota owner; undefined for all of the namespace. */
+  readonly name?: string | undefined;
   /** Epoch milliseconds. */
   readonly expires: number;
 }
@@ -21,26 +21,26 @@ export class EndedSessions {
   readonly #limit: number;
   /** Ids of ended sessions. */
   readonly #shares: Shares<string>;
-  readonly #ended = new Map<string, { readonly holder: Holder; readonly expires: number }>();
-  /** By namespace and user; undefined for all users. */
+  readonly #ended = new Map<string, { readonly holder: QuotaOwner; readonly expires: number }>();
+  /** By namespace and name of the owner; undefined for all of the namespace. */
   readonly #forgotten = new Map<string, Map<string | undefined, number>>();
   #forgottenSize = 0;
 
   constructor(limit: number = MAX_ENDED_SESSIONS, forgotten: Iterable<ForgottenSessions> = []) {
     this.#limit = limit;
     this.#shares = new Shares(limit);
-    for (const { namespace, user, expires } of forgotten) this.#forget(namespace, user, expires);
+    for (const { namespace, name, expires } of forgotten) this.#forget(namespace, name, expires);
   }
 
   /** Adds an ended session. Returns the ids of those that are forgotten for it. */
-  add(id: string, holder: Holder, expires: number): string[] {
+  add(id: string, holder: QuotaOwner, expires: number): string[] {
     const forgotten: string[] = [];
     if (this.#ended.has(id)) return forgotten;
     const forget = (victim: string): void => {
       const session = this.#ended.get(victim);
       this.delete(victim);
       forgotten.push(victim);
-      if (session) this.#forget(session.holder.namespace, session.holder.user, session.expires);
+      if (session) this.#forget(session.holder.namespace, session.holder.name, session.expires);
     };
     if (!this.#shares.makeRoom(holder, 1, forget)) {
       const [oldest] = this.#shares.items(holder);
@@ -52,15 +52,15 @@ export class EndedSessions {
   }
 
   /** Counts an ended session that another replica has stored; that replica also forgets those that are too many. */
-  restore(id: string, holder: Holder, expires: number): void {
+  restore(id: string, holder: QuotaOwner, expires: number): void {
     if (this.#ended.has(id)) return;
     this.#ended.set(id, { holder, expires });
     this.#shares.set(id, holder, 1);
   }
 
   /** Adds what another replica has forgotten. */
-  addForgotten({ namespace, user, expires }: ForgottenSessions): void {
-    this.#forget(namespace, user, expires);
+  addForgotten({ namespace, name, expires }: ForgottenSessions): void {
+    this.#forget(namespace, name, expires);
   }
 
   delete(id: string): void {
@@ -69,16 +69,16 @@ export class EndedSessions {
   }
 
   /** True if a session of this holder is over because it is as old as a forgotten one. */
-  covers({ namespace, user }: Holder, expires: number): boolean {
+  covers({ namespace, name }: QuotaOwner, expires: number): boolean {
     const users = this.#forgotten.get(namespace);
     if (!users) return false;
-    return expires <= Math.max(users.get(user) ?? 0, users.get(undefined) ?? 0);
+    return expires <= Math.max(users.get(name) ?? 0, users.get(undefined) ?? 0);
   }
 
   /** Removes what concerns expired sessions only. */
   removeExpired(now: number): void {
     for (const [namespace, users] of this.#forgotten) {
-      for (const [user, expires] of users) if (expires <= now && users.delete(user)) this.#forgottenSize--;
+      for (const [name, expires] of users) if (expires <= now && users.delete(name)) this.#forgottenSize--;
       if (users.size === 0) this.#forgotten.delete(namespace);
     }
   }
@@ -86,15 +86,15 @@ export class EndedSessions {
   /** A copy of what has to be stored besides the ended sessions. */
   forgotten(): ForgottenSessions[] {
     return [...this.#forgotten].flatMap(([namespace, users]) =>
-      [...users].map(([user, expires]) => (user === undefined ? { namespace, expires } : { namespace, user, expires })),
+      [...users].map(([name, expires]) => (name === undefined ? { namespace, expires } : { namespace, name, expires })),
     );
   }
 
-  #forget(namespace: string, user: string | undefined, expires: number): void {
+  #forget(namespace: string, name: string | undefined, expires: number): void {
     const users = this.#forgotten.get(namespace) ?? new Map<string | undefined, number>();
     this.#forgotten.set(namespace, users);
-    if (!users.has(user)) this.#forgottenSize++;
-    users.set(user, Math.max(users.get(user) ?? 0, expires));
+    if (!users.has(name)) this.#forgottenSize++;
+    users.set(name, Math.max(users.get(name) ?? 0, expires));
     if (this.#forgottenSize <= this.#limit) return;
     // Clients with that many addresses concern their whole namespace: memory is limited in any case.
     const latest = users.values().reduce((some, other) => Math.max(some, other));

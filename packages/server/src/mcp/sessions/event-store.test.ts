@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => store.close());
 
 function ownerOf(id: string, namespace = 'n', user = 'u'): StreamOwner {
-  return { id, holder: { namespace, user } };
+  return { id, holder: { namespace, name: user } };
 }
 
 /** Opens the stream of a response. */

@@ -120,8 +120,8 @@ it('subscriptions count for the same holders after a restart, and those that mak
       log,
       subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }),
     });
-  const ann = { namespace: 'a', user: 'ann' };
-  const bob = { namespace: 'b', user: 'bob' };
+  const ann = { namespace: 'a', name: 'ann' };
+  const bob = { namespace: 'b', name: 'bob' };
   const first = await reopen();
   for (const uri of ['u1', 'u2', 'u3']) await first.change('of ann', FOREVER, subscribe(uri), ann);
   await expect(first.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
@@ -153,8 +153,8 @@ it.each(['closed', 'killed'])(
     const files = new VolatileFiles();
     const reopen = () =>
       FileSessionStore.open({ folder: FOLDER, files, log: new RecordedLog(), maxEnded: 10, compactFromBytes: 300 });
-    const ann = { namespace: 'a', user: 'ann' };
-    const bob = { namespace: 'a', user: 'bob' };
+    const ann = { namespace: 'a', name: 'ann' };
+    const bob = { namespace: 'a', name: 'bob' };
     const store = await reopen();
     for (let n = 0; n < 50; n++) await store.end(`s${n}`, FOREVER - 50 + n, ann);
     if (how === 'closed') await store.close();

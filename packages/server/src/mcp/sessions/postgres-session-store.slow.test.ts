@@ -12,8 +12,8 @@ beforeAll(async () => {
 afterAll(() => postgres[Symbol.asyncDispose]());
 
 const LATER = Date.now() + 3_600_000;
-const ann = { namespace: 'a', user: 'ann' };
-const eve = { namespace: 'b', user: 'eve' };
+const ann = { namespace: 'a', name: 'ann' };
+const eve = { namespace: 'b', name: 'eve' };
 
 interface Replica extends AsyncDisposable {
   readonly store: PostgresSessionStore;

@@ -1,4 +1,4 @@
-import type { Holder } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/shares.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
 import { ExpiryScan } from '../../registry/store/postgres/shared-records.ts';
@@ -60,11 +60,16 @@ export class PostgresSessionStore implements SessionStore, Follower {
     this.sessions.onForgotten = (id) => this.#excess.add(id);
   }
 
-  end(id: string, expires: number, holder?: Holder): Promise<void> {
+  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
     return this.#put({ id, expires, change: 'end', holder });
   }
 
-  change(id: string, expires: number, change: (before: SessionState) => SessionState, holder?: Holder): Promise<void> {
+  change(
+    id: string,
+    expires: number,
+    change: (before: SessionState) => SessionState,
+    holder?: QuotaOwner,
+  ): Promise<void> {
     return this.#put({ id, expires, change, holder });
   }
 
@@ -193,8 +198,8 @@ function putOf(id: string, stored: StoredSession): RecordedPut {
 
 function forgottenRecords(forgotten: readonly ForgottenSessions[]): RecordedPut[] {
   return forgotten.map((each) => {
-    const { namespace, user, expires } = each;
-    const id = JSON.stringify(user === undefined ? [namespace] : [namespace, user]);
+    const { namespace, name, expires } = each;
+    const id = JSON.stringify(name === undefined ? [namespace] : [namespace, name]);
     return { op: 'put', section: FORGOTTEN, id, json: JSON.stringify(each), isShadowed: false, expires };
   });
 }

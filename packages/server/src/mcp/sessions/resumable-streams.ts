@@ -1,13 +1,13 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/context.ts';
-import type { Holder } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/shares.ts';
 import type { ResponseBody } from '../../upstreams/downstream.ts';
 
 /** Session of a stream. */
 export interface StreamOwner {
   readonly id: string;
   /** Whom the stored events count for. */
-  readonly holder: Holder;
+  readonly holder: QuotaOwner;
 }
 
 /** Store of the streams that can be resumed. */

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { quotaOwnerSchema } from '../../http/shares.ts';
 import { errorReason } from '../../registry/store/files.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
 import { StoreError } from '../../registry/store/store.ts';
 import type { ForgottenSessions } from './ended-sessions.ts';
-import { forgottenSchema, holderSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
+import { forgottenSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
 
 /** The snapshot file, beside `registry.json` (decisions 1.5). */
 export const SNAPSHOT_NAME = 'sessions.json';
@@ -15,7 +16,7 @@ const SLICE_CHARACTERS = 128 * 1024;
 
 const snapshotSchema = z.object({
   ended: z
-    .record(z.string(), z.union([z.number(), z.object({ expires: z.number(), holder: holderSchema })]))
+    .record(z.string(), z.union([z.number(), z.object({ expires: z.number(), holder: quotaOwnerSchema })]))
     .default({}),
   forgotten: z.array(forgottenSchema).default([]),
   changed: z
@@ -23,7 +24,7 @@ const snapshotSchema = z.object({
       z.string(),
       z.object({
         expires: z.number(),
-        holder: holderSchema.optional(),
+        holder: quotaOwnerSchema.optional(),
         logLevel: z.string().optional(),
         subscriptions: z.array(z.object({ uri: z.string(), forward: z.string() })).default([]),
       }),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Holder } from '../../http/shares.ts';
+import { type QuotaOwner, quotaOwnerSchema } from '../../http/shares.ts';
 
 /** Settings and subscriptions of a client in its session (mcp 3). */
 export interface SessionState {
@@ -17,11 +17,11 @@ export interface Subscription {
 
 /** The stored part of a session, until the session expires (`expires`, epoch milliseconds). */
 export type StoredSession =
-  | { readonly kind: 'ended'; readonly expires: number; readonly holder?: Holder | undefined }
+  | { readonly kind: 'ended'; readonly expires: number; readonly holder?: QuotaOwner | undefined }
   | {
       readonly kind: 'changed';
       readonly expires: number;
-      readonly holder?: Holder | undefined;
+      readonly holder?: QuotaOwner | undefined;
       readonly state: SessionState;
     };
 
@@ -50,7 +50,7 @@ export function stateOf(stored: StoredSession | undefined): SessionState {
 }
 
 /** The stored form of a state; undefined for the initial state, which is not stored. */
-export function toStored(expires: number, state: SessionState, holder?: Holder): StoredSession | undefined {
+export function toStored(expires: number, state: SessionState, holder?: QuotaOwner): StoredSession | undefined {
   const isInitial = state.logLevel === undefined && state.subscriptions.length === 0;
   return isInitial ? undefined : { kind: 'changed', expires, holder, state };
 }
@@ -62,7 +62,7 @@ export function applyChange(
   before: StoredSession | undefined,
   expires: number,
   change: 'end' | ((before: SessionState) => SessionState),
-  holder: Holder | undefined = before?.holder,
+  holder: QuotaOwner | undefined = before?.holder,
 ): StoredSession | undefined {
   if (change === 'end') return before?.kind === 'ended' ? before : { kind: 'ended', expires, holder };
   if (before?.kind === 'ended') throw new SessionStateError('ended', 'the session has ended');
@@ -93,23 +93,20 @@ function forwardsByUri(subscriptions: readonly Subscription[]): Map<string, stri
   return new Map(subscriptions.map(({ uri, forward }) => [uri, forward]));
 }
 
-/** Schema of the holder of a session. */
-export const holderSchema = z.object({ namespace: z.string(), user: z.string() });
-
 /** Schema of the forgotten ends of sessions. */
-export const forgottenSchema = z.object({ namespace: z.string(), user: z.string().optional(), expires: z.number() });
+export const forgottenSchema = z.object({ namespace: z.string(), name: z.string().optional(), expires: z.number() });
 
 const endRecord = z.object({
   op: z.literal('end'),
   id: z.string(),
   expires: z.number(),
-  holder: holderSchema.optional(),
+  holder: quotaOwnerSchema.optional(),
 });
 const changeRecord = z.object({
   op: z.literal('change'),
   id: z.string(),
   expires: z.number(),
-  holder: holderSchema.optional(),
+  holder: quotaOwnerSchema.optional(),
   /** The new level, null for none; unchanged when missing. */
   logLevel: z.string().nullable().optional(),
   /** Uri and forward of new subscriptions and of those that moved to another forward. */
@@ -118,11 +115,11 @@ const changeRecord = z.object({
 });
 
 const storedSession = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('ended'), expires: z.number(), holder: holderSchema.optional() }),
+  z.object({ kind: z.literal('ended'), expires: z.number(), holder: quotaOwnerSchema.optional() }),
   z.object({
     kind: z.literal('changed'),
     expires: z.number(),
-    holder: holderSchema.optional(),
+    holder: quotaOwnerSchema.optional(),
     state: z.object({
       logLevel: z.string().optional(),
       subscriptions: z.array(z.object({ uri: z.string(), forward: z.string() })),
@@ -171,7 +168,7 @@ export function recordOf(
 
 interface DraftState {
   expires: number;
-  holder: Holder | undefined;
+  holder: QuotaOwner | undefined;
   logLevel: string | undefined;
   readonly forwards: Map<string, string>;
 }

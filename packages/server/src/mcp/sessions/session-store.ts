@@ -1,4 +1,4 @@
-import { type Holder, NO_HOLDER } from '../../http/shares.ts';
+import { NO_OWNER, type QuotaOwner } from '../../http/shares.ts';
 import { forEachInSteps } from '../../registry/steps.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
@@ -36,7 +36,7 @@ export interface SessionStore {
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
    * stored: the session then continues unchanged.
    */
-  end(id: string, expires: number, holder?: Holder): Promise<void>;
+  end(id: string, expires: number, holder?: QuotaOwner): Promise<void>;
 
   /**
    * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link
@@ -46,7 +46,12 @@ export interface SessionStore {
    * Rejects and leaves the state unchanged: with `SessionStateError` when the session has ended or a limit is exceeded,
    * with `StoreError` when it could not be stored, with the error of `change` otherwise.
    */
-  change(id: string, expires: number, change: (before: SessionState) => SessionState, holder?: Holder): Promise<void>;
+  change(
+    id: string,
+    expires: number,
+    change: (before: SessionState) => SessionState,
+    holder?: QuotaOwner,
+  ): Promise<void>;
 
   /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
   close(): Promise<void>;
@@ -54,7 +59,7 @@ export interface SessionStore {
 
 /** Receives a session and its subscription that has ended. */
 export type DisplacedListener = (
-  session: { readonly id: string; readonly holder: Holder },
+  session: { readonly id: string; readonly holder: QuotaOwner },
   subscription: Subscription,
 ) => void;
 
@@ -118,7 +123,7 @@ export async function endDisplaced(
     return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
   };
   await store.change(id, stored.expires, without).catch(() => undefined);
-  if (ended) store.onDisplaced?.({ id, holder: stored.holder ?? NO_HOLDER }, ended);
+  if (ended) store.onDisplaced?.({ id, holder: stored.holder ?? NO_OWNER }, ended);
 }
 
 /** Journals shorter than this are not compacted while the store is open. */
@@ -140,7 +145,7 @@ export interface FileSessionStoreOptions extends SessionStoreLimits {
 export interface PendingChange {
   readonly id: string;
   readonly expires: number;
-  readonly holder: Holder | undefined;
+  readonly holder: QuotaOwner | undefined;
   readonly change: 'end' | ((before: SessionState) => SessionState);
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -268,11 +273,16 @@ export class FileSessionStore implements SessionStore {
     });
   }
 
-  end(id: string, expires: number, holder?: Holder): Promise<void> {
+  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
     return this.#put({ id, expires, change: 'end', holder });
   }
 
-  change(id: string, expires: number, change: (before: SessionState) => SessionState, holder?: Holder): Promise<void> {
+  change(
+    id: string,
+    expires: number,
+    change: (before: SessionState) => SessionState,
+    holder?: QuotaOwner,
+  ): Promise<void> {
     return this.#put({ id, expires, change, holder });
   }
 

@@ -6,12 +6,12 @@ import { SubscriptionShares } from './subscription-shares.ts';
 const subscribed = (...uris: string[]): StoredSession => ({
   kind: 'changed',
   expires: 1_000,
-  holder: { namespace: 'n', user: 'ann' },
+  holder: { namespace: 'n', name: 'ann' },
   state: { subscriptions: uris.map((uri) => ({ uri, forward: 'f' })) },
 });
 const ofBob = (...uris: string[]): StoredSession => ({
   ...subscribed(...uris),
-  holder: { namespace: 'n', user: 'bob' },
+  holder: { namespace: 'n', name: 'bob' },
 });
 
 it('limits the total size, and frees it when a session ends or expires', () => {
@@ -59,10 +59,10 @@ it('ends the oldest subscription of the largest holder for one with less than it
 
 it('forgets the oldest log levels of the largest holder', () => {
   const table = new SessionTable({ maxLevels: 3 });
-  const level = (user: string): StoredSession => ({
+  const level = (name: string): StoredSession => ({
     kind: 'changed',
     expires: 1_000,
-    holder: { namespace: 'n', user },
+    holder: { namespace: 'n', name },
     state: { logLevel: 'error', subscriptions: [] },
   });
   for (let n = 1; n <= 100; n++) table.set(`ann ${n}`, level('ann'));

@@ -1,4 +1,4 @@
-import { type Holder, NO_HOLDER, Shares } from '../../http/shares.ts';
+import { NO_OWNER, type QuotaOwner, Shares } from '../../http/shares.ts';
 import { EndedSessions, type ForgottenSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
@@ -55,7 +55,7 @@ export class SessionTable {
   }
 
   /** True for a session that has ended. `session`: in case that its end is forgotten. */
-  hasEnded(id: string, session?: { readonly holder: Holder; readonly expires: number }): boolean {
+  hasEnded(id: string, session?: { readonly holder: QuotaOwner; readonly expires: number }): boolean {
     if (this.#sessions.get(id)?.kind === 'ended') return true;
     return this.#hasForgotten && session !== undefined && this.#ended.covers(session.holder, session.expires);
   }
@@ -71,7 +71,7 @@ export class SessionTable {
    * no room for them; {@link restore} must follow then, or if they cannot be stored.
    */
   admit(id: string, stored: StoredSession | undefined): void {
-    const add = (item: CountedSubscription, holder: Holder, uri: string): void => {
+    const add = (item: CountedSubscription, holder: QuotaOwner, uri: string): void => {
       if (!this.#shares.add(item, holder, [uri])) throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
     };
     this.#count(id, stored, add);
@@ -99,7 +99,7 @@ export class SessionTable {
     if (stored?.kind === 'ended' && stored.holder) this.#ended.restore(id, stored.holder, stored.expires);
     else this.#ended.delete(id);
     if (stateOf(stored).logLevel === undefined) this.#levels.delete(id);
-    else if (!this.#levels.has(id)) this.#levels.set(id, stored?.holder ?? NO_HOLDER, 1);
+    else if (!this.#levels.has(id)) this.#levels.set(id, stored?.holder ?? NO_OWNER, 1);
   }
 
   /** Adds what another replica has forgotten. */
@@ -143,7 +143,7 @@ export class SessionTable {
       return;
     }
     if (this.#levels.has(id)) return;
-    const holder = stored?.holder ?? NO_HOLDER;
+    const holder = stored?.holder ?? NO_OWNER;
     if (!this.#levels.makeRoom(holder, 1, (victim) => this.#forgetLevel(victim))) {
       const [oldest] = this.#levels.items(holder);
       if (oldest !== undefined) this.#forgetLevel(oldest);
@@ -182,11 +182,11 @@ export class SessionTable {
         this.onDisplaced(id, uri);
       };
       const item = { displace };
-      add(item, stored?.holder ?? NO_HOLDER, uri);
+      add(item, stored?.holder ?? NO_OWNER, uri);
       counted.set(uri, item);
     }
   }
 
-  readonly #restore = (item: CountedSubscription, holder: Holder, uri: string): void =>
+  readonly #restore = (item: CountedSubscription, holder: QuotaOwner, uri: string): void =>
     this.#shares.restore(item, holder, [uri]);
 }

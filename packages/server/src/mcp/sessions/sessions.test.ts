@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
+import { ANONYMOUS, createUser } from '../../identity/principal.ts';
 import { parseNamespace } from '../../registry/entries.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
@@ -32,13 +33,15 @@ function setUp(key = KEY) {
   return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessionStore(now), active, now) };
 }
 
+const ANN = createUser('ann', 'proxy');
+
 function opening(more: Partial<SessionOpening> = {}): SessionOpening {
   return {
     namespace: DEFAULT,
     protocolVersion: '2025-06-18',
     clientInfo: { name: 'client', version: '1', title: 'T' },
     capabilities: { sampling: {} },
-    user: undefined,
+    principal: ANONYMOUS,
     address: '192.0.2.1',
     ...more,
   };
@@ -51,34 +54,34 @@ function created(sessions: ClientSessions, more: Partial<SessionOpening> = {}): 
 }
 
 it('the id contains the whole session, so that another process with the key can open it', () => {
-  const token = created(setUp().sessions, { user: 'ann' });
-  const session = setUp().sessions.open(token, DEFAULT, 'ann');
+  const token = created(setUp().sessions, { principal: ANN });
+  const session = setUp().sessions.open(token, DEFAULT, ANN);
   expect(session).toMatchObject({
     namespace: 'default',
     protocolVersion: '2025-06-18',
     clientInfo: { name: 'client', version: '1', title: 'T' },
-    user: 'ann',
+    principalKey: 'user:ann',
     expires: START + 7 * DAY_MS,
     profile: { era: 'legacy', capabilities: { sampling: {} } },
   });
-  expect(setUp(randomBytes(32)).sessions.open(token, DEFAULT, 'ann')).toBeUndefined();
+  expect(setUp(randomBytes(32)).sessions.open(token, DEFAULT, ANN)).toBeUndefined();
 });
 
 it('two clients with the same clientInfo have different sessions', () => {
   const { sessions } = setUp();
   const [one, two] = [created(sessions), created(sessions)];
-  expect(sessions.open(one, DEFAULT, undefined)?.id).not.toBe(sessions.open(two, DEFAULT, undefined)?.id);
+  expect(sessions.open(one, DEFAULT, ANONYMOUS)?.id).not.toBe(sessions.open(two, DEFAULT, ANONYMOUS)?.id);
 });
 
-it('a session is bound to its namespace and user, also when it is cached', () => {
+it('a session is bound to its namespace and principal, also when it is cached', () => {
   const { sessions } = setUp();
-  const token = created(sessions, { user: 'ann' });
+  const token = created(sessions, { principal: ANN });
   for (let round = 0; round < 2; round++) {
-    expect(sessions.open(token, FINANCE, 'ann')).toBeUndefined();
-    expect(sessions.open(token, DEFAULT, 'bob')).toBeUndefined();
-    expect(sessions.open(token, DEFAULT, undefined)).toBeUndefined();
-    expect(sessions.open(token, DEFAULT, '')).toBeUndefined();
-    expect(sessions.open(token, DEFAULT, 'ann')).toBeDefined();
+    expect(sessions.open(token, FINANCE, ANN)).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, createUser('bob', 'proxy'))).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, ANONYMOUS)).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, { key: 'service_account:ann' })).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, ANN)).toBeDefined();
   }
 });
 
@@ -87,20 +90,20 @@ it('a session expires after seven days, whether it was in use or not', () => {
   const used = created(sessions);
   const unused = created(sessions);
   clock.now = START + 7 * DAY_MS - 1;
-  expect(sessions.open(used, DEFAULT, undefined)).toBeDefined();
+  expect(sessions.open(used, DEFAULT, ANONYMOUS)).toBeDefined();
   clock.now = START + 7 * DAY_MS;
-  expect(sessions.open(used, DEFAULT, undefined)).toBeUndefined();
-  expect(sessions.open(unused, DEFAULT, undefined)).toBeUndefined();
+  expect(sessions.open(used, DEFAULT, ANONYMOUS)).toBeUndefined();
+  expect(sessions.open(unused, DEFAULT, ANONYMOUS)).toBeUndefined();
 });
 
 it('an ended session stays ended, and others stay open', async () => {
   const { sessions } = setUp();
   const [one, two] = [created(sessions), created(sessions)];
-  const session = sessions.open(one, DEFAULT, undefined);
+  const session = sessions.open(one, DEFAULT, ANONYMOUS);
   if (!session) throw new Error('not opened');
   await session.end();
-  expect(sessions.open(one, DEFAULT, undefined)).toBeUndefined();
-  expect(sessions.open(two, DEFAULT, undefined)).toBeDefined();
+  expect(sessions.open(one, DEFAULT, ANONYMOUS)).toBeUndefined();
+  expect(sessions.open(two, DEFAULT, ANONYMOUS)).toBeDefined();
 });
 
 it('a client whose capabilities do not fit into an id gets no session', () => {
@@ -111,35 +114,36 @@ it('a client whose capabilities do not fit into an id gets no session', () => {
     const token = sessions.create(opening({ clientInfo: { name: 'x'.repeat(length) } }));
     if (token === undefined) continue;
     expect(token.length).toBeLessThanOrEqual(4096);
-    expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();
+    expect(sessions.open(token, DEFAULT, ANONYMOUS)).toBeDefined();
   }
 });
 
 it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never issued, is invalid', (token) => {
-  expect(setUp().sessions.open(token.slice(0, 5000), DEFAULT, undefined)).toBeUndefined();
+  expect(setUp().sessions.open(token.slice(0, 5000), DEFAULT, ANONYMOUS)).toBeUndefined();
 });
 
 it.each([
   'null',
   '[]',
   '{}',
-  '{"id":1,"ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}',
-  '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":[],"iat":1700000000000}',
+  '{"id":1,"ns":"default","v":"2025-06-18","info":{},"caps":{},"principal":"","iat":1700000000000}',
+  '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":[],"principal":"","iat":1700000000000}',
+  '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}',
 ])('%s is invalid although it was sealed here', (text) => {
   const { sessions, sealer } = setUp();
-  expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeUndefined();
+  expect(sessions.open(sealer.seal('session', text), DEFAULT, ANONYMOUS)).toBeUndefined();
 });
 
 it('a text that was sealed for another purpose is invalid', () => {
   const { sessions, sealer } = setUp();
-  const text = '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}';
-  expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeDefined();
-  expect(sessions.open(sealer.seal('requestState', text), DEFAULT, undefined)).toBeUndefined();
+  const text = '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"principal":"","iat":1700000000000}';
+  expect(sessions.open(sealer.seal('session', text), DEFAULT, ANONYMOUS)).toBeDefined();
+  expect(sessions.open(sealer.seal('requestState', text), DEFAULT, ANONYMOUS)).toBeUndefined();
 });
 
 it('more sessions than the cache holds all stay open', () => {
   const { sessions } = setUp();
   const tokens = Array.from({ length: 10_050 }, () => created(sessions));
-  for (const token of tokens) expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();
-  expect(sessions.open(tokens[0] ?? '', DEFAULT, undefined)).toBeDefined();
+  for (const token of tokens) expect(sessions.open(token, DEFAULT, ANONYMOUS)).toBeDefined();
+  expect(sessions.open(tokens[0] ?? '', DEFAULT, ANONYMOUS)).toBeDefined();
 });

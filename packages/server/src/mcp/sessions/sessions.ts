@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
-import { type Holder, holderOf } from '../../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../../http/shares.ts';
+import type { StoredPrincipal } from '../../identity/principal.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
 import { StoreError } from '../../registry/store/store.ts';
@@ -22,10 +23,10 @@ export class ClientSession implements DownstreamSession {
   /** `clientInfo` of the client, of bounded size, for the sessions that are opened upstream on its behalf. */
   readonly clientInfo: JsonObject;
   readonly profile: ClientProfile;
-  /** The user the session belongs to, where an authenticating proxy names one. */
-  readonly user: string | undefined;
-  /** Whom the session counts for: its user, else the address of the client that initialized it. */
-  readonly holder: Holder;
+  /** The key of the principal that the session belongs to. */
+  readonly principalKey: string;
+  /** Whom the session counts for: that principal, else the address of the client that initialized it. */
+  readonly holder: QuotaOwner;
   /** When the session expires, in milliseconds since the epoch. */
   readonly expires: number;
   readonly #store: SessionStore;
@@ -37,7 +38,7 @@ export class ClientSession implements DownstreamSession {
     this.protocolVersion = content.protocolVersion;
     this.clientInfo = content.clientInfo;
     this.profile = content.profile;
-    this.user = content.user;
+    this.principalKey = content.principalKey;
     this.holder = content.holder;
     this.expires = content.expires;
     this.#store = store;
@@ -87,7 +88,7 @@ export class ClientSession implements DownstreamSession {
 /** The part of a session that its id contains. */
 type SessionContent = Pick<
   ClientSession,
-  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'user' | 'holder' | 'expires'
+  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'principalKey' | 'holder' | 'expires'
 >;
 
 /** Input of a new session. */
@@ -96,7 +97,7 @@ export interface SessionOpening {
   readonly protocolVersion: string;
   readonly clientInfo: JsonObject;
   readonly capabilities: JsonObject;
-  readonly user: string | undefined;
+  readonly principal: Pick<StoredPrincipal, 'key'>;
   /** Address of the client. */
   readonly address: string | undefined;
 }
@@ -135,22 +136,23 @@ export class ClientSessions {
 
   /** Returns the id of a new session; undefined if the capabilities are too large for one. */
   create(opening: SessionOpening): string | undefined {
+    const { principal } = opening;
     const text = JSON.stringify({
       id: randomUUID(),
       ns: opening.namespace,
       v: opening.protocolVersion,
       info: opening.clientInfo,
       caps: opening.capabilities,
-      user: opening.user,
-      addr: opening.user === undefined ? opening.address : undefined,
+      principal: principal.key,
+      addr: principal.key === '' ? opening.address : undefined,
       iat: this.#now(),
     });
     const token = this.#sealer.seal('session', text);
     return token.length <= MAX_TOKEN_BYTES ? token : undefined;
   }
 
-  /** Returns the session with this id; undefined if it is forged, expired, ended, or of another namespace or user. */
-  open(token: string, namespace: Namespace, user: string | undefined): ClientSession | undefined {
+  /** Returns the session with this id; undefined if it is forged, expired, ended, or of another namespace or principal. */
+  open(token: string, namespace: Namespace, { key }: Pick<StoredPrincipal, 'key'>): ClientSession | undefined {
     if (token.length > MAX_TOKEN_BYTES) return undefined;
     let session = this.#cache.get(token);
     if (!session) {
@@ -158,7 +160,7 @@ export class ClientSessions {
       if (!session) return undefined;
       this.#cacheSession(token, session);
     }
-    const matches = session.namespace === namespace && session.user === user;
+    const matches = session.namespace === namespace && session.principalKey === key;
     return matches && session.expires > this.#now() && !session.hasEnded ? session : undefined;
   }
 
@@ -167,17 +169,17 @@ export class ClientSessions {
     if (text === undefined) return undefined;
     const sealed = parseJson(text);
     if (!isJsonObject(sealed)) return undefined;
-    const { id, ns, v, info, caps, user, addr, iat } = sealed;
+    const { id, ns, v, info, caps, principal: key, addr, iat } = sealed;
     if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
-    if (ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
+    if (typeof key !== 'string' || ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
     const content = {
       id,
       namespace,
       protocolVersion: v,
       clientInfo: info,
       profile: this.#profiles.of('legacy', caps),
-      user: stringOf(user),
-      holder: holderOf(namespace, stringOf(user), stringOf(addr)),
+      principalKey: key,
+      holder: quotaOwner(namespace, { key }, typeof addr === 'string' ? addr : undefined),
       expires: iat + LIFETIME_MS,
     };
     return new ClientSession(content, this.#store, this.#active);
@@ -190,10 +192,6 @@ export class ClientSessions {
     }
     this.#cache.set(token, session);
   }
-}
-
-function stringOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
 }
 
 const KEY_BYTES = 32;

@@ -1,4 +1,4 @@
-import { type Holder, Shares } from '../../http/shares.ts';
+import { type QuotaOwner, Shares } from '../../http/shares.ts';
 
 /** Limits of all resource subscriptions together. */
 export interface SubscriptionLimits {
@@ -35,7 +35,7 @@ export class SubscriptionShares {
   }
 
   /** Counts subscriptions to these uris. False if there is no room for them. */
-  add(subscription: CountedSubscription, holder: Holder, uris: Iterable<string>): boolean {
+  add(subscription: CountedSubscription, holder: QuotaOwner, uris: Iterable<string>): boolean {
     const { count, bytes } = sizeOf(uris);
     const displace = (victim: CountedSubscription): void => {
       this.delete(victim);
@@ -47,7 +47,7 @@ export class SubscriptionShares {
   }
 
   /** Counts subscriptions that exist, whether there is room or not. */
-  restore(subscription: CountedSubscription, holder: Holder, uris: Iterable<string>): void {
+  restore(subscription: CountedSubscription, holder: QuotaOwner, uris: Iterable<string>): void {
     const { count, bytes } = sizeOf(uris);
     this.#set(subscription, holder, count, bytes);
   }
@@ -57,7 +57,7 @@ export class SubscriptionShares {
     this.#bytes.delete(subscription);
   }
 
-  #set(subscription: CountedSubscription, holder: Holder, count: number, bytes: number): void {
+  #set(subscription: CountedSubscription, holder: QuotaOwner, count: number, bytes: number): void {
     this.#count.set(subscription, holder, count);
     this.#bytes.set(subscription, holder, bytes);
   }

@@ -9,7 +9,8 @@ import type {
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { detach, truncateBytes, truncateCharacters } from '@sluice/protocol/text';
-import type { Correlation } from '../caller.ts';
+import type { Correlation } from '../../exchange/correlation.ts';
+import type { StoredPrincipal } from '../../identity/principal.ts';
 import { roundMs } from '../metrics/instruments.ts';
 
 /** An event as it is stored: cheap to create, since most are never read. It contains no data that must be redacted. */
@@ -45,7 +46,7 @@ export interface ToolCallIdentity {
   readonly traceId: string | undefined;
   /** Set for calls that are not made on an MCP listener. */
   readonly via: CallOrigin | undefined;
-  /** The user that an authenticating proxy names, in at most 256 characters. */
+  /** Id of the principal, in at most 256 characters; undefined if it is anonymous. */
   readonly user: string | undefined;
   /** Evaluations that the call has passed. */
   readonly evaluations: readonly PassedEvaluation[];
@@ -200,8 +201,7 @@ function identityMembers(identity: ToolCallIdentity) {
 export interface ToolCaller {
   readonly namespace: { readonly name: string } | undefined;
   readonly correlation: Correlation;
-  /** The user that an authenticating proxy names. */
-  readonly user: string | undefined;
+  readonly principal: Pick<StoredPrincipal, 'id'>;
   readonly observation:
     | {
         readonly traceId: string | undefined;
@@ -227,7 +227,7 @@ export interface ToolTarget {
 
 /** Returns the identity of a call. */
 export function toolCallIdentity(
-  { namespace, correlation, user, observation }: ToolCaller,
+  { namespace, correlation, principal, observation }: ToolCaller,
   tool: {
     readonly name: string;
     readonly members: { readonly toolType?: JsonValue };
@@ -248,9 +248,14 @@ export function toolCallIdentity(
     serviceRequestId,
     traceId: observation?.traceId,
     via: observation?.via,
-    user: user ? truncateCharacters(user, MAX_USER_CHARACTERS) : undefined,
+    user: userOf(principal),
     evaluations: observation?.evaluations ?? NO_EVALUATIONS,
   };
+}
+
+/** Returns the user of an event; undefined for an anonymous caller. */
+export function userOf({ id }: Pick<StoredPrincipal, 'id'>): string | undefined {
+  return truncateCharacters(id, MAX_USER_CHARACTERS) || undefined;
 }
 
 /** Returns the tool name of code execution in events (decisions 6). */

@@ -263,7 +263,7 @@ describe('the log', () => {
   test('is empty at level info: the last event is in the access log', () => {
     const { events, lines, logger } = start('info');
     const parts = { metrics: new RequestMetrics(), logger, tracing: undefined };
-    const request = { method: 'POST', target: '/', headers: {}, client: undefined, inBatch: false };
+    const request = { method: 'POST', target: '/', headers: {}, address: undefined, inBatch: false };
     const observation = requestObserver('mcp', 'service::mcp::access', parts)(request);
     const report = events.of(identity(), observation);
     report.begin(codeSummary(0));

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
+import { ANONYMOUS } from '../../identity/principal.ts';
 import { createLogger } from '../../telemetry/log.ts';
 import { type InFlightCall, InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
 import { WaitingClient } from './fixtures/waiting-client.ts';
@@ -21,7 +22,7 @@ function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy
     era,
     headers: { accept: 'application/json' },
     session: undefined,
-    user: undefined,
+    principal: ANONYMOUS,
     capabilities: {},
     correlation: { conversationId: undefined, requestId: undefined },
     observation: undefined,

@@ -5,9 +5,10 @@ import {
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
 import { describe, expect, it, vi } from 'vitest';
+import { ANONYMOUS } from '../../identity/principal.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 
-const CAUSE = { namespace: { name: 'default' }, user: 'ann', observation: undefined };
+const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, observation: undefined };
 
 /** Profiles with a controlled discovery and clock. */
 function start(limits = { concurrent: 100, perMinute: 1_000 }) {

@@ -3,12 +3,13 @@ import { modernClient, reply } from '../../../../../test/fixtures/raw-client.ts'
 import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../../testing/service.ts';
+import { ANONYMOUS, createUser } from '../../identity/principal.ts';
 import { ClientDiscoveries } from './client-discoveries.ts';
 
-const cause = (user: string | undefined, namespace = 'a', client?: string) => ({
+const cause = (user: string | undefined, namespace = 'a', address?: string) => ({
   namespace: { name: namespace },
-  user,
-  observation: { request: { client } },
+  principal: user === undefined ? ANONYMOUS : createUser(user, 'proxy'),
+  observation: { head: { address } },
 });
 
 /** Discoveries that end when the test ends them, in the order in which they started. */

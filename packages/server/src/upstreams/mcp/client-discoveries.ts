@@ -1,3 +1,6 @@
+import { type QuotaOwner, quotaOwner } from '../../http/shares.ts';
+import type { StoredPrincipal } from '../../identity/principal.ts';
+
 /** Limits of the discoveries that clients cause by declaring new capabilities (decisions 10.4). */
 export interface ClientDiscoveryLimits {
   /** At once. `SERVICE_CLIENT_DISCOVERIES`. */
@@ -12,21 +15,14 @@ export const CLIENT_DISCOVERY_LIMITS: ClientDiscoveryLimits = { concurrent: 4, p
 /** The request that declares new capabilities. */
 export interface DiscoveryCause {
   readonly namespace: { readonly name: string } | undefined;
-  /** Undefined where no proxy passes one: the address of the client is used instead. */
-  readonly user: string | undefined;
-  readonly observation: { readonly request: { readonly client?: string | undefined } } | undefined;
-}
-
-/** On whose behalf a discovery runs. */
-interface Holder {
-  readonly namespace: string;
-  readonly user: string;
+  readonly principal: Pick<StoredPrincipal, 'key'>;
+  readonly observation: { readonly head: { readonly address?: string | undefined } } | undefined;
 }
 
 const MINUTE_MS = 60_000;
 
 interface Pending {
-  readonly holder: Holder;
+  readonly owner: QuotaOwner;
   readonly start: () => void;
 }
 
@@ -37,8 +33,8 @@ interface Pending {
 export class ClientDiscoveries {
   readonly #limits: ClientDiscoveryLimits;
   readonly #now: () => number;
-  /** Times of the last minute by namespace, with the users. */
-  readonly #recent = new Map<string, { readonly user: string; readonly at: number }[]>();
+  /** Times of the last minute by namespace, with the owners. */
+  readonly #recent = new Map<string, { readonly name: string; readonly at: number }[]>();
   readonly #pending: Pending[] = [];
   #running = 0;
 
@@ -54,13 +50,13 @@ export class ClientDiscoveries {
    */
   run(cause: DiscoveryCause, discover: () => Promise<unknown>): Promise<void> | undefined {
     const { perMinute } = this.#limits;
-    const user = cause.user ?? cause.observation?.request.client ?? '';
-    const holder = { namespace: cause.namespace?.name ?? '', user };
-    const recent = this.#recentOf(holder.namespace);
+    const owner = quotaOwner(cause.namespace?.name ?? '', cause.principal, cause.observation?.head.address);
+    const { namespace, name } = owner;
+    const recent = this.#recentOf(namespace);
     if (recent.length >= perMinute) return undefined;
-    if (countOf(recent, user) >= Math.ceil(perMinute / 2)) return undefined;
-    this.#recent.set(holder.namespace, [...recent, { user, at: this.#now() }]);
-    return this.#turn(holder).then(async () => {
+    if (countOf(recent, name) >= Math.ceil(perMinute / 2)) return undefined;
+    this.#recent.set(namespace, [...recent, { name, at: this.#now() }]);
+    return this.#turn(owner).then(async () => {
       try {
         await discover();
       } finally {
@@ -70,9 +66,9 @@ export class ClientDiscoveries {
     });
   }
 
-  #turn(holder: Holder): Promise<void> {
+  #turn(owner: QuotaOwner): Promise<void> {
     const turn = Promise.withResolvers<void>();
-    this.#pending.push({ holder, start: turn.resolve });
+    this.#pending.push({ owner, start: turn.resolve });
     this.#startNext();
     return turn.promise;
   }
@@ -80,20 +76,20 @@ export class ClientDiscoveries {
   #startNext(): void {
     if (this.#running >= this.#limits.concurrent) return;
     let next: Pending | undefined;
-    for (const pending of this.#pending) if (!next || this.#isBefore(pending.holder, next.holder)) next = pending;
+    for (const pending of this.#pending) if (!next || this.#isBefore(pending.owner, next.owner)) next = pending;
     if (!next) return;
     this.#pending.splice(this.#pending.indexOf(next), 1);
     this.#running++;
     next.start();
   }
 
-  #isBefore(a: Holder, b: Holder): boolean {
+  #isBefore(a: QuotaOwner, b: QuotaOwner): boolean {
     const [ofA, ofB] = [this.#recentOf(a.namespace), this.#recentOf(b.namespace)];
     if (a.namespace !== b.namespace) return ofA.length < ofB.length;
-    return countOf(ofA, a.user) < countOf(ofB, b.user);
+    return countOf(ofA, a.name) < countOf(ofB, b.name);
   }
 
-  #recentOf(namespace: string): { readonly user: string; readonly at: number }[] {
+  #recentOf(namespace: string): { readonly name: string; readonly at: number }[] {
     const since = this.#now() - MINUTE_MS;
     const recent = (this.#recent.get(namespace) ?? []).filter(({ at }) => at > since);
     if (recent.length > 0) this.#recent.set(namespace, recent);
@@ -102,6 +98,6 @@ export class ClientDiscoveries {
   }
 }
 
-function countOf(recent: readonly { readonly user: string }[], user: string): number {
-  return recent.reduce((count, other) => count + (other.user === user ? 1 : 0), 0);
+function countOf(recent: readonly { readonly name: string }[], name: string): number {
+  return recent.reduce((count, other) => count + (other.name === name ? 1 : 0), 0);
 }

@@ -3,6 +3,7 @@ import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/te
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { ANONYMOUS } from '../../identity/principal.ts';
 import { ClientProfiles } from '../../mcp/client-profile.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { addForward } from '../../registry/operations-topology.ts';
@@ -29,7 +30,7 @@ async function start() {
   return { registry, forwards };
 }
 
-const CAUSE = { namespace: { name: 'default' }, user: 'ann', observation: undefined };
+const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, observation: undefined };
 
 function input(name: string, address: string) {
   return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };

@@ -3,7 +3,7 @@ import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/const
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';
-import { type Holder, holderOf } from '../../../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
 import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -62,7 +62,7 @@ export class EraTranslator {
     return deferredOutcome((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
   }
 
-  #toLegacy({ namespace, user, observation }: Caller, plan: CallPlan): CallOutcome {
+  #toLegacy({ namespace, principal, observation }: Caller, plan: CallPlan): CallOutcome {
     const { message, capabilities } = plan;
     const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
@@ -70,8 +70,8 @@ export class EraTranslator {
     if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
       return deferredOutcome((client) => new RelayedCall(this.#options, translated, client));
     }
-    const owner = { namespace: namespace?.name ?? '', user };
-    const holder = holderOf(owner.namespace, user, observation?.request.client);
+    const owner = { namespace: namespace?.name ?? '', principal };
+    const holder = quotaOwner(owner.namespace, principal, observation?.head.address);
     return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, holder, client));
   }
 }
@@ -80,8 +80,8 @@ export class EraTranslator {
 function createSuspendableCall(
   options: EraTranslatorOptions,
   plan: CallPlan,
-  owner: Pick<CallBinding, 'namespace' | 'user'>,
-  holder: Holder,
+  owner: Pick<CallBinding, 'namespace' | 'principal'>,
+  holder: QuotaOwner,
   client: ClientResponse,
 ): RelayedCall {
   const { message, capabilities, headers, streams, json } = plan;

@@ -3,18 +3,20 @@ import { parseJson } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
+import type { StoredPrincipal } from '../../../identity/principal.ts';
 
 /** Owner and request of a suspended call: a retry must match all of it (mcp 5). */
 export interface CallBinding {
   readonly namespace: string;
-  /** The user that an authenticating proxy names. */
-  readonly user: string | undefined;
+  readonly principal: Pick<StoredPrincipal, 'key'>;
   /** See {@link digestOf}. */
   readonly digest: string;
 }
 
-/** Content of a `requestState`; of the user only {@link hashOf} the name, which may be long. */
-export interface RequestState extends CallBinding {
+/** Content of a `requestState`. */
+export interface RequestState extends Omit<CallBinding, 'principal'> {
+  /** {@link hashOf} the key of the principal, which may be long. */
+  readonly principalHash: string;
   /** Id of the suspended call, which names the process that stores it. */
   readonly call: string;
   /** Number of the suspension: the state of an earlier one is invalid. */
@@ -35,9 +37,9 @@ export class RequestStates {
     this.#sealer = sealer;
   }
 
-  /** `user` is the name itself. */
-  seal({ call, round, namespace, user, digest }: RequestState): string {
-    return this.#sealer.seal('requestState', JSON.stringify([call, round, namespace, hashOf(user) ?? null, digest]));
+  seal({ call, round, namespace, principal, digest }: Pick<RequestState, 'call' | 'round'> & CallBinding): string {
+    const content = [call, round, namespace, hashOf(principal.key), digest];
+    return this.#sealer.seal('requestState', JSON.stringify(content));
   }
 
   /** Returns undefined for anything that was not sealed with our key. */
@@ -45,16 +47,17 @@ export class RequestStates {
     const text = sealed.length <= MAX_LENGTH ? this.#sealer.open('requestState', sealed) : undefined;
     const value: unknown = text === undefined ? undefined : parseJson(text);
     if (!Array.isArray(value)) return undefined;
-    const [call, round, namespace, user, digest]: unknown[] = value;
+    const [call, round, namespace, principalHash, digest]: unknown[] = value;
     if (typeof call !== 'string' || typeof round !== 'number') return undefined;
-    if (typeof namespace !== 'string' || typeof digest !== 'string') return undefined;
-    return { call, round, namespace, user: typeof user === 'string' ? user : undefined, digest };
+    if (typeof namespace !== 'string' || typeof digest !== 'string' || typeof principalHash !== 'string')
+      return undefined;
+    return { call, round, namespace, principalHash, digest };
   }
 }
 
 /** Returns the SHA-256 hash of a text, in base64url. */
-export function hashOf(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : createHash('sha256').update(text).digest('base64url');
+export function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
 }
 
 /** Params that may differ between a request and its retry. */

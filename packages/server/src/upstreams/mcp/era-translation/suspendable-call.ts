@@ -12,7 +12,7 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
-import type { Holder } from '../../../http/shares.ts';
+import type { QuotaOwner } from '../../../http/shares.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { CallResponse, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
@@ -153,9 +153,9 @@ export interface SuspendableCallOptions {
   readonly store: SuspensionStore;
   /** First request of the client. */
   readonly request: CallRequest;
-  readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
+  readonly owner: Pick<CallBinding, 'namespace' | 'principal'>;
   /** Whom the call counts for while it is suspended. */
-  readonly holder: Holder;
+  readonly holder: QuotaOwner;
   readonly target: SuspendedTarget;
   /** Replaces the request of the client: by a retry, or by its outline while the call is suspended. */
   readonly continueWith: (request: CallRequest) => void;
@@ -168,8 +168,8 @@ export interface SuspendableCallOptions {
  */
 export class SuspendableCall implements CallResponse, ServerRequests {
   readonly id: string;
-  readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
-  readonly holder: Holder;
+  readonly owner: Pick<CallBinding, 'namespace' | 'principal'>;
+  readonly holder: QuotaOwner;
   readonly target: SuspendedTarget;
   readonly #store: SuspensionStore;
   readonly #continueWith: (request: CallRequest) => void;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, expect, it, vi } from 'vitest';
+import { ANONYMOUS, createUser } from '../../../identity/principal.ts';
 import type { ClientResponse } from '../../downstream.ts';
 import { SuspendableCall } from './suspendable-call.ts';
 import { SuspendedCalls } from './suspended-calls.ts';
@@ -57,8 +58,9 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     paramsRange: undefined,
     paramMembers: [],
   };
-  const owner = { namespace, user };
-  const holder = { namespace, user: user ?? 'address' };
+  const principal = user === undefined ? ANONYMOUS : createUser(user, 'proxy');
+  const owner = { namespace, principal };
+  const holder = { namespace, name: user ?? 'address' };
   const target = { entry: undefined, forward: undefined, uri: undefined };
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
   const options = { store: suspended, request, owner, holder, target, continueWith: () => {} };

@@ -134,14 +134,16 @@ export class SuspendedCalls implements SuspensionStore {
 
   /**
    * Decides about a request with a `requestState`. A state that was not issued here for this namespace is foreign. One of
-   * another user or request is rejected with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
+   * another principal or request is rejected with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
    * `not_held`.
    */
-  resume({ namespace, user }: Pick<Caller, 'namespace' | 'user'>, retry: CallRequest): Resumption {
+  resume({ namespace, principal }: Pick<Caller, 'namespace' | 'principal'>, retry: CallRequest): Resumption {
     const { requestState, inputResponses } = retry.message.params;
     const state = typeof requestState === 'string' ? this.#states.open(requestState) : undefined;
     if (!state || state.namespace !== namespace?.name) return { kind: 'foreign' };
-    if (state.user !== hashOf(user) || state.digest !== digestOf(retry.message)) return invalid(FOREIGN_STATE);
+    if (state.principalHash !== hashOf(principal.key) || state.digest !== digestOf(retry.message)) {
+      return invalid(FOREIGN_STATE);
+    }
     if (inputResponses !== undefined && !isJsonObject(inputResponses)) {
       return invalid('parameter "inputResponses" must be an object');
     }

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { StoredPrincipal } from '../../../identity/principal.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -149,8 +150,8 @@ export interface CallPlan extends CallRequest {
   /** Forward of the upstream; undefined for an unregistered upstream. */
   readonly forward: string | undefined;
   readonly namespace: string | undefined;
-  /** The user that an authenticating proxy names. */
-  readonly user: string | undefined;
+  /** Who makes the call. */
+  readonly principal: StoredPrincipal;
   /** Address of the client. */
   readonly clientAddress: string | undefined;
   /** Handles a result that creates a task; undefined for methods that cannot have one. */

@@ -202,8 +202,8 @@ export class CallRouter {
       forward,
       namespace: caller.namespace?.name,
       entry,
-      user: caller.user,
-      clientAddress: caller.observation?.request.client,
+      principal: caller.principal,
+      clientAddress: caller.observation?.head.address,
       tasks: tool && this.#options.tasks,
       acceptsTask: tool !== undefined && acceptsTask(caller, message),
       declaresTasks: declaresForClient,
@@ -316,14 +316,14 @@ export class CallRouter {
    */
   legacySession(
     upstream: Upstream,
-    { session, namespace, user }: Caller,
+    { session, namespace, principal }: Caller,
     capabilities: JsonObject,
     headers: readonly string[],
   ): SessionOpener {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
     if (session) return () => sessions.use(session.id, () => sessionBindings.open(upstream, session, headers));
-    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
+    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), principal.key, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
     return supportsServerRequests(capabilities)
       ? () => callSessionPool.acquire(upstream, owner)

@@ -416,13 +416,13 @@ function errorOf(what: string): Buffer {
 }
 
 /** The caller of a later round, which belongs to no request of the client. Its capabilities are in the params. */
-function withoutRequest({ namespace, era, headers, user, correlation }: Caller): Caller {
+function withoutRequest({ namespace, era, headers, principal, correlation }: Caller): Caller {
   return {
     namespace: namespace && { name: namespace.name },
     era,
     headers,
     session: undefined,
-    user,
+    principal,
     capabilities: {},
     correlation,
     observation: undefined,

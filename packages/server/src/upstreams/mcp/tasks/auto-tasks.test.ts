@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createUser } from '../../../identity/principal.ts';
 import type { Caller, ClientResponse, ResponseBytes } from '../../downstream.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import { AutoTasks } from './auto-tasks.ts';
@@ -22,7 +23,7 @@ const caller: Caller = {
   era: 'modern',
   headers: {},
   session: undefined,
-  user: 'ann',
+  principal: createUser('ann', 'proxy'),
   capabilities: { extensions: { [TASKS_EXTENSION]: {} } },
   correlation: { conversationId: undefined, requestId: undefined },
   observation: undefined,

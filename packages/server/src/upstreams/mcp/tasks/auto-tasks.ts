@@ -5,7 +5,8 @@ import { INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { type Outcome, rpcError } from '../../../http/outcome.ts';
-import { holderOf, Shares } from '../../../http/shares.ts';
+import { quotaOwner, Shares } from '../../../http/shares.ts';
+import { toStored } from '../../../identity/principal.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
@@ -103,7 +104,7 @@ export class AutoTasks {
 
   async #create(
     task: AutoTask,
-    { user, observation, namespace: called }: Caller,
+    { principal, observation, namespace: called }: Caller,
     { tool, address, forward }: AutoTarget,
   ): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
@@ -112,8 +113,8 @@ export class AutoTasks {
     const record = await tasks.create(
       {
         namespace,
-        user,
-        holder: holderOf(namespace, user, observation?.request.client),
+        principal: toStored(principal),
+        holder: quotaOwner(namespace, principal, observation?.head.address),
         forward,
         address,
         era: 'modern',

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import { diskFiles } from '../../../registry/store/files.ts';
 import { FileTaskStore } from './file-task-store.ts';
 import type { TaskRecord } from './task-record.ts';
@@ -27,7 +28,8 @@ function record(id: string, more: Partial<TaskRecord> = {}): TaskRecord {
   return {
     id,
     namespace: 'default',
-    holder: { namespace: 'default', user: '127.0.0.1' },
+    principal: toStored(ANONYMOUS),
+    holder: { namespace: 'default', name: 'address:127.0.0.1' },
     address: 'http://upstream/mcp',
     upstreamId: `upstream-${id}`,
     era: 'legacy',

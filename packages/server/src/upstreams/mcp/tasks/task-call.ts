@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
+import { ANONYMOUS } from '../../../identity/principal.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { CallResponse, ResponseBytes } from '../../downstream.ts';
 import type { CallContext, CallPlan, ResponseRewriter } from '../relay/call-plan.ts';
@@ -62,7 +63,7 @@ export function taskCallPlan(request: TaskCallRequest): CallPlan {
     forward: upstream.forward,
     namespace: undefined,
     entry: undefined,
-    user: undefined,
+    principal: ANONYMOUS,
     clientAddress: undefined,
     tasks: undefined,
     // The end of a connection to the client does not end the request.

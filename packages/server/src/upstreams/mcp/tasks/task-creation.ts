@@ -12,7 +12,8 @@ import {
   translatedTask,
   withTaskIds,
 } from '@sluice/protocol/mcp/tasks';
-import { holderOf } from '../../../http/shares.ts';
+import { quotaOwner } from '../../../http/shares.ts';
+import { toStored } from '../../../identity/principal.ts';
 import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
@@ -112,7 +113,7 @@ export class TaskCreation implements TaskHandler {
     const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
     if (!related) return [];
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
-    const isOwn = record?.namespace === caller.namespace?.name && record?.user === caller.user;
+    const isOwn = record?.namespace === caller.namespace?.name && record?.principal.key === caller.principal.key;
     const taskId = isOwn && record?.address === address ? record.upstreamId : '';
     return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
   }
@@ -147,7 +148,7 @@ export class TaskCreation implements TaskHandler {
     headers: readonly string[],
     response: CallResponse,
   ): void {
-    const { callId = 'null', progress, era, upstreamId, namespace, user } = record;
+    const { callId = 'null', progress, era, upstreamId, namespace, principal } = record;
     const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
     const message = parseMessage(
       Buffer.from(`{"jsonrpc":"2.0","id":${callId},"method":"tools/call","params":${meta}}`),
@@ -166,7 +167,7 @@ export class TaskCreation implements TaskHandler {
       rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
       failure: CALL_FAILURE,
       namespace,
-      user,
+      principal,
       session,
     };
     const requestId = progress?.upstream ?? '';
@@ -198,8 +199,8 @@ export class TaskCreation implements TaskHandler {
       cancel: () => this.#cancelUpstream(created, upstreamId),
       suspend: async (current) => {
         stored ??= await this.#store(created, current, { isInternal: true, maxLifeMs: suspendedMs });
-        const { namespace = '', user, message } = plan;
-        return stored && suspendedCalls.createTaskState(stored.id, { namespace, user, digest: digestOf(message) });
+        const { namespace = '', principal, message } = plan;
+        return stored && suspendedCalls.createTaskState(stored.id, { namespace, principal, digest: digestOf(message) });
       },
       onEnd: () => {
         if (stored) tasks.remove(stored);
@@ -262,12 +263,12 @@ export class TaskCreation implements TaskHandler {
     state: TaskState,
     more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
   ): Promise<TaskRecord | undefined> {
-    const { namespace = '', user, clientAddress, forward, upstream, entry, message, progressToken } = plan;
+    const { namespace = '', principal, clientAddress, forward, upstream, entry, message, progressToken } = plan;
     const discovered = entry?.discovered;
     const task: NewTask = {
       namespace,
-      user,
-      holder: holderOf(namespace, user, clientAddress),
+      principal: toStored(principal),
+      holder: quotaOwner(namespace, principal, clientAddress),
       clientSession: plan.session?.id,
       forward,
       address: upstream.transport.address,

@@ -10,6 +10,7 @@ import {
   isErrorResult,
   NO_EVALUATIONS,
   type ToolCallIdentity,
+  userOf,
 } from '../../../telemetry/tool-calls/event.ts';
 import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
 import { statusOf, type TaskRecord } from './task-record.ts';
@@ -120,7 +121,7 @@ export function eventTaskOf({ id, states = [] }: TaskRecord, end?: TaskEnd): Eve
 }
 
 function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): ToolCallIdentity {
-  const { namespace, tool, forward, address, user } = record;
+  const { namespace, tool, forward, address, principal } = record;
   const { toolType, conversationId, requestId, via, trace } = call;
   return {
     transport: 'mcp',
@@ -135,7 +136,7 @@ function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): 
     serviceRequestId: undefined,
     traceId: trace?.traceId,
     via,
-    user,
+    user: userOf(principal),
     evaluations: NO_EVALUATIONS,
   };
 }

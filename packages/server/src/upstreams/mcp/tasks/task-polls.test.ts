@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import { TaskPolls } from './task-polls.ts';
 import type { TaskRecord } from './task-record.ts';
 
@@ -12,7 +13,8 @@ const RECORD: TaskRecord = {
   forward: 'forward',
   address: 'http://localhost/mcp',
   tool: { key: 'tool' },
-  holder: { namespace: 'default', user: 'user' },
+  principal: toStored(ANONYMOUS),
+  holder: { namespace: 'default', name: 'user' },
   created: 0,
   createdAt: '2026-01-01T00:00:00.000Z',
   lastUpdatedAt: '2026-01-01T00:00:00.000Z',

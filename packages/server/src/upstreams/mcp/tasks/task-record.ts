@@ -1,6 +1,8 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
+import { quotaOwnerSchema } from '../../../http/shares.ts';
+import { storedPrincipal } from '../../../identity/principal.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
 
@@ -63,10 +65,10 @@ export const recordSchema = changeSchema.extend({
   /** Our id, which clients use: 128 random bits. */
   id: z.string(),
   namespace: z.string(),
-  /** The user that an authenticating proxy named. */
-  user: z.string().optional(),
-  /** Whom the task counts for: the user, else the address of the client. */
-  holder: z.object({ namespace: z.string(), user: z.string() }),
+  /** Who may use it. */
+  principal: storedPrincipal,
+  /** Whom the task counts for. */
+  holder: quotaOwnerSchema,
   /** Session of the legacy client that created it. */
   clientSession: z.string().optional(),
   /** Forward of the upstream; undefined for the upstream of a manually registered tool. */

@@ -173,8 +173,8 @@ export class TaskRelay {
       forward: record.forward,
       namespace: caller.namespace?.name,
       entry: undefined,
-      user: caller.user,
-      clientAddress: caller.observation?.request.client,
+      principal: caller.principal,
+      clientAddress: caller.observation?.head.address,
       tasks: undefined,
       messages: record.era === 'legacy' ? this.#messages(caller, record) : undefined,
       waitsForTask: method === 'tasks/result',
@@ -221,8 +221,8 @@ export class TaskRelay {
     }
   }
 
-  #messages({ namespace, user }: Caller, { address, session }: TaskRecord): TaskMessages {
-    const isOwn = (other: TaskRecord) => other.namespace === namespace?.name && other.user === user;
+  #messages({ namespace, principal }: Caller, { address, session }: TaskRecord): TaskMessages {
+    const isOwn = (other: TaskRecord) => other.namespace === namespace?.name && other.principal.key === principal.key;
     return new TaskMessages(this.#options.tasks, { address, session: session?.id }, isOwn);
   }
 

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createUser, toStored } from '../../../identity/principal.ts';
 import { UpstreamSessionPool } from '../upstream.ts';
 import type { TaskRecord } from './task-record.ts';
 import { memoryTaskStore, type TaskStore } from './task-store.ts';
@@ -42,8 +43,8 @@ const STATE = {
 function newTask(user: string, namespace: string): NewTask {
   return {
     namespace,
-    user,
-    holder: { namespace, user },
+    principal: toStored(createUser(user, 'proxy')),
+    holder: { namespace, name: user },
     clientSession: undefined,
     forward: 'forward',
     address: 'http://upstream/mcp',
@@ -54,7 +55,7 @@ function newTask(user: string, namespace: string): NewTask {
   };
 }
 
-const ownerOf = ({ namespace, user }: TaskRecord) => ({ namespace: { name: namespace }, user });
+const ownerOf = ({ namespace, principal }: TaskRecord) => ({ namespace: { name: namespace }, principal });
 
 describe('limits of tasks', () => {
   it('one user may have so many, of which the oldest that has ended makes room', async () => {

@@ -4,7 +4,8 @@ import type { TaskEnd } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { truncateCharacters } from '@sluice/protocol/text';
-import { type Holder, holderOf, Shares } from '../../../http/shares.ts';
+import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
+import type { StoredPrincipal } from '../../../identity/principal.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { clientEraOf, isOpen, statusOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { TaskStore } from './task-store.ts';
@@ -31,17 +32,17 @@ export interface TaskLimits {
   readonly perUser: number;
 }
 
-/** Whoever asks for a task: an id is valid for the namespace and the user that it was issued to. */
+/** Owner of a task. Ids are scoped to namespace and principal. */
 export interface TaskOwner {
   readonly namespace: { readonly name: string } | undefined;
-  readonly user: string | undefined;
+  readonly principal: Pick<StoredPrincipal, 'key'>;
 }
 
 /** Members of a new record that its creator knows. */
 export type NewTask = Pick<
   TaskRecord,
   | 'namespace'
-  | 'user'
+  | 'principal'
   | 'holder'
   | 'clientSession'
   | 'forward'
@@ -212,11 +213,12 @@ export class Tasks {
   }
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
-  async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
+  async find(id: string, { namespace, principal }: TaskOwner): Promise<TaskRecord | undefined> {
     // Another replica may just have created it.
     if (!this.#entries.has(id)) await this.refresh();
     const record = this.#entries.get(id)?.record;
-    if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
+    if (!record || record.isInternal || record.namespace !== namespace?.name || record.principal.key !== principal.key)
+      return undefined;
     return record.expires > this.#now() ? record : undefined;
   }
 
@@ -238,19 +240,25 @@ export class Tasks {
   }
 
   /**
-   * The tasks of an owner that legacy clients have created, oldest first. Without an authenticating proxy, a client is known by
-   * its session only, and gets the tasks that were created there.
+   * The tasks of an owner that legacy clients have created, oldest first. An anonymous client is known by its session
+   * only, and gets the tasks that were created there.
    */
-  list({ namespace, user }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
+  list({ namespace, principal }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
     const now = this.#now();
     const ids =
-      user === undefined
+      principal.key === ''
         ? this.#byClientSession.get(clientSession ?? '')
-        : this.#byUser.get(holderOf('', user, undefined).user);
+        : this.#byUser.get(quotaOwner('', principal, undefined).name);
     const found: TaskRecord[] = [];
     for (const id of ids ?? []) {
       const record = this.#entries.get(id)?.record;
-      if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) continue;
+      if (
+        !record ||
+        record.isInternal ||
+        record.namespace !== namespace?.name ||
+        record.principal.key !== principal.key
+      )
+        continue;
       if (record.expires > now && clientEraOf(record) === 'legacy') found.push(record);
     }
     return found;
@@ -461,8 +469,8 @@ export class Tasks {
   }
 
   /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
-  #makeRoom(holder: Holder): boolean {
-    const own = this.#byUser.get(holder.user);
+  #makeRoom(holder: QuotaOwner): boolean {
+    const own = this.#byUser.get(holder.name);
     if (own && own.size >= this.#limits.perUser) {
       const ended = own.values().find((id) => {
         const record = this.#entries.get(id)?.record;
@@ -490,7 +498,7 @@ export class Tasks {
     };
     this.#entries.set(id, entry);
     this.#shares.set(id, holder, 1);
-    addTo(this.#byUser, holder.user, id);
+    addTo(this.#byUser, holder.name, id);
     if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
     this.#byUpstreamId.set(keyOf(record), id);
     this.#indexProgress(record);
@@ -520,7 +528,7 @@ export class Tasks {
     this.#unpin(entry);
     this.#entries.delete(id);
     this.#shares.delete(id);
-    deleteFrom(this.#byUser, record.holder.user, id);
+    deleteFrom(this.#byUser, record.holder.name, id);
     deleteFrom(this.#byClientSession, record.clientSession, id);
     this.#dropProgress(record);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));

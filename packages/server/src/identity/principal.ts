@@ -1,0 +1,86 @@
+import type { JsonValue } from '@sluice/protocol/json/parse';
+import { z } from 'zod';
+
+const KINDS = ['anonymous', 'user', 'service_account'] as const;
+
+const members = {
+  /** `anonymous`: nobody has authenticated the caller. */
+  kind: z.enum(KINDS),
+  /** Empty if anonymous. */
+  id: z.string(),
+  groups: z.array(z.string()).readonly(),
+  /** What has authenticated it: `proxy`, or the name of a token issuer; empty if anonymous. */
+  source: z.string(),
+  /** The human behind it, across sources; undefined if unknown. */
+  person: z.string().optional(),
+  /** The party that acts on its behalf, such as an agent; undefined if it acts itself. */
+  actor: z.string().optional(),
+};
+
+/** A principal without its claims, and never with a credential: what tasks store of it. Its `key` is derived, never read. */
+export const storedPrincipal = z.object(members).refine(isConsistent).transform(withKey);
+/** See {@link storedPrincipal}. */
+export type StoredPrincipal = z.output<typeof storedPrincipal>;
+
+/** Who makes a request. */
+export interface Principal extends StoredPrincipal {
+  /** Verified claims of its token, by name. */
+  readonly claims: ReadonlyMap<string, JsonValue>;
+}
+
+const NO_GROUPS: readonly string[] = [];
+const NO_CLAIMS: ReadonlyMap<string, JsonValue> = new Map();
+
+/** The caller that nobody has authenticated. */
+export const ANONYMOUS: Principal = {
+  kind: 'anonymous',
+  id: '',
+  key: '',
+  groups: NO_GROUPS,
+  source: '',
+  person: undefined,
+  actor: undefined,
+  claims: NO_CLAIMS,
+};
+
+/** Returns the user with this id, which is not empty. */
+export function createUser(id: string, source: string): Principal {
+  return { ...ANONYMOUS, kind: 'user', id, key: `user:${id}`, source };
+}
+
+/** Returns the part of a principal that may be stored. */
+export function toStored({ kind, id, key, groups, source, person, actor }: StoredPrincipal): StoredPrincipal {
+  return { kind, id, key, groups, source, person, actor };
+}
+
+const transferred = z
+  .object({ ...members, claims: z.array(z.tuple([z.string(), z.json()])) })
+  .refine(isConsistent)
+  .transform(withKey)
+  .transform(({ claims, ...principal }): Principal => ({ ...principal, claims: new Map(claims) }));
+
+/** Returns a principal with its claims as JSON. */
+export function serializePrincipal(principal: Principal): string {
+  return JSON.stringify({ ...principal, claims: [...principal.claims] });
+}
+
+/** Returns the principal in a text of {@link serializePrincipal}; undefined for another text. */
+export function parsePrincipal(json: string): Principal | undefined {
+  try {
+    return transferred.safeParse(JSON.parse(json)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+function isConsistent({ kind, id }: { readonly kind: string; readonly id: string }): boolean {
+  return (kind === 'anonymous') === (id === '');
+}
+
+/** Adds what sessions, tasks, quotas and stored states compare: two principals are the same if their keys are. */
+function withKey<Members extends { readonly kind: string; readonly id: string }>(
+  principal: Members,
+): Members & { readonly key: string } {
+  const { kind, id } = principal;
+  return { ...principal, key: kind === 'anonymous' ? '' : `${kind}:${id}` };
+}
