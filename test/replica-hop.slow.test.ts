@@ -4,7 +4,9 @@ import { createServer as createHttpsServer } from 'node:https';
 import { connect as connectTcp, createServer as createTcpServer, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import { PEER_LISTENER, peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import { encodePrincipal, PEER_PRINCIPAL } from '../packages/server/src/identity/peer.ts';
+import { createUser } from '../packages/server/src/identity/principal.ts';
 import { connectingTo, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import {
   failure,
@@ -179,6 +181,41 @@ test('a client that listens at one replica gets what the upstream sends in a ses
   opened()?.send('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"hot"}}');
   await stream.matching(/"data":"hot"/);
   call.json(call.answerText('done'));
+});
+
+test.each([
+  ['user', 'ann'],
+  // With its principal, the head of the request to the other replica is longer than that of a client may be.
+  ['user with a long name', 'ann'.repeat(2_500)],
+])('what one replica knows of the call of a %s is reached through another one by that user only', async (_, name) => {
+  const user = { 'x-forwarded-user': name };
+  const asking = new InteractiveClient(a.url(), undefined, user).send();
+  const call = await nextSamplingCall();
+  const { state, keys } = await inputRequired(asking);
+  const answer = `{"${keys[0]}":{"role":"assistant","model":"m3"}}`;
+  const forged = { [PEER_PRINCIPAL]: encodePrincipal(createUser('ann', 'proxy')) ?? '', [PEER_LISTENER]: 'mcp' };
+  for (const headers of [forged, { ...forged, 'x-forwarded-user': 'ben' }]) {
+    const foreign = new InteractiveClient(b.url(), undefined, headers).retry(state, answer);
+    expect(await failure(foreign)).toMatchObject({ code: -32602 });
+  }
+  const retried = new InteractiveClient(b.url(), undefined, user).retry(state, answer);
+  await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m3"');
+  call.end('done');
+  expect(await resultText(retried)).toBe('done');
+});
+
+test('a principal that another replica would not accept is rejected by the first one', async () => {
+  const asking = new InteractiveClient(a.url()).send();
+  const call = await nextSamplingCall();
+  const { state, keys } = await inputRequired(asking);
+  const answer = `{"${keys[0]}":{"role":"assistant","model":"m4"}}`;
+  const large = { 'x-forwarded-user': '"'.repeat(7_000), 'x-auth-request-user': '"'.repeat(6_000) };
+  const foreign = new InteractiveClient(b.url(), undefined, large).retry(state, answer);
+  expect(await failure(foreign)).toMatchObject({ status: 431, message: expect.stringContaining('is too large') });
+  const retried = new InteractiveClient(b.url()).retry(state, answer);
+  await expect.poll(() => upstream.answers().at(-1)).toContain('"model":"m4"');
+  call.end('done');
+  expect(await resultText(retried)).toBe('done');
 });
 
 test('a task that was created at one replica is polled and canceled through another', async () => {

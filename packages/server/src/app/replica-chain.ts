@@ -3,6 +3,7 @@ import { paramText } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { PeerRequest, Peers } from '../http/peers.ts';
+import { encodePrincipal } from '../identity/peer.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -33,6 +34,12 @@ const OUTDATED: McpOutcome = rpcError(
   SERVER_ERROR,
   'this replica has not reached the database for longer than SERVICE_REPLICA_MAX_STALENESS: try again later',
   503,
+);
+
+const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
+  SERVER_ERROR,
+  'the identity of the caller is too large for the replica that has this call or stream: reduce its groups and claims',
+  431,
 );
 
 /** Runs a filter again if the registry lacked an object that another replica has just added (docs/replicas.md). */
@@ -85,14 +92,20 @@ const UNREACHABLE = {
 export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, context: McpRequest) => {
     const address = await members.addressOf(owner);
-    return address === undefined ? undefined : peers.exchange(address, peerRequest(context, listener), UNREACHABLE);
+    if (address === undefined) return undefined;
+    const request = peerRequest(context, listener);
+    return request ? peers.exchange(address, request, UNREACHABLE) : PRINCIPAL_TOO_LARGE;
   };
   const find = (context: McpRequest, outcome: McpOutcome | undefined) => {
     if (outcome || context.viaPeer) return outcome;
     const { message, session } = context;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
       const body = Buffer.from(cancellationOf(message.text));
-      for (const address of members.addresses) peers.notify(address, peerRequest(context, listener), body);
+      const { addresses } = members;
+      if (addresses.length === 0) return undefined;
+      const request = peerRequest(context, listener);
+      if (!request) return PRINCIPAL_TOO_LARGE;
+      for (const address of addresses) peers.notify(address, request, body);
       return undefined;
     }
     const taskId = taskOf(context);
@@ -151,6 +164,12 @@ function replicaIn(idText: string | undefined): string | undefined {
   return /^"([0-9a-f-]{36})\.\d+"$/.exec(idText ?? '')?.[1];
 }
 
-function peerRequest({ method, path, query, headers, observation }: McpRequest, listener: string): PeerRequest {
-  return { method, target: `${path}${query}`, headers, listener, client: observation?.head.address };
+/** Undefined if the other replica would not accept the principal. */
+function peerRequest(
+  { method, path, query, headers, principal: caller, observation }: McpRequest,
+  listener: string,
+): PeerRequest | undefined {
+  const principal = encodePrincipal(caller);
+  if (principal === undefined) return undefined;
+  return { method, target: `${path}${query}`, headers, listener, client: observation?.head.address, principal };
 }

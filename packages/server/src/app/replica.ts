@@ -3,7 +3,7 @@ import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer } from '../http/server.ts';
-import { proxyHeaders } from '../identity/proxy-headers.ts';
+import { fromPeer } from '../identity/peer.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import type { McpFilter } from '../mcp/request.ts';
@@ -98,7 +98,9 @@ export class Replica {
         maxConnections: undefined,
         guard: () => undefined,
         observe: (head) => observe({ ...head, address: stringOf(head.headers[PEER_CLIENT]) ?? head.address }),
-        authenticate: proxyHeaders(),
+        isForReplicas: true,
+        authenticate: fromPeer,
+        requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_VIEWS ? 'open' : 'optional'),
       },
       (request, response, observation, rejection) => {
         const listener = stringOf(request.headers[PEER_LISTENER]);

@@ -95,8 +95,8 @@ export function copyOf(buffer: Buffer, start: number, end: number): Buffer {
 /** Part of the message that the next byte belongs to. */
 export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
 
-/** Limit of a head in bytes, and of the trailers, which are discarded. */
-const MAX_HEAD_BYTES = 16 * 1024;
+/** Limit of a head in bytes by default, and of the trailers, which are discarded. */
+export const MAX_HEAD_BYTES = 16 * 1024;
 /** Heads up to this size are kept for comparison with the next one. */
 const MAX_KEPT_HEAD_BYTES = 2 * 1024;
 /** Limit of a chunk-size line including its extensions. */
@@ -123,6 +123,7 @@ const SIZE_LINE =
 export abstract class MessageParser<Head> {
   /** Set in a callback to make `execute` return. */
   halted = false;
+  readonly #maxHeadBytes: number;
   #state: State = 'head';
   /** Remaining bytes of the fixed-length body or the chunk. */
   #remaining = 0;
@@ -140,6 +141,10 @@ export abstract class MessageParser<Head> {
   #lastHead: Head | undefined = undefined;
   /** Number of bytes of an empty line before the head that were skipped. */
   #skippedBytes = 0;
+
+  constructor(maxHeadBytes: number = MAX_HEAD_BYTES) {
+    this.#maxHeadBytes = maxHeadBytes;
+  }
 
   /** What errors name. */
   protected abstract readonly kind: 'request' | 'response';
@@ -276,7 +281,7 @@ export abstract class MessageParser<Head> {
       } else {
         if (lastByte !== CR) throw new MalformedMessage('LF without CR');
         if (lineBytes === 1) {
-          const text = this.#upTo(buffer, start, at + 1, MAX_HEAD_BYTES);
+          const text = this.#upTo(buffer, start, at + 1, this.#maxHeadBytes);
           this.#partial = '';
           this.#lineBytes = 0;
           this.#lastByte = 0;
@@ -289,7 +294,7 @@ export abstract class MessageParser<Head> {
     }
     this.#lineBytes = lineBytes;
     this.#lastByte = lastByte;
-    this.#partial = this.#upTo(buffer, start, end, MAX_HEAD_BYTES);
+    this.#partial = this.#upTo(buffer, start, end, this.#maxHeadBytes);
     if (this.#state === 'head') this.checkStart(this.#partial);
     return end;
   }

@@ -2,6 +2,7 @@ import { hkdfSync } from 'node:crypto';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
+import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
 import type { ResponseLike } from './context.ts';
 import type { PassedOutcome } from './outcome.ts';
 import { clientResponseHeaders } from './proxy.ts';
@@ -23,8 +24,8 @@ const NOTIFICATION_MS = 5_000;
 const NOTIFICATION_CONNECTIONS = 8;
 
 /** Headers that replicas add to requests: the pipeline listener, and the address of the client. */
-export const PEER_LISTENER = 'sluice-peer-listener';
-export const PEER_CLIENT = 'sluice-peer-client';
+export const PEER_LISTENER = `${PEER_HEADER_PREFIX}listener`;
+export const PEER_CLIENT = `${PEER_HEADER_PREFIX}client`;
 /** Value of {@link PEER_LISTENER} for what a replica asks another one itself. */
 export const PEER_VIEWS = '(views)';
 
@@ -50,6 +51,8 @@ export interface PeerRequest {
   readonly headers: IncomingHttpHeaders;
   readonly listener: string;
   readonly client: string | undefined;
+  /** Value of {@link PEER_PRINCIPAL}; undefined for a request of this replica itself. */
+  readonly principal: string | undefined;
 }
 
 /** Sends requests of clients to other replicas. A request is sent once; nothing is sent before both sides have proven the key. */
@@ -126,7 +129,7 @@ export class Peers {
     { method, target, signal }: { readonly method: string; readonly target: string; readonly signal: AbortSignal },
   ): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
-      const request = { method, target, headers: {}, listener: PEER_VIEWS, client: undefined };
+      const request = { method, target, headers: {}, listener: PEER_VIEWS, client: undefined, principal: undefined };
       const sent = this.#send(address, request, Buffer.alloc(0), (status, _raw, message) => {
         if (status === 200) return resolve(message);
         message.resume();
@@ -147,7 +150,7 @@ export class Peers {
 
   #send(
     address: string,
-    { method, target, headers, listener, client }: PeerRequest,
+    { method, target, headers, listener, client, principal }: PeerRequest,
     body: Buffer,
     onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
     options: { readonly agent: Agent; readonly signal?: AbortSignal } = { agent: this.#agent },
@@ -169,6 +172,7 @@ export class Peers {
           ...length,
           [PEER_LISTENER]: listener,
           ...(client !== undefined && { [PEER_CLIENT]: client }),
+          ...(principal !== undefined && { [PEER_PRINCIPAL]: principal }),
         },
       },
       (message) => {

@@ -1,3 +1,4 @@
+import { PEER_HEADER_PREFIX } from '../identity/peer.ts';
 import type {
   RawHeaders,
   ResponseHandler,
@@ -33,7 +34,10 @@ const NONE: ReadonlySet<string> = new Set();
  * are lower-case names of headers to omit.
  */
 export function upstreamRequestHeaders(raw: readonly string[], excluded = NONE): string[] {
-  return endToEndHeaders(raw, (name) => CLIENT_HEADERS.has(name) || excluded.has(name));
+  return endToEndHeaders(
+    raw,
+    (name) => CLIENT_HEADERS.has(name) || excluded.has(name) || name.startsWith(PEER_HEADER_PREFIX),
+  );
 }
 
 /** Returns the headers of an upstream response of this status that are sent to the client; `excluded` as above. */

@@ -89,7 +89,14 @@ test('an answer that nobody reads is not held', async () => {
   await closed.promise;
 });
 
-const CANCELLATION = { method: 'POST', target: '/', headers: {}, listener: 'mcp', client: undefined };
+const CANCELLATION = {
+  method: 'POST',
+  target: '/',
+  headers: {},
+  listener: 'mcp',
+  client: undefined,
+  principal: undefined,
+};
 
 test('notifications to a replica that does not answer take few connections, and end', async () => {
   const open = new Set<ServerResponse>();

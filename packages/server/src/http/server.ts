@@ -15,7 +15,8 @@ import type { ServerRequest } from './server/request.ts';
 import type { ServerResponse } from './server/response.ts';
 
 /** Options of {@link createHttpServer}. */
-export interface HttpServerOptions extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn'> {
+export interface HttpServerOptions
+  extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas'> {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Checks Host and Origin. */
@@ -69,7 +70,7 @@ export type ServeRequest = (
  * them to `serve`. The caller listens and closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): HttpServer {
-  const { tls, readTimeoutMs, errorResponse, passesOn, guard, observe, probes, restrict } = options;
+  const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, observe, probes, restrict } = options;
   const { authenticate, requires, connections = unlimitedConnections(), maxConnections } = options;
   const receive = (request: ServerRequest, response: ServerResponse): void => {
     const { method, url: target, headers, socket } = request;
@@ -137,6 +138,7 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       tls,
       errorResponse,
       passesOn,
+      isForReplicas,
       connectStatus: restrict ? 403 : 400,
       keepAliveMs: KEEP_ALIVE_MS,
       headMs: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,

@@ -814,6 +814,7 @@ describe('parseEnvironment', () => {
       'Trailer',
       'Transfer-Encoding',
       'Upgrade',
+      'Sluice-Peer-Principal',
     ];
     const environment = parseEnvironment({ SERVICE_FORWARD_HEADERS: ['X-Forwarded-Tenant', ...denied].join(',') });
     expect(environment.forwardHeaders).toEqual(['x-forwarded-tenant']);

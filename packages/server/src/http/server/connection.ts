@@ -35,6 +35,7 @@ export interface ConnectionOwner {
   readonly errorResponse: ErrorResponse;
   /** See {@link RequestParser}. */
   readonly passesOn: boolean;
+  readonly isForReplicas: boolean;
   /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
   endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
@@ -89,7 +90,7 @@ export class Connection implements RequestSink, ResponseConnection {
     this.socket = socket;
     this.heads = owner.heads;
     this.#owner = owner;
-    this.#parser = new RequestParser(this, owner.passesOn);
+    this.#parser = new RequestParser(this, owner.passesOn, owner.isForReplicas);
     socket.on('end', () => this.#onEnd());
     socket.on('drain', () => this.#onDrain());
     // `close` follows.

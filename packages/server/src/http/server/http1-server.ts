@@ -35,6 +35,8 @@ export interface Http1ServerOptions {
   readonly connectStatus: 400 | 403;
   /** Whether requests are passed on to other servers, which may know other methods and targets. */
   readonly passesOn?: boolean | undefined;
+  /** Whether the clients are other replicas, whose own headers are accepted. */
+  readonly isForReplicas?: boolean | undefined;
   /** Text by default. */
   readonly errorResponse?: ErrorResponse | undefined;
 }
@@ -59,6 +61,7 @@ export function createHttp1Server(
     checkMs,
     connectStatus,
     passesOn = false,
+    isForReplicas = false,
     errorResponse = textResponse,
   } = options;
   const connections = new Set<Connection>();
@@ -88,6 +91,7 @@ export function createHttp1Server(
     turns: new InputTurns(),
     connectStatus,
     passesOn,
+    isForReplicas,
     errorResponse,
     serve,
     // Written one after the other, responses of a turn wake up their clients less often than one by one.

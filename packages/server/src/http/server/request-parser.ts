@@ -1,6 +1,8 @@
 import { type IncomingHttpHeaders, METHODS } from 'node:http';
+import { MAX_PRINCIPAL_BYTES, PEER_HEADER_PREFIX } from '../../identity/peer.ts';
 import {
   lineEnd,
+  MAX_HEAD_BYTES,
   MalformedMessage,
   MessageParser,
   parseContentLength,
@@ -46,6 +48,9 @@ const ZERO = 48;
 /** Limit of the number of header lines, that of node:http. */
 const MAX_LINES = 2_000;
 
+/** The head of a client's request, and what a replica adds to it: the principal, the listener and the address of the client. */
+const MAX_REPLICA_HEAD_BYTES = MAX_HEAD_BYTES + MAX_PRINCIPAL_BYTES + 4 * 1024;
+
 /** Headers of which only the first line counts, as in node:http. */
 const SINGLE: ReadonlySet<string> = new Set([
   'age',
@@ -78,16 +83,22 @@ export class RequestParser extends MessageParser<RequestHead> {
   protected override readonly allowsEmptyLine = true;
   readonly #sink: RequestSink;
   readonly #passesOn: boolean;
+  readonly #isForReplicas: boolean;
 
-  /** `passesOn`: for a server that passes requests on: any method, `OPTIONS *`, and a target with the host of the request. */
-  constructor(sink: RequestSink, passesOn = false) {
-    super();
+  /**
+   * `passesOn`: for a server that passes requests on: any method, `OPTIONS *`, and a target with the host of the request.
+   * `isForReplicas`: for a server that gets the requests of clients from other replicas, with headers that these add. From
+   * clients, headers with such names are dropped.
+   */
+  constructor(sink: RequestSink, passesOn = false, isForReplicas = false) {
+    super(isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
     this.#sink = sink;
     this.#passesOn = passesOn;
+    this.#isForReplicas = isForReplicas;
   }
 
   protected override parseHead(text: string): RequestHead {
-    return parseHead(text, this.#passesOn);
+    return parseHead(text, this.#passesOn, this.#isForReplicas);
   }
 
   protected override checkStart(text: string): void {
@@ -107,7 +118,7 @@ export class RequestParser extends MessageParser<RequestHead> {
   }
 }
 
-function parseHead(text: string, passesOn: boolean): RequestHead {
+function parseHead(text: string, passesOn: boolean, isForReplicas: boolean): RequestHead {
   const methodEnd = text.indexOf(' ');
   const method = text.slice(0, methodEnd);
   if (!KNOWN_METHODS.has(method) && !(passesOn && OTHER_METHOD.test(method)))
@@ -119,7 +130,7 @@ function parseHead(text: string, passesOn: boolean): RequestHead {
   if (!text.startsWith('HTTP/1.', urlEnd + 1) || (minor !== 0 && minor !== 1) || text.charCodeAt(urlEnd + 9) !== CR) {
     throw new MalformedMessage('invalid version');
   }
-  const rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
+  let rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
 
   if (rawHeaders.length > 2 * MAX_LINES)
     throw new MalformedMessage(`too many header lines: the limit is ${MAX_LINES}, which is fixed`, 'too-large');
@@ -128,9 +139,14 @@ function parseHead(text: string, passesOn: boolean): RequestHead {
   let encodings = 0;
   let closes = false;
   let keepsAlive = minor === 1;
+  let isForged = false;
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] ?? '').toLowerCase();
     const value = rawHeaders[index + 1] ?? '';
+    if (!isForReplicas && name.startsWith(PEER_HEADER_PREFIX)) {
+      isForged = true;
+      continue;
+    }
     addHeader(headers, name, value);
     switch (name) {
       case 'content-length':
@@ -148,6 +164,7 @@ function parseHead(text: string, passesOn: boolean): RequestHead {
         break;
     }
   }
+  if (isForged) rawHeaders = withoutPeerHeaders(rawHeaders);
   if (encodings > 0 && contentLength >= 0) throw new MalformedMessage('both Content-Length and Transfer-Encoding');
   const httpVersion = minor === 1 ? '1.1' : '1.0';
   const url = passesOn && !target.startsWith('/') ? originForm(target, headers.host) : target;
@@ -165,6 +182,10 @@ function parseHead(text: string, passesOn: boolean): RequestHead {
     expectsContinue: typeof expect === 'string' && /(?:^|\W)100-continue(?:$|\W)/i.test(expect),
     ambiguity: ambiguity({ headers, rawHeaders, httpVersion, url: isAsterisk ? '/' : url }),
   };
+}
+
+function withoutPeerHeaders(raw: readonly string[]): string[] {
+  return raw.filter((_, at) => !raw[at - (at % 2)]?.toLowerCase().startsWith(PEER_HEADER_PREFIX));
 }
 
 /** Returns path and query of an absolute target with this host (RFC 9112 3.2.2); every other target as it is. */

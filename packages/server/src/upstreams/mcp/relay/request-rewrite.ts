@@ -13,6 +13,7 @@ import { membersOf, type Range, type RequestMessage } from '@sluice/protocol/mcp
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
+import { PEER_HEADER_PREFIX } from '../../../identity/peer.ts';
 import {
   TRACE_MEMBERS,
   type TraceContext,
@@ -193,12 +194,11 @@ const NEVER_COPIED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether a header (lower case) is never copied, regardless of the allowlist (decisions 4.7). This includes all
- * `mcp-*` headers: the relay sets them, and passes unrecognized `Mcp-Param-*` headers on regardless of the list (mcp.md
- * 4).
+ * Returns whether a header (lower case) is never copied, regardless of the allowlist. This includes the headers of replicas, and
+ * all `mcp-*` headers: the relay sets these, and passes unrecognized `Mcp-Param-*` headers on regardless of the list.
  */
 export function isNeverCopied(name: string): boolean {
-  return name.startsWith('mcp-') || NEVER_COPIED.has(name);
+  return name.startsWith('mcp-') || name.startsWith(PEER_HEADER_PREFIX) || NEVER_COPIED.has(name);
 }
 
 const FIELD_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;

@@ -1,0 +1,26 @@
+import type { Authenticate } from './authenticator.ts';
+import { type Principal, parsePrincipal, serializePrincipal } from './principal.ts';
+
+/** Beginning of the names of headers that replicas add to requests. From clients, no such header is accepted. */
+export const PEER_HEADER_PREFIX = 'sluice-peer-';
+/** Header with the principal of a request that a replica passes on. */
+export const PEER_PRINCIPAL = `${PEER_HEADER_PREFIX}principal`;
+
+/** Longest value of the header, in bytes. */
+export const MAX_PRINCIPAL_BYTES = 32 * 1024;
+
+/** Returns the value of {@link PEER_PRINCIPAL}; undefined if it would be too long for the other replica. */
+export function encodePrincipal(principal: Principal): string | undefined {
+  const encoded = Buffer.from(serializePrincipal(principal)).toString('base64url');
+  return encoded.length <= MAX_PRINCIPAL_BYTES ? encoded : undefined;
+}
+
+/**
+ * Believes what another replica says about the caller, and nothing else: the connection has proven that it is one. A credential
+ * may have expired meanwhile, so it is not verified again.
+ */
+export const fromPeer: Authenticate = ({ headers: { [PEER_PRINCIPAL]: encoded } }) => {
+  const principal =
+    typeof encoded === 'string' ? parsePrincipal(Buffer.from(encoded, 'base64url').toString()) : undefined;
+  return principal ?? { kind: 'rejected', status: 400, reason: `missing or invalid header ${PEER_PRINCIPAL}` };
+};
