@@ -3,8 +3,8 @@ import { findRestricted } from './restricted.ts';
 
 /** Lines that only some files may have, with one of these. */
 const RESTRICTED: readonly (readonly [line: string, allowed: string])[] = [
-  ["const user = headers['x-forwarded-user'];", 'telemetry/caller.ts'],
-  ["const { 'X-Auth-Request-User': user } = headers;", 'telemetry/caller.ts'],
+  ["const user = headers['x-forwarded-user'];", 'identity/proxy-headers.ts'],
+  ["const { 'X-Auth-Request-User': user } = headers;", 'identity/proxy-headers.ts'],
   ['const token = request.headers.authorization;', 'mcp/oauth-metadata.ts'],
   ["const token = headers['authorization'];", 'mcp/oauth-metadata.ts'],
   ["const token = headers.get('authorization');", 'mcp/oauth-metadata.ts'],

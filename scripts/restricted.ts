@@ -16,12 +16,8 @@ export interface Restriction {
 const RESTRICTIONS: readonly Restriction[] = [
   {
     pattern: /x-forwarded-user|x-auth-request-user/i,
-    allowed: [
-      'server/src/management/diagnostics.ts',
-      'server/src/management/evaluators.ts',
-      'server/src/telemetry/caller.ts',
-    ],
-    reason: 'only one place decides which user a request has: use the identity that `callerOf` returns',
+    allowed: ['server/src/identity/'],
+    reason: 'only one place decides who makes a request: use its principal',
   },
   {
     // A header, not a word of a sentence.
