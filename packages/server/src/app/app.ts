@@ -23,7 +23,7 @@ import { Management, managementObserver } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
-import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
+import { onSubscriptionEvicted } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenResponses, type OpenResponseTimes } from '../mcp/open-responses.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
@@ -77,8 +77,8 @@ import {
   bind,
   bindAs,
   bootstrap,
+  createEvaluators,
   listReplicas,
-  openEvaluators,
   openMarks,
   openRegistry,
   openSealer,
@@ -181,7 +181,6 @@ async function start(
     discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
     discoveryWaitMs: config.discoveryWaitMs,
-    onChange: (name, change) => stateEvents.publish('forwards', { name, change }),
     http: {
       proxies,
       sockets,
@@ -189,6 +188,7 @@ async function start(
     },
   });
   open.defer(() => forwards.close(0));
+  forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
   await bootstrap(config, registry, secrets, logger);
   const registryChanges = new RegistryChanges(registry, stateEvents);
   open.defer(() => registryChanges.close());
@@ -201,19 +201,20 @@ async function start(
   open.defer(() => compiler.close());
   const actions = new HostPool();
   open.defer(() => actions.close());
-  const evaluators = await openEvaluators(config, logger, files, shared, {
+  const evaluators = await createEvaluators(config, logger, files, shared, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
-    onActivated(set) {
-      actions.setActions(set.list.map(({ action }) => action));
-      listChanges.setEvaluators(set);
-      stateEvents.evaluatorsActivated(set);
-      if (set.list.length === 0) return;
-      for (const line of listenersWithoutEvaluators(pipeline.listeners)) logger.target('service::evaluator').warn(line);
-    },
   });
   open.defer(() => evaluators.close());
+  evaluators.activated.subscribe((set) => {
+    actions.setActions(set.list.map(({ action }) => action));
+    listChanges.setEvaluators(set);
+    stateEvents.evaluatorsActivated(set);
+    if (set.list.length === 0) return;
+    for (const line of listenersWithoutEvaluators(pipeline.listeners)) logger.target('service::evaluator').warn(line);
+  });
+  await evaluators.start(config.bootstrap.evaluators, config.bootstrap.invalidEvaluators);
   const bindings = new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings'));
   open.defer(() => bindings.close());
 
@@ -253,18 +254,19 @@ async function start(
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
   });
-  sessionStore.onEnded = (id) => {
+  sessionStore.ended?.subscribe((id) => {
     activeSessions.find(id)?.end();
     events.dropSession(id);
     forwards.closeSession(id);
-  };
-  sessionStore.onDisplaced = onSubscriptionDisplaced({
+  });
+  const onEvicted = onSubscriptionEvicted({
     registry,
     store: sessionStore,
     active: activeSessions,
     forwards,
     sessionSubscriptions,
   });
+  sessionStore.subscriptionEvicted.subscribe(onEvicted);
   const tasks = await openTasks(config, logger, files, shared);
   open.defer(() => tasks.close());
   const sessionBindings = new SessionBindings({
@@ -336,22 +338,23 @@ async function start(
     probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
-    onChange: (entry, result) => stateEvents.serviceChanged(entry, result),
   });
   open.defer(() => serviceHealth.close());
+  serviceHealth.changed.subscribe(({ entry, result }) => stateEvents.serviceChanged(entry, result));
 
   const { allowedHosts, corsOrigin, publicUrl, consoleUrl } = config;
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl });
   const hostRule = createHostRule({ allowedHosts, publicUrl });
   const bodies = new BodyBudget(config.maxBodiesBytes);
-  const metrics = new ServiceMetrics();
-  metrics.loaded = () => ({
-    evaluators_loaded: evaluators.current.list.length,
-    evaluators_skipped: evaluators.current.skipped.length,
-    wasm_compiled: evaluators.current.actionCount,
-    namespace_bindings: bindings.size,
+  const metrics = new ServiceMetrics({
+    loaded: () => ({
+      evaluators_loaded: evaluators.current.list.length,
+      evaluators_skipped: evaluators.current.skipped.length,
+      wasm_compiled: evaluators.current.actionCount,
+      namespace_bindings: bindings.size,
+    }),
+    hosts: () => actions.counts,
   });
-  metrics.hosts = () => actions.counts;
   const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
   open.defer(() => replica?.close());
   const llm = new LlmClient({ secrets, sockets, proxies, log: logger.target('service::evaluator') });

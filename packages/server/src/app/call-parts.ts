@@ -96,7 +96,6 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   });
   const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
   const taskEvents = new TaskEvents(options);
-  tasks.observer = taskEvents;
   const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: serverInfo });
   const autoTasks = new AutoTasks({
     tasks,
@@ -114,11 +113,11 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     isHidden: (record) => isToolHidden(record, registry.current),
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
-  tasks.onOrphaned = (task, session) => {
+  tasks.orphaned.subscribe(({ record: task, session }) => {
     if (task.replica !== undefined) return;
     const upstream = upstreamOf(task);
     if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
-  };
+  });
   const cancelTask = (task: TaskRecord) => taskCancellation.cancel(task);
   return { relay, taskRelay, taskEvents, autoTasks, taskWatcherOptions, sessionTasks, cancelTask };
 }

@@ -44,7 +44,7 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
       ...evaluators.current.list.map(({ definition }) => ({ name: definition.name, loaded: true })),
       ...evaluators.current.skipped.map((name) => ({ name, loaded: false })),
     ],
-    hosts: () => metrics.hosts(),
+    hosts: () => metrics.hosts,
     entries: () => ({
       tool: registry.current.servedCount('tool'),
       resource: registry.current.servedCount('resource'),

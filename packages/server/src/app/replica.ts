@@ -47,7 +47,10 @@ export class Replica {
     const { shared, config, interactions, log } = options;
     this.#key = config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
     this.#peers = this.#key && new Peers(this.#key);
-    shared.members.onGone = (address) => this.#peers?.disconnect(address);
+    shared.members.left.subscribe(({ address }) => {
+      // Its successor may have the same one.
+      if (address !== null && !shared.members.addresses.includes(address)) this.#peers?.disconnect(address);
+    });
     this.others = new OtherReplicas({ peers: this.#peers, others: () => shared.members.others, log });
     this.conversations = new OtherConversations({ replicas: this.others, interactions });
   }

@@ -203,18 +203,16 @@ async function unlessDiskFull(write: Promise<unknown>, onFull: (error: unknown) 
   }
 }
 
-/**
- * The evaluators: those of the bootstrap file, or else the stored ones; evaluators that cannot be loaded are omitted.
- */
-export async function openEvaluators(
+/** The evaluators, none of which is active before they are started. */
+export async function createEvaluators(
   { bootstrap, actionsPath, evaluatorsStrict, persist }: Config,
   logger: Logger,
   files: Files,
   shared: SharedLog | undefined,
-  parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'onActivated' | 'namespaceExists'>,
+  parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const log = logger.target('service::evaluator');
-  const evaluators = new Evaluators({
+  return new Evaluators({
     ...parts,
     connections: bootstrap.llmConnections,
     strict: evaluatorsStrict,
@@ -222,8 +220,6 @@ export async function openEvaluators(
     store: await revisionStore(persist, shared, { files, log, now: Date.now }),
     log,
   });
-  await evaluators.start(bootstrap.evaluators, bootstrap.invalidEvaluators);
-  return evaluators;
 }
 
 async function revisionStore(

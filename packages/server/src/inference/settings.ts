@@ -16,7 +16,7 @@ export interface InferenceChange {
 export class InferenceSettings {
   readonly #store: { capacity: number };
   readonly #onUpstream: (upstream: HttpUpstream) => void;
-  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'onChange'> | undefined;
+  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'changed'> | undefined;
   #upstreamText: string;
 
   /**
@@ -27,14 +27,16 @@ export class InferenceSettings {
     upstream: HttpUpstream,
     store: { capacity: number },
     onUpstream: (upstream: HttpUpstream) => void,
-    shared?: Pick<SharedRecords, 'entries' | 'set' | 'onChange'>,
+    shared?: Pick<SharedRecords, 'entries' | 'set' | 'changed'>,
   ) {
     this.#upstreamText = formatUpstream(upstream);
     this.#store = store;
     this.#onUpstream = onUpstream;
     this.#shared = shared;
     if (!shared) return;
-    shared.onChange = (_id, json) => json !== undefined && this.#apply(JSON.parse(json));
+    shared.changed.subscribe(({ json }) => {
+      if (json !== undefined) this.#apply(JSON.parse(json));
+    });
     for (const [, json] of shared.entries()) this.#apply(JSON.parse(json));
   }
 

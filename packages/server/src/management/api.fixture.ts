@@ -202,6 +202,10 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const serviceHealth = { get: () => 'pending' as const };
   const calls = { size: 0 };
   const requestMetrics = new RequestMetrics();
+  const tasks = new Tasks({
+    store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
+  });
+  await tasks.load();
   const metricSource = new MetricSource({
     requests: requestMetrics,
     state: serviceState({
@@ -214,7 +218,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       toolCalls,
       calls,
       tasks: { openCount: 0 },
-      taskEvents: new TaskEvents({ toolCalls, stateEvents, tracing: undefined }),
+      taskEvents: new TaskEvents({ tasks, toolCalls, stateEvents, tracing: undefined }),
       openStreams,
       droppedLines: () => 0,
       database: () => undefined,
@@ -222,10 +226,6 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
-  const tasks = new Tasks({
-    store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
-  });
-  await tasks.load();
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
     plugins,

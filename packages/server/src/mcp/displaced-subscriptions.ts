@@ -6,10 +6,10 @@ import type { DownstreamChannel, StreamListener } from '../upstreams/downstream.
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
-import type { SessionStore } from './sessions/session-store.ts';
+import type { EvictedSubscription, SessionStore } from './sessions/session-store.ts';
 
-/** Dependencies of {@link onSubscriptionDisplaced}. */
-export interface DisplacedSubscriptionParts {
+/** Dependencies of {@link onSubscriptionEvicted}. */
+export interface EvictedSubscriptionParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly store: SessionStore;
   readonly active: ActiveSessions;
@@ -22,10 +22,10 @@ export interface DisplacedSubscriptionParts {
  * The legacy era has no message for that, so the client gets an update, for which it reads the resource once more, and a
  * warning in its log. Ending the session instead would interrupt much more than one subscription.
  */
-export function onSubscriptionDisplaced(parts: DisplacedSubscriptionParts): NonNullable<SessionStore['onDisplaced']> {
+export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted: EvictedSubscription) => void {
   const { registry, store, active, forwards, sessionSubscriptions } = parts;
   const waiting = new Set<WaitingNotice>();
-  return (session, { uri, forward }) => {
+  return ({ session, subscription: { uri, forward } }) => {
     const { id } = session;
     const upstream = forwards.upstream(forward);
     if (upstream?.isModernOnly) sessionSubscriptions.onUnsubscribed(upstream, { id });

@@ -8,7 +8,7 @@ interface Binding {
 }
 
 /** Bindings that replicas share: the conversation id as JSON text, by namespace. */
-export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'onChange'>;
+export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'changed'>;
 
 /**
  * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that
@@ -27,7 +27,7 @@ export class NamespaceBindings {
     this.#unsubscribe = registry.onChange((_lists, isForeign) => this.#dropDeleted(isForeign));
     if (!shared) return;
     for (const [namespace, json] of shared.entries()) this.#put(namespace, json);
-    shared.onChange = (namespace, json) => this.#put(namespace, json);
+    shared.changed.subscribe(({ id, json }) => this.#put(id, json));
   }
 
   /** Number of bound namespaces. */

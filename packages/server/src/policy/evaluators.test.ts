@@ -19,7 +19,7 @@ let schemas: ResultSchemas;
 let lines: string[];
 /** Log lines with their levels and fields. */
 let entries: object[];
-/** Revisions passed to `onActivated`. */
+/** Revisions that became active. */
 let activated: number[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-evaluators-'));
@@ -46,17 +46,18 @@ function createEvaluators(
   files = new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
   namespaceExists?: (name: string) => boolean,
 ): Evaluators {
-  return new Evaluators({
+  const evaluators = new Evaluators({
     connections: [{ name: 'model', model: 'm', url: 'http://h' }],
     files,
     compiler,
     schemas,
     store,
     log,
-    onActivated: ({ revision }) => void activated.push(revision),
     now: () => 0,
     ...(namespaceExists && { namespaceExists }),
   });
+  evaluators.activated.subscribe(({ revision }) => activated.push(revision));
+  return evaluators;
 }
 
 function inNamespace(name: string, method: string, namespace: string | null) {

@@ -1,4 +1,5 @@
 import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { isDiskFull } from '../registry/store/files.ts';
@@ -41,8 +42,6 @@ export interface EvaluatorsOptions {
   readonly schemas: Pick<ResultSchemas, 'compile'>;
   readonly store: RevisionStore;
   readonly log: Pick<TargetLogger, 'info' | 'warn' | 'error'>;
-  /** Called with each set that becomes active. */
-  readonly onActivated?: (set: EvaluatorSet) => void;
   /** By default no warnings about missing namespaces are logged. */
   readonly namespaceExists?: (name: string) => boolean;
   /** SERVICE_EVALUATORS_STRICT: reject evaluators that cannot be loaded, at the start and by default in updates. */
@@ -91,6 +90,8 @@ const MAX_REASON_ISSUES = 10;
 export class Evaluators {
   /** The active set. */
   current = new EvaluatorSet(0, []);
+  /** A set has become active. */
+  readonly activated = new Emitter<EvaluatorSet>();
   readonly #connections: ReadonlyMap<string, LlmConnection>;
   readonly #options: EvaluatorsOptions;
   readonly #loader: ActionLoader;
@@ -142,11 +143,10 @@ export class Evaluators {
     const { store } = this.#options;
     this.#revisions = await store.load();
     await this.#retryOutdated(() => this.#start(configured, unreadable));
-    store.onNewer = (revisions) => {
-      const adopted = this.#queue.then(() => this.#adopt(revisions)).catch((error) => this.#onAdoptFailed(error));
-      this.#queue = adopted;
-      return adopted;
-    };
+    store.newer?.subscribe(({ revisions, waitUntil }) => {
+      this.#queue = this.#queue.then(() => this.#adopt(revisions)).catch((error) => this.#onAdoptFailed(error));
+      waitUntil(this.#queue);
+    });
   }
 
   async #start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[]): Promise<void> {
@@ -345,7 +345,7 @@ export class Evaluators {
   /** Makes a set active; returns warnings about evaluators that cannot match. */
   #activate(set: EvaluatorSet): EvaluatorWarning[] {
     this.current = set;
-    this.#options.onActivated?.(set);
+    this.activated.emit(set);
     const warnings = unreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true));
     for (const { evaluator, message } of warnings) {
       this.#options.log.warn(`evaluator ${JSON.stringify(evaluator)} may never match: ${message}`, { evaluator });

@@ -1,9 +1,16 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { z } from 'zod';
 import { readComponent, removeComponents, storeComponent } from '../registry/store/postgres/components.ts';
 import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { RecordedChange, RecordedPut } from '../registry/store/store.ts';
-import { OutdatedRevisionsError, parseRevisions, type RevisionStore, type SharedActions } from './revision-store.ts';
+import {
+  type NewerRevisions,
+  OutdatedRevisionsError,
+  parseRevisions,
+  type RevisionStore,
+  type SharedActions,
+} from './revision-store.ts';
 import { NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
 const SECTION = 'evaluator_revisions';
@@ -19,8 +26,8 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
   // In this order, the actions of a revision are known when it is loaded.
   readonly sections = [ACTIONS, SECTION] as const;
   readonly actions: SharedActions;
-  onNewer: ((revisions: Revisions) => Promise<void>) | undefined = undefined;
-  #settled: Promise<void> | undefined;
+  readonly newer = new Emitter<NewerRevisions>();
+  #settled: Promise<unknown> | undefined;
   readonly #log: SharedLog;
   #records: Records = emptyRecords();
   #saved: Revisions = NO_REVISIONS;
@@ -75,7 +82,7 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
       this.#records = { ...this.#records, [section]: records };
     }
     this.#read();
-    this.#settled = this.onNewer?.(this.#saved);
+    this.#emitNewer();
   }
 
   async reload(stored: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
@@ -85,11 +92,17 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
     }
     this.#records = records;
     this.#read();
-    this.#settled = this.onNewer?.(this.#saved);
+    this.#emitNewer();
   }
 
   async settled(): Promise<void> {
     await this.#settled;
+  }
+
+  #emitNewer(): void {
+    const pending: Promise<unknown>[] = [];
+    this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
+    this.#settled = Promise.all(pending);
   }
 
   #read(): void {

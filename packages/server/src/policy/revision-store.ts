@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { join } from 'node:path';
 import { evaluatorRevisionContent, validate } from '@sluice/contract';
+import type { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
@@ -97,6 +98,13 @@ function parseOrThrow<T>(file: string, parse: () => T): T {
 /** In the folder of `registry.json` (decisions 4.5). */
 const FILE = 'evaluator-revisions.json';
 
+/** Revisions of another replica. */
+export interface NewerRevisions {
+  readonly revisions: Revisions;
+  /** Called by subscribers: this replica confirms the revisions once the promise, which never rejects, has resolved. */
+  waitUntil(inEffect: Promise<unknown>): void;
+}
+
 /** Persists revisions. */
 export interface RevisionStore {
   /** Called once, before `save`. Throws {@link StoreError}. */
@@ -108,8 +116,8 @@ export interface RevisionStore {
   save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void>;
   /** What replicas share of actions; undefined for a single one. */
   readonly actions?: SharedActions;
-  /** Called with the revisions when another replica has changed them; resolves when they are in effect. Never rejects. */
-  onNewer?: ((revisions: Revisions) => Promise<void>) | undefined;
+  /** Another replica has changed the revisions; undefined without other replicas. */
+  readonly newer?: Emitter<NewerRevisions>;
 }
 
 /** Actions of revisions that replicas share. */

@@ -134,7 +134,9 @@ it('subscriptions count for the same holders after a restart, and those that mak
     'too many resource subscriptions',
   );
   const displaced = new Promise((resolve) => {
-    second.onDisplaced = ({ id, holder }, { uri }) => resolve([id, holder, uri]);
+    second.subscriptionEvicted.subscribe(({ session: { id, holder }, subscription: { uri } }) =>
+      resolve([id, holder, uri]),
+    );
   });
   await second.change('of bob', FOREVER, subscribe('v'), bob);
   expect(await displaced).toEqual(['of ann', ann, 'u1']);

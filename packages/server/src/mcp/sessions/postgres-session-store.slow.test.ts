@@ -32,7 +32,7 @@ async function startReplica(url: string): Promise<Replica> {
   const subscriptions = new SubscriptionShares();
   const store = await PostgresSessionStore.open({ log, maxEnded: 3, subscriptions });
   const ended: string[] = [];
-  store.onEnded = (id) => ended.push(id);
+  store.ended.subscribe((id) => ended.push(id));
   return { store, log, database, subscriptions, ended, [Symbol.asyncDispose]: () => log.close() };
 }
 

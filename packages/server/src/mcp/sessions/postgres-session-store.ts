@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { QuotaOwner } from '../../http/shares.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
@@ -7,8 +8,8 @@ import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
 import {
   ChangeBatch,
-  type DisplacedListener,
-  endDisplaced,
+  type EvictedSubscription,
+  endEvicted,
   type PendingChange,
   type SessionStore,
   type SessionStoreLimits,
@@ -27,9 +28,8 @@ export interface PostgresSessionStoreOptions extends SessionStoreLimits {
 /** Sessions that replicas share (docs/replicas.md). One commit contains all changes that wait. */
 export class PostgresSessionStore implements SessionStore, Follower {
   readonly sections = [SECTION, FORGOTTEN];
-  onDisplaced: DisplacedListener | undefined = undefined;
-  /** Called with the id of a session that another replica has ended. */
-  onEnded: ((id: string) => void) | undefined = undefined;
+  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
+  readonly ended = new Emitter<string>();
   readonly sessions: SessionTable;
   readonly #log: SharedLog;
   /** The records of {@link FORGOTTEN} by id. */
@@ -56,8 +56,8 @@ export class PostgresSessionStore implements SessionStore, Follower {
     this.#log = log;
     const { subscriptions, maxEnded } = limits;
     this.sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded), maxLevels: maxEnded });
-    this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
-    this.sessions.onForgotten = (id) => this.#excess.add(id);
+    this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
+    this.sessions.sessionForgotten.subscribe((id) => this.#excess.add(id));
   }
 
   end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
@@ -163,7 +163,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
     const stored = json === null ? undefined : this.#log.readRecord(SECTION, json, parseStoredSession);
     const hadEnded = this.sessions.hasEnded(id);
     this.sessions.follow(id, stored);
-    if (stored?.kind === 'ended' && !hadEnded) this.onEnded?.(id);
+    if (stored?.kind === 'ended' && !hadEnded) this.ended.emit(id);
   }
 
   #followForgotten(id: string, json: string | null): void {

@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { NO_OWNER, type QuotaOwner } from '../../http/shares.ts';
 import { forEachInSteps } from '../../registry/steps.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
@@ -15,7 +16,7 @@ import {
   type StoredSession,
   type Subscription,
 } from './session-state.ts';
-import { SessionTable } from './session-table.ts';
+import { type SessionSubscription, SessionTable } from './session-table.ts';
 import type { SubscriptionShares } from './subscription-shares.ts';
 
 /**
@@ -24,10 +25,10 @@ import type { SubscriptionShares } from './subscription-shares.ts';
  * `holder` is whom the session counts for.
  */
 export interface SessionStore {
-  /** Called when a subscription has ended to make room for those of others. */
-  onDisplaced: DisplacedListener | undefined;
-  /** Called with the id of a session that another replica has ended. */
-  onEnded?: ((id: string) => void) | undefined;
+  /** A subscription has ended to make room for those of others. */
+  readonly subscriptionEvicted: Emitter<EvictedSubscription>;
+  /** Another replica has ended the session with this id; undefined without other replicas. */
+  readonly ended?: Emitter<string>;
 
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: Pick<SessionTable, 'hasEnded' | 'state' | 'entries' | 'forgotten'>;
@@ -57,11 +58,11 @@ export interface SessionStore {
   close(): Promise<void>;
 }
 
-/** Receives a session and its subscription that has ended. */
-export type DisplacedListener = (
-  session: { readonly id: string; readonly holder: QuotaOwner },
-  subscription: Subscription,
-) => void;
+/** A session and its subscription that has ended. */
+export interface EvictedSubscription {
+  readonly session: { readonly id: string; readonly holder: QuotaOwner };
+  readonly subscription: Subscription;
+}
 
 /** Limits of a store. */
 export interface SessionStoreLimits {
@@ -86,7 +87,7 @@ export function memorySessionStore(
     writesUntilScan = sessions.size;
   };
   const store: SessionStore = {
-    onDisplaced: undefined,
+    subscriptionEvicted: new Emitter(),
     sessions,
     async end(id, expires, holder) {
       set(id, applyChange(sessions.get(id), expires, 'end', holder));
@@ -104,16 +105,15 @@ export function memorySessionStore(
     },
     async close() {},
   };
-  sessions.onDisplaced = (id, uri) => void endDisplaced(store, sessions, id, uri);
+  sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(store, sessions, evicted));
   return store;
 }
 
 /** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
-export async function endDisplaced(
+export async function endEvicted(
   store: SessionStore,
   sessions: SessionTable,
-  id: string,
-  uri: string,
+  { id, uri }: SessionSubscription,
 ): Promise<void> {
   const stored = sessions.get(id);
   if (stored?.kind !== 'changed') return;
@@ -123,7 +123,8 @@ export async function endDisplaced(
     return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
   };
   await store.change(id, stored.expires, without).catch(() => undefined);
-  if (ended) store.onDisplaced?.({ id, holder: stored.holder ?? NO_OWNER }, ended);
+  if (!ended) return;
+  store.subscriptionEvicted.emit({ session: { id, holder: stored.holder ?? NO_OWNER }, subscription: ended });
 }
 
 /** Journals shorter than this are not compacted while the store is open. */
@@ -229,7 +230,7 @@ export class FileSessionStore implements SessionStore {
   readonly #compactFromBytes: number;
   readonly #file: JournaledFile;
   readonly #limits: SessionStoreLimits;
-  onDisplaced: DisplacedListener | undefined = undefined;
+  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
   sessions: SessionTable;
   /** Bytes of `sessions.json`. */
   #snapshotBytes = 0;
@@ -315,7 +316,7 @@ export class FileSessionStore implements SessionStore {
       const { subscriptions, maxEnded } = this.#limits;
       const ended = new EndedSessions(maxEnded, snapshot.forgotten);
       this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended, maxLevels: maxEnded });
-      this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
+      this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
       this.sessions.removeExpired(this.#now());
       this.#snapshotBytes = bytes?.length ?? 0;
     } catch (error) {

@@ -38,7 +38,7 @@ it('limits the total size, and frees it when a session ends or expires', () => {
 it('ends the oldest subscription of the largest holder for one with less than its share', () => {
   const table = new SessionTable({ subscriptions: new SubscriptionShares({ count: 4, bytes: 1_000 }) });
   const displaced: string[] = [];
-  table.onDisplaced = (id, uri) => displaced.push(`${id} ${uri}`);
+  table.subscriptionEvicted.subscribe(({ id, uri }) => displaced.push(`${id} ${uri}`));
   for (const [id, stored] of [
     ['one', subscribed('a', 'b')],
     ['two', subscribed('c')],

@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { NO_OWNER, type QuotaOwner, Shares } from '../../http/shares.ts';
 import { EndedSessions, type ForgottenSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
@@ -12,12 +13,18 @@ export interface SessionTableOptions {
   readonly maxLevels?: number | undefined;
 }
 
+/** The subscription of a session, by its id, to a resource. */
+export interface SessionSubscription {
+  readonly id: string;
+  readonly uri: string;
+}
+
 /** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
 export class SessionTable {
-  /** Called when a subscription of a session has to end; it is not counted any more. */
-  onDisplaced: (id: string, uri: string) => void = () => {};
-  /** Called with a session of which the end or the log level is forgotten, since there are too many. */
-  onForgotten: (id: string) => void = () => {};
+  /** A subscription has to end; it is not counted any more. */
+  readonly subscriptionEvicted = new Emitter<SessionSubscription>();
+  /** The end or the log level of the session with this id is forgotten, since there are too many. */
+  readonly sessionForgotten = new Emitter<string>();
   readonly #sessions: Map<string, StoredSession>;
   readonly #shares: SubscriptionShares;
   readonly #ended: EndedSessions;
@@ -131,7 +138,7 @@ export class SessionTable {
     const forgotten = this.#ended.add(id, stored.holder, stored.expires);
     for (const each of forgotten) {
       this.#sessions.delete(each);
-      this.onForgotten(each);
+      this.sessionForgotten.emit(each);
     }
     this.#hasForgotten ||= forgotten.length > 0;
   }
@@ -159,7 +166,7 @@ export class SessionTable {
     const rest = toStored(stored.expires, { subscriptions }, stored.holder);
     if (rest) this.#sessions.set(id, rest);
     else this.#sessions.delete(id);
-    this.onForgotten(id);
+    this.sessionForgotten.emit(id);
   }
 
   #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {
@@ -179,7 +186,7 @@ export class SessionTable {
       if (counted.has(uri)) continue;
       const displace = (): void => {
         counted.delete(uri);
-        this.onDisplaced(id, uri);
+        this.subscriptionEvicted.emit({ id, uri });
       };
       const item = { displace };
       add(item, stored?.holder ?? NO_OWNER, uri);

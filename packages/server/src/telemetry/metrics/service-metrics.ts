@@ -11,14 +11,16 @@ export type TriggerCounts = Metrics['pipeline'];
 /** Host processes of actions. */
 export type HostCounts = NonNullable<Metrics['hosts']>;
 
-const NO_EVALUATORS: LoadedGauges = {
-  evaluators_loaded: 0,
-  evaluators_skipped: 0,
-  wasm_compiled: 0,
-  namespace_bindings: 0,
-};
+/** Sources of gauges, which are called when metrics are read. */
+export interface GaugeSources {
+  loaded(): LoadedGauges;
+  hosts(): HostCounts;
+}
 
-const NO_HOSTS: HostCounts = { running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 };
+const NO_SOURCES: GaugeSources = {
+  loaded: () => ({ evaluators_loaded: 0, evaluators_skipped: 0, wasm_compiled: 0, namespace_bindings: 0 }),
+  hosts: () => ({ running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 }),
+};
 
 /** Longest message of a failure, in characters. */
 const MAX_MESSAGE_LENGTH = 500;
@@ -43,10 +45,16 @@ export class ServiceMetrics {
     skipped_no_registry: 0,
     skipped_no_interactions: 0,
   };
-  /** Called when metrics are read. */
-  loaded: () => LoadedGauges = () => NO_EVALUATORS;
-  /** Called when metrics are read. */
-  hosts: () => HostCounts = () => NO_HOSTS;
+  readonly #sources: GaugeSources;
+
+  constructor(sources = NO_SOURCES) {
+    this.#sources = sources;
+  }
+
+  /** Host processes of actions. */
+  get hosts(): HostCounts {
+    return this.#sources.hosts();
+  }
 
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
   filter(name: string): FilterCounters {
@@ -77,8 +85,8 @@ export class ServiceMetrics {
       filters: Object.fromEntries(filters),
       evaluators: Object.fromEntries(evaluators),
       pipeline: { ...this.triggers },
-      gauges: this.loaded(),
-      hosts: this.hosts(),
+      gauges: this.#sources.loaded(),
+      hosts: this.hosts,
     };
   }
 }

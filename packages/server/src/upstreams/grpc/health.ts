@@ -1,5 +1,6 @@
 import { type Client, status } from '@grpc/grpc-js';
 import { type ServiceHealth, serviceAddress, serviceKey } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { quoted } from '../../http/client/errors.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -69,10 +70,14 @@ export interface ServiceHealthOptions {
   /** Milliseconds between probes of one entry; 0 to probe only at registration and at start. */
   readonly intervalMs: number;
   readonly log: TargetLogger;
-  /** Called when the health of a service has changed. Must not throw. */
-  readonly onChange?: (entry: ServiceEntry, result: ProbeResult) => void;
   /** Default 8: as many unresponsive services delay the probes of others. */
   readonly maxConcurrentProbes?: number;
+}
+
+/** A service whose health has changed. */
+export interface ServiceHealthChange {
+  readonly entry: ServiceEntry;
+  readonly result: ProbeResult;
 }
 
 interface MonitoredService {
@@ -87,6 +92,8 @@ interface MonitoredService {
  * process, and then periodically. For display only: routing does not depend on it.
  */
 export class ServiceHealthMonitor {
+  /** The health of a service has changed. */
+  readonly changed = new Emitter<ServiceHealthChange>();
   readonly #options: ServiceHealthOptions;
   readonly #maxConcurrentProbes: number;
   /** By `serviceId`. */
@@ -176,11 +183,11 @@ export class ServiceHealthMonitor {
   }
 
   #update(service: MonitoredService, { health, reason }: ProbeResult): void {
-    const { log, onChange } = this.#options;
+    const { log } = this.#options;
     const { entry, health: before } = service;
     if (health === before) return;
     service.health = health;
-    onChange?.(entry, { health, ...(reason !== undefined && { reason }) });
+    this.changed.emit({ entry, result: { health, ...(reason !== undefined && { reason }) } });
     const fields = { service: entry.name, service_type: entry.serviceType, address: serviceAddress(entry), before };
     if (health === 'healthy') log.info('capability service is healthy', fields);
     else log.warn(`capability service is ${health}`, { ...fields, reason });

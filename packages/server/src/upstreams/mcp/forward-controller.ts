@@ -1,4 +1,5 @@
 import type { ForwardChange } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { counted, singleLine } from '@sluice/protocol/text';
@@ -60,8 +61,6 @@ export interface ForwardControllerOptions {
   readonly healthCheckIntervalMs: number;
   /** Transport of requests to the upstream. */
   readonly http?: UpstreamHttp;
-  /** Called with each change of availability and each outcome of a discovery. Must not throw. */
-  readonly onChange?: (change: ForwardChange) => void;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
   readonly inconclusiveRetryMs?: number;
   /** For tests. */
@@ -78,6 +77,8 @@ export interface ForwardControllerOptions {
 export class ForwardController implements UpstreamObserver {
   readonly forward: Forward;
   readonly upstream: Upstream;
+  /** The availability has changed, or a discovery has ended. */
+  readonly changed = new Emitter<ForwardChange>();
   readonly #options: ForwardControllerOptions;
   readonly #client: Omit<RpcClientOptions, 'capabilities'>;
   readonly #closing = new AbortController();
@@ -446,7 +447,7 @@ export class ForwardController implements UpstreamObserver {
 
   #report(change: Unstamped<ForwardChange>): void {
     if (this.#closing.signal.aborted) return;
-    this.#options.onChange?.({ ...change, timestamp: new Date().toISOString() });
+    this.changed.emit({ ...change, timestamp: new Date().toISOString() });
   }
 
   #markUp(): void {

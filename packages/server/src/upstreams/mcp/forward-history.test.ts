@@ -57,13 +57,11 @@ test('reasons and notes are bounded and have no control characters', async () =>
 const CHANGE = { kind: 'available', timestamp: '2026-01-02T03:04:05.006Z' } as const;
 
 test('the history has at most 200 changes', () => {
-  const seen: string[] = [];
-  const history = new ForwardHistory((name) => seen.push(name));
+  const history = new ForwardHistory();
   const stamped = (at: number) => ({ ...CHANGE, timestamp: `${at}` });
   for (let at = 0; at < 250; at++) history.record('a', stamped(at));
   const changes = history.of('a');
   expect([changes.length, changes[0], changes[199]]).toEqual([200, stamped(249), stamped(50)]);
-  expect(seen).toHaveLength(250);
 });
 
 test('many forwards share the capacity', () => {

@@ -5,20 +5,12 @@ const MAX_CHANGES = 20_000;
 /** Changes that each of very many forwards keeps. */
 const MIN_CHANGES = 10;
 
-/** Called with each change of a forward. */
-export type OnForwardChange = (forward: string, change: ForwardChange) => void;
-
 /**
  * Changes of availability and discoveries of each forward since the start of the process (decisions 10.6): the latest 200,
  * fewer of more than 100 forwards.
  */
 export class ForwardHistory {
-  readonly #onChange: OnForwardChange;
   readonly #changes = new Map<string, ForwardChange[]>();
-
-  constructor(onChange: OnForwardChange = () => {}) {
-    this.#onChange = onChange;
-  }
 
   record(forward: string, change: ForwardChange): void {
     const changes = this.#changes.getOrInsertComputed(forward, () => []);
@@ -26,7 +18,6 @@ export class ForwardHistory {
     const share = Math.floor(MAX_CHANGES / this.#changes.size);
     const capacity = Math.min(FORWARD_HISTORY_CAPACITY, Math.max(share, MIN_CHANGES));
     if (changes.length > capacity) changes.splice(0, changes.length - capacity);
-    this.#onChange(forward, change);
   }
 
   /** Changes of a forward, newest first. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ForwardChange, ForwardTest, ServerInfo } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
@@ -16,12 +17,12 @@ import type { CatalogLimits } from './catalog/catalog-size.ts';
 import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
-import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
+import { ForwardHistory } from './forward-history.ts';
 import { type ForwardTestTarget, testForward } from './forward-test/forward-test.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { readServerInfo } from './server-info.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
-import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
+import type { SharedDiscovery } from './shared-discovery.ts';
 import type { AnnouncedList } from './streams/list-change-watcher.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import { secretOrigins, type Upstream, type UpstreamHealth, type UpstreamHttp } from './upstream.ts';
@@ -57,7 +58,12 @@ export interface ForwardsOptions {
   readonly discoveryWaitMs?: number;
   /** Transport of requests to upstreams. */
   readonly http?: UpstreamHttp;
-  readonly onChange?: OnForwardChange;
+}
+
+/** A forward and what has changed. */
+export interface ChangedForward {
+  readonly forward: string;
+  readonly change: ForwardChange;
 }
 
 /** Era and capabilities of a client. */
@@ -80,6 +86,8 @@ const LEGACY_WAIT_MS = 2_000;
 
 /** The registered upstream MCP servers. Each has a controller of its own, independent of the others. */
 export class Forwards {
+  /** The availability of a forward has changed, or a discovery has ended. */
+  readonly changed = new Emitter<ChangedForward>();
   /** Forwards that requests wait for. */
   readonly firstDiscoveries: FirstDiscoveries;
   readonly #options: ForwardsOptions;
@@ -88,7 +96,7 @@ export class Forwards {
   readonly #byAddress = new Map<string, ForwardController>();
   readonly #unregistered: UnregisteredUpstreams;
   readonly #profiles: CapabilityProfiles;
-  readonly #history: ForwardHistory;
+  readonly #history = new ForwardHistory();
   /** True once there was a legacy client. */
   #hasLegacyClients = false;
   #legacyDiscovery: Promise<void> | undefined = undefined;
@@ -99,7 +107,6 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    this.#history = new ForwardHistory(options.onChange);
     const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS } = options;
     this.firstDiscoveries = new FirstDiscoveries(
       discoveryWaitMs,
@@ -107,15 +114,12 @@ export class Forwards {
     );
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.http);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
-    const { sharing } = options;
-    if (sharing) sharing.listener = this.#sharingListener;
-    if (options.sharedSessions) {
-      options.sharedSessions.onClosed = (address, owner, sessionId) => {
-        for (const { transport, sessions } of this.upstreams()) {
-          if (transport.address === address) sessions.drop(owner, sessionId);
-        }
-      };
-    }
+    if (options.sharing) this.#followReplicas(options.sharing);
+    options.sharedSessions?.closed.subscribe(({ address, owner, sessionId }) => {
+      for (const { transport, sessions } of this.upstreams()) {
+        if (transport.address === address) sessions.drop(owner, sessionId);
+      }
+    });
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
     this.#unsubscribe = options.registry.onChange((_lists, isForeign) => {
       if (isForeign) this.#followRegistry();
@@ -355,25 +359,26 @@ export class Forwards {
     await this.#options.discoveryMarks?.close();
   }
 
-  readonly #sharingListener: SharedDiscoveryListener = {
-    onLeasesChanged: () => {
+  /** Follows what other replicas have decided or found. */
+  #followReplicas(sharing: SharedDiscovery): void {
+    sharing.leasesChanged.subscribe(() => {
       for (const controller of this.#controllers.values()) controller.follow();
-    },
-    onStateChanged: (forward) => {
+    });
+    sharing.stateChanged.subscribe((forward) => {
       const controller = this.#controllers.get(forward);
       controller?.follow();
       if (controller?.upstream.health.kind === 'down') this.#onDiscovered(forward, false);
-    },
-    onCapabilities: (capabilities) => {
+    });
+    sharing.capabilitiesDeclared.subscribe((capabilities) => {
       this.#profiles.restore(capabilities);
       for (const controller of this.#controllers.values()) {
         if (!controller.isFollower) void controller.onProfileAdded();
       }
-    },
-    onLegacyClients: () => {
+    });
+    sharing.legacyClientsDeclared.subscribe(() => {
       if (!this.#hasLegacyClients) this.#probeLegacy();
-    },
-  };
+    });
+  }
 
   /** Discovers the forwards with all sets of capabilities, or waits for the replicas that do. */
   async #discoverProfiles(): Promise<void> {
@@ -431,14 +436,14 @@ export class Forwards {
     this.#stopController(forward.name);
     const controller = new ForwardController(forward, {
       ...this.#options,
-      onChange: (change) => {
-        this.#history.record(forward.name, change);
-        const { kind } = change;
-        if (kind === 'discovered' || kind === 'discovery_failed')
-          this.#onDiscovered(forward.name, kind === 'discovered');
-      },
       capabilityProfiles: () => this.#profiles.capabilities(),
       hasLegacyClients: () => this.#hasLegacyClients,
+    });
+    controller.changed.subscribe((change) => {
+      const { kind } = change;
+      this.#history.record(forward.name, change);
+      this.changed.emit({ forward: forward.name, change });
+      if (kind === 'discovered' || kind === 'discovery_failed') this.#onDiscovered(forward.name, kind === 'discovered');
     });
     this.#controllers.set(forward.name, controller);
     if (forward.catalogs.length === 0) {

@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { z } from 'zod';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
@@ -23,15 +24,6 @@ const stateSchema = z.object({
   message: z.string().optional(),
 });
 
-/** Receives what other replicas have decided or found. */
-export interface SharedDiscoveryListener {
-  /** The forwards that this replica discovers may be others. */
-  onLeasesChanged(): void;
-  onStateChanged(forward: string): void;
-  onCapabilities(capabilities: ClientCapabilities): void;
-  onLegacyClients(): void;
-}
-
 /** Options of {@link SharedDiscovery}. */
 export interface SharedDiscoveryOptions {
   readonly shared: SharedLog;
@@ -47,7 +39,14 @@ export interface SharedDiscoveryOptions {
  */
 export class SharedDiscovery implements Follower {
   readonly sections = [LEASES, STATES, CAPABILITIES];
-  listener: SharedDiscoveryListener | undefined = undefined;
+  /** The forwards that this replica discovers may be others. */
+  readonly leasesChanged = new Emitter();
+  /** Another replica has found another state of the forward with this name. */
+  readonly stateChanged = new Emitter<string>();
+  /** A client of another replica has declared these capabilities. */
+  readonly capabilitiesDeclared = new Emitter<ClientCapabilities>();
+  /** There are clients of the legacy era at another replica. */
+  readonly legacyClientsDeclared = new Emitter();
   readonly #options: SharedDiscoveryOptions;
   #records = emptyRecords();
   #timer: NodeJS.Timeout | undefined;
@@ -65,7 +64,7 @@ export class SharedDiscovery implements Follower {
   /** Takes over forwards that no live replica has, now and regularly. */
   async start(): Promise<void> {
     await this.#claim();
-    this.#options.shared.onReplicaLeft = () => void this.#claim();
+    this.#options.shared.members.left.subscribe(() => void this.#claim());
     this.#timer = setInterval(() => void this.#claim(true), CLAIM_MS).unref();
     for (const key of this.#records[CAPABILITIES].keys()) this.#declared(key);
   }
@@ -127,10 +126,10 @@ export class SharedDiscovery implements Follower {
       if (json === null) records.delete(id);
       else records.set(id, section === LEASES ? JSON.parse(json) : json);
       if (section === LEASES) hasNewLeases = true;
-      else if (section === STATES) this.listener?.onStateChanged(id);
+      else if (section === STATES) this.stateChanged.emit(id);
       else if (json !== null) this.#declared(id);
     }
-    if (hasNewLeases) this.listener?.onLeasesChanged();
+    if (hasNewLeases) this.leasesChanged.emit();
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
@@ -142,9 +141,9 @@ export class SharedDiscovery implements Follower {
 
   #declared(key: string): void {
     const json = this.#records[CAPABILITIES].get(key);
-    if (json === undefined || !this.listener) return;
-    if (key === LEGACY_CLIENTS) this.listener.onLegacyClients();
-    else this.listener.onCapabilities(JSON.parse(json));
+    if (json === undefined) return;
+    if (key === LEGACY_CLIENTS) this.legacyClientsDeclared.emit();
+    else this.capabilitiesDeclared.emit(JSON.parse(json));
   }
 
   /** Stores a record in the background; without the database it stays local, as all other discoveries do. */
@@ -160,7 +159,7 @@ export class SharedDiscovery implements Follower {
       .finally(() => {
         this.#claiming = undefined;
         // Also after this replica was cut off: its leases are valid again.
-        this.listener?.onLeasesChanged();
+        this.leasesChanged.emit();
       });
     return this.#claiming;
   }
@@ -196,7 +195,7 @@ export class SharedDiscovery implements Follower {
       );
       const publish = () => {
         for (const [section, id, value] of values) this.#records[section].set(id, value);
-        if (values.some(([section]) => section === LEASES)) this.listener?.onLeasesChanged();
+        if (values.some(([section]) => section === LEASES)) this.leasesChanged.emit();
       };
       return { changes, publish };
     };

@@ -78,9 +78,9 @@ async function startController(address: string, healthCheckIntervalMs = 0) {
     capabilityProfiles: () => [NO_CAPABILITIES],
     hasLegacyClients: () => false,
     healthCheckIntervalMs,
-    onChange: ({ kind }) => reported.push(kind),
     watch: { readyMs: 10_000 },
   });
+  controller.changed.subscribe(({ kind }) => reported.push(kind));
   closers.push(
     () => registry.close(),
     () => controller.close(),

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Emitter } from '@sluice/protocol/emitter';
 import { UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
 
@@ -34,6 +35,13 @@ export interface ReplicaRow {
   readonly load: number;
 }
 
+/** A replica that is no longer live. */
+export interface DepartedReplica {
+  readonly id: string;
+  /** Where it was reached; null if it was not. */
+  readonly address: string | null;
+}
+
 /** Options of {@link Membership}. */
 export interface MembershipOptions {
   readonly database: Database;
@@ -51,8 +59,8 @@ export class Membership {
   readonly id: string = randomUUID();
   /** Where other replicas reach this one, `host:port`; undefined if they do not. Announced with the next renewal. */
   address: string | undefined = undefined;
-  /** Called with the address of another replica that is no longer live. */
-  onGone: ((address: string) => void) | undefined = undefined;
+  /** Another replica is no longer live, as of the last renewal. */
+  readonly left = new Emitter<DepartedReplica>();
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
   /** The others that were live at the last renewal, and their addresses. */
@@ -108,6 +116,12 @@ export class Membership {
     this.#liveUntil = sentAt + OWN_LEASE_MS;
   }
 
+  /** Renews the lease once more if a renewal is in progress, which may not know yet that another replica has left. */
+  async renewAfterDeparture(): Promise<void> {
+    await this.#renewing?.catch(() => undefined);
+    await this.renew();
+  }
+
   /** Writes the lease to the database, for other replicas. Returns the latest revision. */
   async register(on: Pick<Transaction, 'query'>): Promise<number> {
     const { version, applied } = this.#options;
@@ -123,10 +137,9 @@ export class Membership {
       [this.id, version, LEASE_MS, applied(), this.address ?? null, this.#processors.read()],
       RENEWAL_MS,
     );
-    const before = this.addresses;
+    const before = this.#others;
     this.#others = new Map(Object.entries(row?.others ?? {}));
-    const live = new Set(this.addresses);
-    for (const address of before) if (!live.has(address)) this.onGone?.(address);
+    for (const [id, address] of before) if (!this.#others.has(id)) this.left.emit({ id, address });
     return Number(row?.revision ?? 0);
   }
 

@@ -81,8 +81,6 @@ export class SharedLog {
   readonly members: Membership;
   /** Commits, and those that were made again because other replicas had committed meanwhile. */
   readonly counts = { commits: 0, conflicts: 0 };
-  /** Called when another replica has left. */
-  onReplicaLeft: (() => void) | undefined = undefined;
   readonly database: Database;
   readonly #log: StoreLog;
   readonly #followers: Follower[] = [];
@@ -165,12 +163,12 @@ export class SharedLog {
     this.members.start(() => void this.#check().catch(() => undefined));
     this.database.listen((message) => {
       const [kind, revision] = message.split(' ');
-      if (kind === 'left') {
-        // Nothing is passed on to it any more.
-        this.members.renew().catch(() => undefined);
-        return this.onReplicaLeft?.();
-      }
-      const work = kind === 'confirm' ? this.#announce(Number(revision)) : this.#check();
+      const work =
+        kind === 'left'
+          ? this.members.renewAfterDeparture()
+          : kind === 'confirm'
+            ? this.#announce(Number(revision))
+            : this.#check();
       work.catch(() => undefined);
     });
   }

@@ -1,12 +1,19 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { RecordedChange } from '../store.ts';
 import type { StoredChange, StoredRecord } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
+/** The JSON text of a record; undefined if it has been removed. */
+export interface ChangedRecord {
+  readonly id: string;
+  readonly json: string | undefined;
+}
+
 /** Small settings that replicas share: JSON texts by id, of which the latest wins. */
 export class SharedRecords implements Follower {
   readonly sections: readonly string[];
-  /** Called with a record that another replica has changed; undefined if it has been removed. */
-  onChange: ((id: string, json: string | undefined) => void) | undefined = undefined;
+  /** Another replica has changed a record. */
+  readonly changed = new Emitter<ChangedRecord>();
   readonly #log: SharedLog;
   readonly #section: string;
   readonly #records = new Map<string, string>();
@@ -41,7 +48,7 @@ export class SharedRecords implements Follower {
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { id, json } of changes) {
       this.#put(id, json ?? undefined);
-      this.onChange?.(id, json ?? undefined);
+      this.changed.emit({ id, json: json ?? undefined });
     }
   }
 

@@ -47,8 +47,7 @@ export class SessionBindings {
 
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
-    const { sharedSessions } = options;
-    if (sharedSessions) sharedSessions.onOpened = (owner) => this.#joinShared(owner);
+    options.sharedSessions?.opened.subscribe((owner) => this.#joinShared(owner));
   }
 
   /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */

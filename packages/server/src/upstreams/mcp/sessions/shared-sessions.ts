@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
@@ -23,6 +24,13 @@ const sessionSchema = z.object({
 /** A session at an upstream, as another replica may use it. */
 export type SharedSession = z.infer<typeof sessionSchema>;
 
+/** A session at the upstream with this address, which `owner`, the id of a client session, has used. */
+export interface ClosedSession {
+  readonly address: string;
+  readonly owner: string;
+  readonly sessionId: string;
+}
+
 /** Options of {@link SharedUpstreamSessions}. */
 export interface SharedUpstreamSessionsOptions {
   readonly shared: SharedLog;
@@ -36,10 +44,10 @@ export interface SharedUpstreamSessionsOptions {
  */
 export class SharedUpstreamSessions implements Follower {
   readonly sections = [SECTION];
-  /** Called with the id of a client session for which another replica has opened a session. */
-  onOpened: ((owner: string) => void) | undefined = undefined;
-  /** Called when another replica has closed a session. */
-  onClosed: ((address: string, owner: string, sessionId: string) => void) | undefined = undefined;
+  /** Another replica has opened a session for the client session with this id. */
+  readonly opened = new Emitter<string>();
+  /** Another replica has closed a session. */
+  readonly closed = new Emitter<ClosedSession>();
   readonly #shared: SharedLog;
   readonly #sealer: TokenSealer;
   readonly #sessions = new Map<string, SharedSession>();
@@ -103,8 +111,9 @@ export class SharedUpstreamSessions implements Follower {
       const session = json === null ? undefined : this.#unseal(json);
       if (session) this.#sessions.set(id, session);
       else this.#sessions.delete(id);
-      if (before && before.sessionId !== session?.sessionId) this.onClosed?.(address, owner, before.sessionId);
-      if (session && before?.sessionId !== session.sessionId) this.onOpened?.(owner);
+      if (before && before.sessionId !== session?.sessionId)
+        this.closed.emit({ address, owner, sessionId: before.sessionId });
+      if (session && before?.sessionId !== session.sessionId) this.opened.emit(owner);
     }
   }
 

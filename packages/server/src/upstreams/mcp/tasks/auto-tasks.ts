@@ -56,8 +56,8 @@ export class AutoTasks {
     this.#options = options;
     this.#bytes = new Shares(options.maxBytes);
     const { tasks } = options;
-    tasks.onRemoved = ({ id }) => this.#drop(id);
-    tasks.onCanceled = ({ id }) => this.#held.get(id)?.cancel();
+    tasks.removed.subscribe(({ id }) => this.#drop(id));
+    tasks.canceled.subscribe(({ id }) => this.#held.get(id)?.cancel());
     // Those of an earlier process, unless it may be alive.
     if (options.isAlive) return;
     for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);

@@ -1,8 +1,9 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
 import type { Commit } from '../../../registry/store/store.ts';
 import { recordSchema, type TaskChange, type TaskRecord } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
+import type { ForeignTask, TaskStore } from './task-store.ts';
 
 const SECTION = 'tasks';
 
@@ -10,7 +11,7 @@ const SECTION = 'tasks';
 export class PostgresTaskStore implements TaskStore, Follower {
   readonly isDurable = true;
   readonly sections = [SECTION];
-  onForeign: ((id: string, record: TaskRecord | undefined) => void) | undefined = undefined;
+  readonly changed = new Emitter<ForeignTask>();
   readonly #log: SharedLog;
   readonly #records = new Map<string, TaskRecord>();
 
@@ -45,7 +46,7 @@ export class PostgresTaskStore implements TaskStore, Follower {
       const record = json === null ? undefined : this.#log.readRecord(SECTION, json, readTaskRecord);
       if (record) this.#records.set(id, record);
       else this.#records.delete(id);
-      this.onForeign?.(id, record);
+      this.changed.emit({ id, record });
     }
   }
 

@@ -14,12 +14,13 @@ import {
 } from '../../../telemetry/tool-calls/event.ts';
 import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
 import { statusOf, type TaskRecord } from './task-record.ts';
-import type { TaskObserver, TaskReport } from './tasks.ts';
+import type { EndedTask, TaskReport, Tasks } from './tasks.ts';
 
 /** How a task ended, for metrics. */
 export type TaskOutcome = 'completed' | 'failed' | 'cancelled' | 'expired' | 'discarded';
 
 export interface TaskEventsOptions {
+  readonly tasks: Pick<Tasks, 'created' | 'changed' | 'ended'>;
   readonly toolCalls: ToolCallRecorder;
   readonly stateEvents: Pick<StateEvents, 'publish'>;
   /** Undefined if no traces are exported. */
@@ -37,12 +38,16 @@ const WITHOUT_RESULT: Readonly<Record<Exclude<TaskEnd, 'polled' | 'notified' | '
 };
 
 /** Reports tasks: the last event of the call that each continues, `tasks` events, metrics, and a span in the call's trace. */
-export class TaskEvents implements TaskObserver {
+export class TaskEvents {
   readonly #ended: Record<TaskOutcome, number> = { completed: 0, failed: 0, cancelled: 0, expired: 0, discarded: 0 };
   readonly #options: TaskEventsOptions;
 
   constructor(options: TaskEventsOptions) {
     this.#options = options;
+    const { tasks } = options;
+    tasks.created.subscribe((record) => this.#publish(record));
+    tasks.changed.subscribe((record) => this.#publish(record));
+    tasks.ended.subscribe((ended) => this.#end(ended));
   }
 
   /** Number of tasks whose end became known here. */
@@ -50,15 +55,7 @@ export class TaskEvents implements TaskObserver {
     return this.#ended;
   }
 
-  onCreated(record: TaskRecord): void {
-    this.#publish(record);
-  }
-
-  onChanged(record: TaskRecord): void {
-    this.#publish(record);
-  }
-
-  onEnded(record: TaskRecord, report: TaskReport): void {
+  #end({ record, report }: EndedTask): void {
     const outcome = outcomeOf(record, report);
     this.#ended[outcome]++;
     this.#publish(record, report.by);

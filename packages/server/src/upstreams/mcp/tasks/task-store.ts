@@ -1,4 +1,11 @@
+import type { Emitter } from '@sluice/protocol/emitter';
 import type { TaskChange, TaskRecord } from './task-record.ts';
+
+/** The record that another replica has stored; undefined if it has removed it. */
+export interface ForeignTask {
+  readonly id: string;
+  readonly record: TaskRecord | undefined;
+}
 
 /** Persistence of task records, by their ids. Every promise resolves once its change is durable. */
 export interface TaskStore {
@@ -14,8 +21,8 @@ export interface TaskStore {
   remove(id: string): Promise<void>;
   /** Finishes pending writes. Throws `StoreError`. */
   close(): Promise<void>;
-  /** Called with a record that another replica has stored or changed; undefined if it has been removed. */
-  onForeign?: ((id: string, record: TaskRecord | undefined) => void) | undefined;
+  /** Another replica has stored, changed or removed a record; undefined without other replicas. */
+  readonly changed?: Emitter<ForeignTask>;
   /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
   refresh?(): Promise<void>;
 }

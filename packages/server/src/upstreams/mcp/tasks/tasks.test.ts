@@ -25,7 +25,7 @@ function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
   const tasks = new Tasks({ store, ...(limits && { limits }), now: () => clock.now });
   closers.push(() => tasks.close());
   const orphaned: string[] = [];
-  tasks.onOrphaned = ({ upstreamId }) => orphaned.push(upstreamId);
+  tasks.orphaned.subscribe(({ record }) => orphaned.push(record.upstreamId));
   let last = 0;
   const create = (user: string, namespace = 'default', ttlMs: number | null = 60_000) =>
     tasks.create(newTask(user, namespace), { ...STATE, taskId: `upstream-${++last}`, ttlMs }, session);

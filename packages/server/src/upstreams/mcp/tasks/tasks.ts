@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TaskEnd } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { truncateCharacters } from '@sluice/protocol/text';
@@ -69,14 +70,16 @@ export interface TaskReport {
   readonly content?: JsonObject | undefined;
 }
 
-/** Follows what becomes known of the tasks. */
-export interface TaskObserver {
-  /** A task was created here. */
-  onCreated(record: TaskRecord): void;
-  /** A task has another status. */
-  onChanged(record: TaskRecord): void;
-  /** The end of a task became known here. Called once for each. */
-  onEnded(record: TaskRecord, report: TaskReport): void;
+/** A task whose end became known. */
+export interface EndedTask {
+  readonly record: TaskRecord;
+  readonly report: TaskReport;
+}
+
+/** A task whose record was removed, and its upstream session if that is open in this process. */
+export interface OrphanedTask {
+  readonly record: TaskRecord;
+  readonly session: UpstreamSession | undefined;
 }
 
 export interface TasksOptions {
@@ -105,8 +108,8 @@ interface Entry {
   session: UpstreamSession | undefined;
   /** Stored by another replica, which reports if the task expires. */
   readonly isForeign: boolean;
-  /** Called when another state is known. */
-  readonly listeners: Set<() => void>;
+  /** Another state is known. */
+  readonly changed: Emitter;
   /** When clients may request its state again: milliseconds of `performance.now()`. */
   nextPollAt: number;
   /** Resolves once its questions are durable. */
@@ -133,15 +136,18 @@ export class Tasks {
   /** Ids of records that are to be removed, and why. */
   readonly #outdated = new Map<string, TaskEnd | undefined>();
   #discardTimer: NodeJS.Timeout | undefined = undefined;
-  /** Events, metrics and traces of the tasks. */
-  observer: TaskObserver | undefined = undefined;
-  /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
-  onOrphaned: ((record: TaskRecord, session: UpstreamSession | undefined) => void) | undefined = undefined;
-
-  /** Called with every record that was removed, for whatever reason. */
-  onRemoved: ((record: TaskRecord) => void) | undefined = undefined;
-  /** Called with a record that was canceled, here or by another replica. */
-  onCanceled: ((record: TaskRecord) => void) | undefined = undefined;
+  /** A task was created here. */
+  readonly created = new Emitter<TaskRecord>();
+  /** A task has another status. */
+  readonly changed = new Emitter<TaskRecord>();
+  /** The end of a task became known here, once for each. */
+  readonly ended = new Emitter<EndedTask>();
+  /** A record was removed although its task may be running: nobody can get its result any more. */
+  readonly orphaned = new Emitter<OrphanedTask>();
+  /** A record was removed, for whatever reason. */
+  readonly removed = new Emitter<TaskRecord>();
+  /** A task was canceled, here or by another replica. */
+  readonly canceled = new Emitter<TaskRecord>();
 
   constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
     this.#store = store;
@@ -149,7 +155,7 @@ export class Tasks {
     this.#now = now;
     this.#shares = new Shares(limits.total);
     this.#timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
-    if ('onForeign' in store) store.onForeign = (id, record) => this.#follow(id, record);
+    store.changed?.subscribe(({ id, record }) => this.#follow(id, record));
   }
 
   /** Loads the stored records. Throws `StoreError`. */
@@ -201,7 +207,7 @@ export class Tasks {
       this.#drop(record.id);
       throw error;
     }
-    if (!record.isInternal) this.observer?.onCreated(record);
+    if (!record.isInternal) this.created.emit(record);
     return record;
   }
 
@@ -327,9 +333,9 @@ export class Tasks {
     else this.#change(entry, change);
     // Those who poll know a message that another poll has found at their next one.
     const hasNewMessage = report.by !== 'polled' && record.statusMessage !== statusMessage;
-    if (isChanged || hasNewMessage) for (const listener of entry.listeners) listener();
-    if (hasEnded) this.observer?.onEnded(entry.record, report);
-    else if (isChanged && isUnreported(record)) this.observer?.onChanged(entry.record);
+    if (isChanged || hasNewMessage) entry.changed.emit();
+    if (hasEnded) this.ended.emit({ record: entry.record, report });
+    else if (isChanged && isUnreported(record)) this.changed.emit(entry.record);
     return true;
   }
 
@@ -338,7 +344,7 @@ export class Tasks {
     const entry = this.#entries.get(id);
     if (!entry || !isUnreported(entry.record)) return;
     this.#change(entry, { endedAt: this.#now() });
-    this.observer?.onEnded(entry.record, report);
+    this.ended.emit({ record: entry.record, report });
   }
 
   /**
@@ -364,9 +370,7 @@ export class Tasks {
    * the function that ends that.
    */
   onChange({ id }: TaskRecord, listener: () => void): () => void {
-    const listeners = this.#entries.get(id)?.listeners;
-    listeners?.add(listener);
-    return () => listeners?.delete(listener);
+    return this.#entries.get(id)?.changed.subscribe(listener) ?? (() => undefined);
   }
 
   /**
@@ -418,8 +422,8 @@ export class Tasks {
     const hasEnded = isUnreported(entry.record);
     this.#set(entry, { isCanceled: true, endedAt });
     this.#unpin(entry);
-    if (hasEnded) this.observer?.onEnded(entry.record, { by: 'cancelled' });
-    this.onCanceled?.(entry.record);
+    if (hasEnded) this.ended.emit({ record: entry.record, report: { by: 'cancelled' } });
+    this.canceled.emit(entry.record);
   }
 
   /** Removes a record. A failure to store that costs only room until it expires. */
@@ -434,8 +438,8 @@ export class Tasks {
     // Of replicas that remove a record, the one that stored it reports that.
     const isForeign = this.#entries.get(record.id)?.isForeign;
     this.remove(record);
-    if (isForeign === false && isUnreported(record)) this.observer?.onEnded(record, { by });
-    if (!isTerminal(record.status) && !record.isCanceled) this.onOrphaned?.(record, session);
+    if (isForeign === false && isUnreported(record)) this.ended.emit({ record, report: { by } });
+    if (!isTerminal(record.status) && !record.isCanceled) this.orphaned.emit({ record, session });
   }
 
   /** Removes the records for which this is true: some at once, the others soon. */
@@ -492,7 +496,7 @@ export class Tasks {
       session,
       pinned: undefined,
       isForeign,
-      listeners: new Set(),
+      changed: new Emitter(),
       nextPollAt: 0,
       storing: undefined,
     };
@@ -515,9 +519,9 @@ export class Tasks {
     } else {
       const isNews = statusOf(entry.record) !== statusOf(record) || keysOf(entry.record) !== keysOf(record);
       this.#set(entry, record);
-      if (isNews) for (const listener of entry.listeners) listener();
+      if (isNews) entry.changed.emit();
       if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
-      if (record.isCanceled) this.onCanceled?.(record);
+      if (record.isCanceled) this.canceled.emit(record);
     }
   }
 
@@ -532,7 +536,7 @@ export class Tasks {
     deleteFrom(this.#byClientSession, record.clientSession, id);
     this.#dropProgress(record);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
-    this.onRemoved?.(record);
+    this.removed.emit(record);
     return true;
   }
 
@@ -540,7 +544,7 @@ export class Tasks {
     const questions = change(entry.record.questions ?? []);
     this.#set(entry, { questions });
     entry.storing = this.#store.change(entry.record.id, { questions }).catch(() => undefined);
-    for (const listener of entry.listeners) listener();
+    entry.changed.emit();
   }
 
   #pin(entry: Entry, session: UpstreamSession): void {
