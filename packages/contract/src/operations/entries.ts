@@ -147,7 +147,6 @@ function entryOperations<
       body: { kind: `selection of ${plural}`, schema: enable },
       responses: { 200: { description: `Number of selected ${plural}`, data: enabledResult } },
       errors: ['NOT_FOUND', 'CONFLICT'],
-      changes: true,
     }),
   };
 }

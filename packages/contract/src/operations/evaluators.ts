@@ -164,6 +164,5 @@ export const evaluatorOperations = {
     body: { kind: 'activation', schema: activationInput, optional: true },
     responses: { 200: activeEvaluators },
     errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
-    changes: true,
   }),
 };

@@ -23,7 +23,6 @@ export const inferenceOperations = {
     },
     responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction), ofAllReplicas: true } },
     errors: [],
-    changes: true,
   }),
   clearInteractions: defineOperation({
     id: 'clearInteractions',

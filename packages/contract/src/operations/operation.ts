@@ -77,16 +77,6 @@ export interface Operation {
   readonly responses: Readonly<Record<number, SuccessResponse>>;
   /** Error codes in addition to {@link commonErrors}. */
   readonly errors: readonly ErrorCode[];
-  /** A POST that changes or withdraws something, rather than adding it; see {@link isWithdrawal}. */
-  readonly changes?: true;
-}
-
-/**
- * Whether a success may withdraw something from clients: with several replicas, it is answered when all of them have applied
- * it (docs/replicas.md).
- */
-export function isWithdrawal({ method, changes }: Pick<Operation, 'method' | 'changes'>): boolean {
-  return changes === true || method === 'PUT' || method === 'PATCH' || method === 'DELETE';
 }
 
 /** Returns the error codes that any operation with this method can respond with. */

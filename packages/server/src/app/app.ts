@@ -289,11 +289,11 @@ async function start(
       return entry !== undefined && registry.current.isHidden(entry);
     },
   });
-  const stopFollowing = registry.onChange((changed) => {
+  const stopFollowing = registry.committed.subscribe(({ lists }) => {
     suspendedCalls.expireHidden();
     // A task ends with its forward, and with the address that it was created at.
     tasks.discardWhere((task) => isDetached(task, registry.current));
-    if (changed.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
+    if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
   const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({

@@ -22,7 +22,7 @@ import {
 } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/change-forward.ts';
 import { OperationError } from '../registry/operation-error.ts';
-import { Registry, snapshotEntries } from '../registry/registry.ts';
+import { type ChangeOrigin, Registry, snapshotEntries } from '../registry/registry.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { errorCode, errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
@@ -168,13 +168,15 @@ export async function bootstrap(config: Config, registry: Registry, secrets: Sec
   }
 }
 
+const BOOTSTRAP: ChangeOrigin = { actor: 'bootstrap', reason: 'apply the bootstrap file' };
+
 async function applyBootstrap(config: Config, registry: Registry, secrets: Secrets, log: TargetLogger): Promise<void> {
   await unlessDiskFull(
     registry.commit((draft) => {
       for (const { name, labels } of config.bootstrap.namespaces) {
         if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
       }
-    }),
+    }, BOOTSTRAP),
     (error) => log.error('disk full: namespaces of the bootstrap file are not applied', { error }),
   );
   for (const { prefix = '', proxy, compression, ...entry } of config.bootstrap.forwards) {
@@ -183,7 +185,7 @@ async function applyBootstrap(config: Config, registry: Registry, secrets: Secre
         registry.commit((draft) => {
           const described = { ...entry, prefix, proxy, compression: compression || undefined };
           requireUsableHeaders(secrets, bootstrapForward(draft, described));
-        }),
+        }, BOOTSTRAP),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );
     } catch (error) {

@@ -16,7 +16,7 @@ export interface InferenceChange {
 export class InferenceSettings {
   readonly #store: { capacity: number };
   readonly #onUpstream: (upstream: HttpUpstream) => void;
-  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'changed'> | undefined;
+  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'> | undefined;
   #upstreamText: string;
 
   /**
@@ -27,7 +27,7 @@ export class InferenceSettings {
     upstream: HttpUpstream,
     store: { capacity: number },
     onUpstream: (upstream: HttpUpstream) => void,
-    shared?: Pick<SharedRecords, 'entries' | 'set' | 'changed'>,
+    shared?: Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'>,
   ) {
     this.#upstreamText = formatUpstream(upstream);
     this.#store = store;
@@ -51,14 +51,20 @@ export class InferenceSettings {
   }
 
   /**
-   * Changes these settings from the next request on: at once, or once all replicas can know it. Throws `ZodError` for an
-   * invalid upstream and changes nothing.
+   * Changes these settings from the next request on: at once, or for all replicas; then it returns the ids of those that may not
+   * have applied it. Throws `ZodError` for an invalid upstream and changes nothing.
    */
-  set(change: InferenceChange): Promise<void> | undefined {
+  set(change: InferenceChange): Promise<readonly string[]> | undefined {
     if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
     const { upstreamText: upstream, capacity } = this;
     const json = JSON.stringify({ upstream, capacity, ...change });
-    if (this.#shared) return this.#shared.set('settings', json).then(() => this.#apply(change));
+    const shared = this.#shared;
+    if (shared) {
+      return shared.set('settings', json).then(() => {
+        this.#apply(change);
+        return shared.confirm();
+      });
+    }
     this.#apply(change);
     return undefined;
   }

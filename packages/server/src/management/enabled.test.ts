@@ -7,6 +7,7 @@ import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { capabilityScripts } from '../../testing/capability-scripts.ts';
 import { startTestService } from '../../testing/service.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { copyTools } from '../registry/operations-topology.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
@@ -178,7 +179,7 @@ describe('a disabled entry stays disabled', () => {
     await api.call('POST', '/api/v1/namespaces', { name: 'team' });
     const team = [...registry.current.namespaces.keys()].find((name) => name === 'team') ?? fail();
     const copies = () =>
-      registry.commit((draft) => {
+      commit(registry, (draft) => {
         const tool = draft.get('tool', DEFAULT_NAMESPACE, 'a') ?? fail();
         return copyTools(draft, [{ tool, targetNamespace: team }]);
       });

@@ -79,13 +79,14 @@ function addKind(
     return pagedResponse(entries, { ...ENTRY_LIST, serialize }, query);
   });
 
-  router.addWithBody(create, async ({ body }) => {
-    const { entry, location, warnings } = await registry.commit((draft) => {
+  router.addWithBody(create, async ({ body, origin }) => {
+    const { value, unconfirmed } = await registry.commit((draft) => {
       const unknown = new StoredUnknownMembers(kind);
       const entry = createEntry(draft, kind, body, unknown.keep);
       return { entry, location: locationOf(create.path, draft, entry), warnings: unknown.warnings };
-    });
-    return dataResponse(entryJson(entry), { status: 201, headers: { location }, warnings });
+    }, origin);
+    const { entry, location, warnings } = value;
+    return dataResponse(entryJson(entry), { status: 201, headers: { location }, warnings, unconfirmed });
   });
 
   router.add(get, (request) =>
@@ -97,35 +98,39 @@ function addKind(
   );
 
   router.addWithBody(update, async (request) => {
-    const { body } = request;
+    const { body, origin } = request;
     const keepsUnknown = request.query('unknown_members') === 'keep';
-    const { entry, warnings } = await registry.commit((draft) => {
+    const { value, unconfirmed } = await registry.commit((draft) => {
       const unknown = new StoredUnknownMembers(kind);
       const onUnknown = keepsUnknown ? unknown.keep : (found: readonly string[]) => rejectUnknownMembers(kind, found);
       const updated = updateEntry(draft, kind, selectorOf(request), body, onUnknown);
       const { enabled = isEnabled(updated) } = body;
       const entry = enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
       return { entry, warnings: unknown.warnings };
-    });
-    return dataResponse(entryJson(entry), { warnings });
+    }, origin);
+    return dataResponse(entryJson(value.entry), { warnings: value.warnings, unconfirmed });
   });
 
   router.add(remove, async (request) => {
-    const removed = await registry.commit((draft) => removeEntry(draft, kind, selectorOf(request)));
+    const remove = (draft: Draft) => removeEntry(draft, kind, selectorOf(request));
+    const { value: removed, unconfirmed } = await registry.commit(remove, request.origin);
     const warnings = returnsWithDiscovery(removed);
-    return dataResponse(JSON.stringify({ removed: removed.name }), { warnings: warnings && JSON.stringify(warnings) });
+    return dataResponse(JSON.stringify({ removed: removed.name }), {
+      warnings: warnings && JSON.stringify(warnings),
+      unconfirmed,
+    });
   });
 
-  router.addWithBody(enable, async ({ body: { enabled, forward, names, uris, namespace } }) => {
-    const result = await registry.commit((draft): EnabledResult => {
+  router.addWithBody(enable, async ({ body: { enabled, forward, names, uris, namespace }, origin }) => {
+    const { value, unconfirmed } = await registry.commit((draft): EnabledResult => {
       if (forward === undefined) {
         return { enabled, count: enableEntries(draft, kind, { names, uris, namespace }, enabled) };
       }
       const keys = new Set(names ?? uris);
       const pending = markUpstreamEntries(draft, kind, { forward, keys }, enabled);
       return { enabled, count: keys.size, ...(pending.length > 0 && { pending }) };
-    });
-    return dataResponse(JSON.stringify(result));
+    }, origin);
+    return dataResponse(JSON.stringify(value), { unconfirmed });
   });
 }
 

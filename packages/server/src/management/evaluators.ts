@@ -57,11 +57,12 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
   });
 }
 
-function updateResponse({ set, warnings }: UpdateResult): ApiResponse {
+function updateResponse({ set, warnings, unconfirmed }: UpdateResult): ApiResponse {
   const definitions = set.list.map(({ definition }) => definition);
   return dataResponse(JSON.stringify(definitions), {
     headers: etag(set.revision),
     warnings: warnings.length > 0 ? JSON.stringify(warnings) : undefined,
+    unconfirmed,
   });
 }
 

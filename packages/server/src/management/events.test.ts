@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { registryEvent, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { commit } from '../registry/fixtures/commit.ts';
 import { codeSummary, contentOfTexts } from '../telemetry/tool-calls/event.ts';
 import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { type Api, startApi } from './api.fixture.ts';
@@ -116,7 +117,7 @@ describe('the event stream', () => {
   test('names at most 100 of many changed things', async () => {
     const { next } = await open('?topics=registry');
     await next();
-    await api.registry.commit((draft) => {
+    await commit(api.registry, (draft) => {
       for (let at = 0; at < 101; at++) draft.putService({ ...SERVICE, name: `s${at}`, registrationId: at });
     });
     const { services, truncated } = registryEvent.parse((await next()).data);

@@ -2,6 +2,7 @@ import { expect, type TestContext, test, vi } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
+import { commit, TESTER } from '../registry/fixtures/commit.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
@@ -98,7 +99,7 @@ test('a list of many forwards contains one that is deleted while the list is sen
   const api = await startApi(context);
   const up = await quick(context);
   for (let i = 0; i < 200; i++) {
-    void api.registry.commit((draft) =>
+    void commit(api.registry, (draft) =>
       addForward(draft, {
         name: `n${i}`,
         address: 'http://127.0.0.1:9/',
@@ -112,7 +113,7 @@ test('a list of many forwards contains one that is deleted while the list is sen
   let seen = 0;
   const { status } = api.forwards;
   vi.spyOn(api.forwards, 'status').mockImplementation((name) => {
-    if (++seen === 200) void api.forwards.remove('f');
+    if (++seen === 200) void api.forwards.remove('f', TESTER);
     return status.call(api.forwards, name);
   });
   const { data } = await api.call('GET', '/api/v1/forwards');
@@ -124,7 +125,8 @@ test('a forward that is registered during shutdown gets no controller', async (c
   const api = await startApi(context, { store });
   const up = await quick(context);
   store.hold = true;
-  const added = api.forwards.add({ name: 'f', address: up.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' });
+  const input = { name: 'f', address: up.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
+  const added = api.forwards.add(input, TESTER);
   await expect.poll(() => store.waiting).toBe(1);
   await api.forwards.close();
   store.hold = false;

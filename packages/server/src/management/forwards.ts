@@ -11,6 +11,7 @@ import { changeForwardInSteps, configurationOf, type ForwardChanges } from '../r
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
+import type { LongMutation } from '../registry/registry.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
@@ -50,16 +51,16 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     );
   });
 
-  router.addWithBody(create, async ({ body }) => {
+  router.addWithBody(create, async ({ body, origin }) => {
     const { name, address, namespace, labels = {}, prefix = '', proxy } = body;
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const headers = changedHeaders(undefined, body.headers);
     const expose = mergeExpose(undefined, body.expose);
     const compression = body.compression || undefined;
     const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
-    const added = await forwards.add(described);
+    const { value: added, unconfirmed } = await forwards.add(described, origin);
     const location = `${create.path}/${encodeURIComponent(name)}`;
-    return dataResponse(serialize(added), { status: 201, headers: { location } });
+    return dataResponse(serialize(added), { status: 201, headers: { location }, unconfirmed });
   });
 
   router.add(get, ({ name }) => {
@@ -68,19 +69,20 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     return dataResponse(serialize(forward), { headers: { etag: tagOf(forward) } });
   });
 
-  router.addWithBody(update, async ({ http, name, body }) => {
-    const changed = await forwards.change(name, function* (draft) {
+  router.addWithBody(update, async ({ http, name, body, origin }) => {
+    const mutation: LongMutation<Forward> = function* (draft) {
       const forward = draft.forwards.get(name);
       if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
       requireMatch(http.headers['if-match'], tagOf(forward), `forward ${name}`);
       return yield* changeForwardInSteps(draft, forward, changesOf(forward, body));
-    });
-    return dataResponse(serialize(changed), { headers: { etag: tagOf(changed) } });
+    };
+    const { value: changed, unconfirmed } = await forwards.change(name, mutation, origin);
+    return dataResponse(serialize(changed), { headers: { etag: tagOf(changed) }, unconfirmed });
   });
 
-  router.add(remove, async ({ name }) => {
-    await forwards.remove(name);
-    return dataResponse(JSON.stringify({ removed: name }));
+  router.add(remove, async ({ name, origin }) => {
+    const { unconfirmed } = await forwards.remove(name, origin);
+    return dataResponse(JSON.stringify({ removed: name }), { unconfirmed });
   });
 
   router.add(refresh, async ({ name }) => {

@@ -157,14 +157,15 @@ export function inferenceConfigRoutes(router: Router, { inference }: ManagementC
   const { configure } = operations.inference;
 
   router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
-    await set(inference, { upstream, capacity });
-    return dataResponse(JSON.stringify({ upstream: inference.upstreamText, capacity: inference.capacity }));
+    const unconfirmed = await set(inference, { upstream, capacity });
+    const settings = { upstream: inference.upstreamText, capacity: inference.capacity };
+    return dataResponse(JSON.stringify(settings), { unconfirmed });
   });
 }
 
-async function set(inference: InferenceSettings, change: InferenceChange): Promise<void> {
+async function set(inference: InferenceSettings, change: InferenceChange): Promise<readonly string[] | undefined> {
   try {
-    await inference.set(change);
+    return await inference.set(change);
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error;
     const message = `${quote(change.upstream ?? '')} ${error.issues[0]?.message}`;

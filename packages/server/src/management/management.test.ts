@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { errorResponse } from '@sluice/contract';
 import { expect, test } from 'vitest';
+import { commit } from '../registry/fixtures/commit.ts';
 import { createEntry } from '../registry/operations.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { startApi } from './api.fixture.ts';
@@ -255,7 +256,7 @@ test('an internal error is 500 without internals, and is logged', async (context
 test('a list of many entries is complete, in order, and valid JSON', async (context) => {
   const api = await startApi(context);
   const names = Array.from({ length: 1_001 }, (_, at) => `tool-${at}`);
-  await api.registry.commit((draft) => {
+  await commit(api.registry, (draft) => {
     for (const name of names) createEntry(draft, 'tool', { ...TOOL, name });
   });
   const { data, headers } = await api.call('GET', '/api/v1/tools');

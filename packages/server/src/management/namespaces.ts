@@ -22,11 +22,15 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
 
   router.add(list, () => listResponse([...registry.current.namespaces.values()], namespaceJson));
 
-  router.addWithBody(create, async ({ body: { name, labels = {} } }) => {
-    const { namespace, created } = await registry.commit((draft) => createNamespace(draft, name, labels));
-    const json = namespaceJson(namespace);
-    if (!created) return dataResponse(json);
-    return dataResponse(json, { status: 201, headers: { location: `${create.path}/${namespace.name}` } });
+  router.addWithBody(create, async ({ body: { name, labels = {} }, origin }) => {
+    const { value, unconfirmed } = await registry.commit((draft) => createNamespace(draft, name, labels), origin);
+    const json = namespaceJson(value.namespace);
+    if (!value.created) return dataResponse(json, { unconfirmed });
+    return dataResponse(json, {
+      status: 201,
+      headers: { location: `${create.path}/${value.namespace.name}` },
+      unconfirmed,
+    });
   });
 
   router.add(get, ({ name }) => {
@@ -35,14 +39,18 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     return dataResponse(namespaceJson(namespace));
   });
 
-  router.addWithBody(update, async ({ name, body: { labels = {} } }) => {
-    return dataResponse(namespaceJson(await registry.commit((draft) => labelNamespace(draft, name, labels))));
+  router.addWithBody(update, async ({ name, body: { labels = {} }, origin }) => {
+    const { value, unconfirmed } = await registry.commit((draft) => labelNamespace(draft, name, labels), origin);
+    return dataResponse(namespaceJson(value), { unconfirmed });
   });
 
-  router.add(remove, async ({ name, query }) => {
+  router.add(remove, async ({ name, query, origin }) => {
     const cascade = query('cascade') === 'true';
-    const removed = await registry.commitInSteps((draft) => removeNamespaceInSteps(draft, name, cascade));
-    forwards.onRemoved(removed.forwards);
+    const { value: removed, unconfirmed } = await registry.commitInSteps(
+      (draft) => removeNamespaceInSteps(draft, name, cascade),
+      origin,
+      (visible) => forwards.onRemoved(visible.forwards),
+    );
     const disabled = removed.disabled.map((entry) => {
       return {
         kind: entry.kind,
@@ -52,7 +60,7 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
       };
     });
     const result: NamespaceDeleteResult = { removed: name, ...(disabled.length > 0 && { disabled }) };
-    return dataResponse(JSON.stringify(result));
+    return dataResponse(JSON.stringify(result), { unconfirmed });
   });
 
   router.add(view, async ({ http, principal, name, query }) => {
@@ -102,7 +110,7 @@ export function warnPublicNamespace(registry: Registry, log: TargetLogger): () =
     known = exists;
   };
   check();
-  return registry.onChange(check);
+  return registry.committed.subscribe(check);
 }
 
 /** `/api/v1/evaluators/namespaces`: bindings of namespaces to conversations (decisions 2.10, 4.5). */
@@ -114,13 +122,13 @@ export function bindingRoutes(router: Router, { bindings: current }: ManagementC
   router.addWithBody(bind, async ({ name, body }) => {
     const { conversation_id } = body;
     const namespace = validNamespace(name);
-    await current.set(namespace, conversation_id);
-    return dataResponse(JSON.stringify({ namespace, conversation_id }));
+    const unconfirmed = await current.set(namespace, conversation_id);
+    return dataResponse(JSON.stringify({ namespace, conversation_id }), { unconfirmed });
   });
 
   router.add(unbind, async ({ name }) => {
-    await current.delete(name);
-    return dataResponse(JSON.stringify({ unbound: name }));
+    const unconfirmed = await current.delete(name);
+    return dataResponse(JSON.stringify({ unbound: name }), { unconfirmed });
   });
 }
 

@@ -24,8 +24,8 @@ export class RegistryChanges {
     this.#registry = registry;
     this.#events = events;
     this.#reported = registry.current;
-    this.#unsubscribe = registry.onChange((changed) => {
-      for (const { namespace, kind } of changed) this.#lists[SECTION[kind]].add(namespace);
+    this.#unsubscribe = registry.committed.subscribe(({ lists }) => {
+      for (const { namespace, kind } of lists) this.#lists[SECTION[kind]].add(namespace);
       const delay = Math.max(this.#publishedAt + MIN_INTERVAL_MS - performance.now(), 0);
       this.#timer ??= setTimeout(() => this.#publish(), delay).unref();
     });

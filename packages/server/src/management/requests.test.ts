@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, expect, test } from 'vitest';
 import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { createEntry } from '../registry/operations.ts';
 import { type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 
@@ -10,7 +11,7 @@ beforeAll(async () => {
   api = await startSharedApi();
   await api.call('POST', '/api/v1/namespaces', { name: 'ops' });
   // Long enough to be sent in slices.
-  await api.registry.commit((draft) => {
+  await commit(api.registry, (draft) => {
     for (let at = 0; at < 201; at++) createEntry(draft, 'prompt', { name: `prompt-${at}` });
   });
   return () => api.close();

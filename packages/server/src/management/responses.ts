@@ -17,6 +17,8 @@ export interface DataOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON text (decisions 2.1). */
   readonly warnings?: string | undefined;
+  /** Ids of the replicas that may not have applied the change. */
+  readonly unconfirmed?: readonly string[] | undefined;
 }
 
 /** Optional parts of a response with a list. */
@@ -32,8 +34,13 @@ const JSON_TYPE = { 'content-type': 'application/json' };
  * Returns a response with a payload in the envelope (specification, "Response envelope"). The payload is JSON text, so
  * that the numbers of entries are exact.
  */
-export function dataResponse(data: string, { status = 200, headers, warnings }: DataOptions = {}): ApiResponse {
-  const body = `{"data":${data},"error":null${warnings === undefined ? '' : `,"warnings":${warnings}`}}`;
+export function dataResponse(
+  data: string,
+  { status = 200, headers, warnings, unconfirmed = [] }: DataOptions = {},
+): ApiResponse {
+  const warned = warnings === undefined ? '' : `,"warnings":${warnings}`;
+  const pending = unconfirmed.length === 0 ? '' : `,"unconfirmed":${JSON.stringify(unconfirmed)}`;
+  const body = `{"data":${data},"error":null${warned}${pending}}`;
   return { status, headers: { ...headers, ...JSON_TYPE }, body };
 }
 
@@ -57,7 +64,7 @@ export function withUnanswered(response: ApiResponse, replicas: readonly string[
 }
 
 /** Adds a member to an enveloped response; `json` is its value. */
-export function withMember(response: ApiResponse, name: string, json: string): ApiResponse {
+function withMember(response: ApiResponse, name: string, json: string): ApiResponse {
   const { body, headers } = response;
   if (headers['content-type'] !== 'application/json' || Buffer.isBuffer(body)) return response;
   const end = `,"${name}":${json}}`;

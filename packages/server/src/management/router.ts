@@ -1,10 +1,11 @@
-import { isWithdrawal, type Operation, type RequestBody } from '@sluice/contract';
+import type { Operation, RequestBody } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
 import type { ServerRequest } from '../http/server/request.ts';
 import type { Principal } from '../identity/principal.ts';
 import { OperationError } from '../registry/operation-error.ts';
+import type { ChangeOrigin } from '../registry/registry.ts';
 import { parseBody } from './body.ts';
 import type { ApiResponse } from './responses.ts';
 
@@ -15,6 +16,8 @@ export interface ApiRequest<Parameter extends string> {
   readonly principal: Principal;
   /** The decoded path parameter; empty for a path without one. */
   readonly name: string;
+  /** Of the changes that it makes. */
+  readonly origin: ChangeOrigin;
   /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */
   query(parameter: Parameter): string | undefined;
 }
@@ -33,8 +36,8 @@ type Method = (typeof METHODS)[number];
 export interface Route {
   readonly handle: Handler;
   readonly name: string;
-  /** See {@link isWithdrawal}. */
-  readonly isWithdrawal: boolean;
+  /** Id of the operation, or its path. */
+  readonly operation: string;
 }
 
 /** Routes of the management API. Paths are case-sensitive; a trailing slash is ignored. HEAD is handled like GET. */
@@ -66,7 +69,7 @@ export class Router {
 
   /** Adds a path that is not an operation of the contract. */
   addPath(path: string, handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>): void {
-    this.#add({ method: 'GET', path }, handle);
+    this.#add({ id: path, method: 'GET', path }, handle);
   }
 
   /** Finds the route of a path, which may be percent-encoded; undefined if there is none. */
@@ -89,15 +92,15 @@ export class Router {
     return this.#router.prettyPrint();
   }
 
-  #add(operation: Pick<Operation, 'method' | 'path' | 'changes' | 'query'>, handleValid: Handler): void {
-    const { method, path, query = {} } = operation;
+  #add(operation: Pick<Operation, 'id' | 'method' | 'path' | 'query'>, handleValid: Handler): void {
+    const { id, method, path, query = {} } = operation;
     const enumerated = Object.entries(query).flatMap(([name, { values }]) => (values ? [{ name, values }] : []));
     const handle: Handler = (request, body) => {
       for (const { name, values } of enumerated) checkValue(name, values, request.query(name));
       return handleValid(request, body);
     };
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
-    const store = { handle, isWithdrawal: isWithdrawal(operation) };
+    const store = { handle, operation: id };
     this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, store);
   }
 }

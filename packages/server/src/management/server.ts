@@ -40,7 +40,7 @@ import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespace
 import { healthRoutes, metricsRoutes, prometheusRoutes, replicaRoutes, statisticsRoutes } from './observability.ts';
 import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
-import { type ApiResponse, errorResponse, markStale, withMember } from './responses.ts';
+import { type ApiResponse, errorResponse, markStale } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { taskRoutes } from './tasks.ts';
@@ -314,6 +314,7 @@ export class Management {
       http,
       principal,
       name: route.name,
+      origin: { actor: principal, reason: route.operation },
       query: (parameter: string) => query.get(parameter) ?? undefined,
     };
     const handle = () =>
@@ -324,25 +325,8 @@ export class Management {
       }).catch((error) => this.#errorResponse(error, method, path));
     const refreshed = path.startsWith(API) ? this.#options.registry.refresh() : undefined;
     if (!refreshed) return void handle().then(send);
-    const confirm = (response: ApiResponse) => (route.isWithdrawal ? this.#confirm(response) : response);
-    // Without the database, the last known state is served.
-    void refreshed
-      .then(
-        () => handle().then(confirm),
-        // It may be reached again by the time of a change.
-        () => handle().then(confirm).then(markStale),
-      )
-      .then(send);
-  }
-
-  /** Waits until all replicas have applied a change; the response names those that have not. */
-  async #confirm(response: ApiResponse): Promise<ApiResponse> {
-    if (response.status >= 400) return response;
-    const unconfirmed = await this.#options.registry.confirm().catch((error: unknown) => {
-      this.#options.log.warn('a change was not confirmed by the other replicas', { error });
-      return [];
-    });
-    return unconfirmed.length === 0 ? response : withMember(response, 'unconfirmed', JSON.stringify(unconfirmed));
+    // Without the database, the last known state is served. It may be reached again by the time of a change.
+    void refreshed.then(handle, () => handle().then(markStale)).then(send);
   }
 
   #errorResponse(error: unknown, method: string, path: string): ApiResponse {

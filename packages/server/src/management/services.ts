@@ -1,5 +1,6 @@
 import { operations } from '@sluice/contract';
 import { correlationOf } from '../exchange/correlation.ts';
+import type { Draft } from '../registry/draft.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { findServices, registerService, removeServices } from '../registry/operations-topology.ts';
 import { serviceBody } from '../registry/serialize.ts';
@@ -15,12 +16,13 @@ export function serviceRoutes(router: Router, { registry, serviceHealth, provisi
 
   router.add(list, () => listResponse(registry.current.services.all, (entry) => JSON.stringify(toBody(entry))));
 
-  router.addWithBody(create, async ({ body }) => {
-    const { entry, created } = await registry.commit((draft) => registerService(draft, body));
+  router.addWithBody(create, async ({ body, origin }) => {
+    const { value, unconfirmed } = await registry.commit((draft) => registerService(draft, body), origin);
+    const { entry, created } = value;
     const json = JSON.stringify(toBody(entry));
-    if (!created) return dataResponse(json);
+    if (!created) return dataResponse(json, { unconfirmed });
     const location = `${create.path}/${encodeURIComponent(entry.name)}?serviceType=${entry.serviceType}`;
-    return dataResponse(json, { status: 201, headers: { location } });
+    return dataResponse(json, { status: 201, headers: { location }, unconfirmed });
   });
 
   router.add(get, ({ name, query }) => {
@@ -28,9 +30,10 @@ export function serviceRoutes(router: Router, { registry, serviceHealth, provisi
     return dataResponse(JSON.stringify(entries.length === 1 ? entries[0] : { ...entries[0], entries }));
   });
 
-  router.add(remove, async ({ name, query }) => {
-    const count = await registry.commit((draft) => removeServices(draft, name, query('serviceType')));
-    return dataResponse(JSON.stringify({ removed: name, count }));
+  router.add(remove, async ({ name, query, origin }) => {
+    const remove = (draft: Draft) => removeServices(draft, name, query('serviceType'));
+    const { value: count, unconfirmed } = await registry.commit(remove, origin);
+    return dataResponse(JSON.stringify({ removed: name, count }), { unconfirmed });
   });
 
   router.addWithBody(provision, async ({ http, name, query, body }) => {

@@ -11,6 +11,7 @@ import { client, eras } from '../../testing/relay.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { createUser } from '../identity/principal.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
@@ -259,7 +260,7 @@ describe('requests that wait', () => {
   async function start(maxWaiting: number, waitMs = 60_000) {
     const registry = new Registry(memoryStore());
     await registry.load();
-    for (const name of ['one', 'two']) await registry.commit((draft) => createNamespace(draft, name, {}));
+    for (const name of ['one', 'two']) await commit(registry, (draft) => createNamespace(draft, name, {}));
     const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
     onTestFinished(() => calls.close());
     const firstDiscoveries = new FirstDiscoveries(60_000, (forward) => forward);

@@ -3,6 +3,7 @@ import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
 import { applyCatalogs, type DiscoveredCatalog } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/entries.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, updateEntry } from '../registry/operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
@@ -21,7 +22,7 @@ beforeEach(async () => {
   registry = new Registry(memoryStore());
   notifier = new ListChangeNotifier(registry);
   await registry.load();
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     createNamespace(draft, 'ops', {});
     createEntry(draft, 'tool', { ...TOOL, name: 'mine', namespace: 'ops' });
   });
@@ -42,12 +43,12 @@ function listen(namespace: Namespace = OPS): { notifications: string[]; stop: ()
 }
 
 function add(name: string, namespace = 'ops') {
-  return registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name, namespace }));
+  return commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name, namespace }));
 }
 
 /** Makes discovery of the forward `up` return exactly these. */
 function discovered(...catalogs: readonly DiscoveredCatalog[]) {
-  return registry.commit((draft) => {
+  return commit(registry, (draft) => {
     const forward = draft.forwards.get('up') ?? addForward(draft, 'up', { namespace: OPS });
     applyCatalogs(draft, forward, catalogs);
   });
@@ -60,7 +61,7 @@ describe('notifier', () => {
     vi.advanceTimersByTime(1);
     expect(notifications).toEqual(['touched tool', 'changed tool']);
     for (let at = 0; at < 50; at++) await add(`more${at}`);
-    await registry.commit((draft) => createEntry(draft, 'prompt', { name: 'p', namespace: 'ops', template: 't' }));
+    await commit(registry, (draft) => createEntry(draft, 'prompt', { name: 'p', namespace: 'ops', template: 't' }));
     vi.advanceTimersByTime(50);
     expect(notifications.length).toBe(2);
     vi.advanceTimersByTime(50);
@@ -79,11 +80,11 @@ describe('notifier', () => {
   it('do not report changes that clients cannot see', async () => {
     await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     const { notifications } = listen();
-    await registry.commit((draft) => labelNamespace(draft, 'ops', { a: '1' }));
+    await commit(registry, (draft) => labelNamespace(draft, 'ops', { a: '1' }));
     await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     vi.advanceTimersByTime(1_000);
     expect(notifications).toEqual([]);
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(draft, 'tool', { name: 'mine', namespace: 'ops' }, { ...TOOL, labels: { a: '1' } }),
     );
     await discovered(catalog({ tools: items('name', ['a', 'b']), cache: CACHE }));
@@ -178,11 +179,11 @@ describe('notifier', () => {
 
   it('report a deleted namespace once, also to late listeners', async () => {
     const { notifications } = listen();
-    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
+    await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
     vi.advanceTimersByTime(1);
     const late = listen();
     expect(late.notifications).toEqual([]);
-    await registry.commit((draft) => createNamespace(draft, 'other', {}));
+    await commit(registry, (draft) => createNamespace(draft, 'other', {}));
     vi.advanceTimersByTime(1_000);
     expect([notifications, late.notifications]).toEqual([['gone'], ['gone']]);
     expect(vi.getTimerCount()).toBe(0);
@@ -190,7 +191,7 @@ describe('notifier', () => {
 
   it('compare a recreated namespace with its previous state', async () => {
     const { notifications } = listen();
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       removeNamespace(draft, 'ops', true);
       createNamespace(draft, 'ops', {});
     });
@@ -212,7 +213,7 @@ describe('notifier', () => {
   });
 
   it('do no work without listeners', async () => {
-    const onChange = vi.spyOn(registry, 'onChange');
+    const subscribe = vi.spyOn(registry.committed, 'subscribe');
     listen().stop();
     await add('a');
     expect(vi.getTimerCount()).toBe(0);
@@ -221,6 +222,6 @@ describe('notifier', () => {
     notifier.close();
     vi.advanceTimersByTime(1_000);
     expect(notifications).toEqual([]);
-    expect([vi.getTimerCount(), onChange.mock.calls.length]).toEqual([0, 2]);
+    expect([vi.getTimerCount(), subscribe.mock.calls.length]).toEqual([0, 2]);
   });
 });

@@ -94,7 +94,7 @@ export class ListChangeNotifier {
     if (this.#timer) this.#notify();
     if (!this.#reported) {
       this.#reported = this.#state();
-      this.#unsubscribe = this.#registry.onChange(() => this.#schedule());
+      this.#unsubscribe = this.#registry.committed.subscribe(() => this.#schedule());
     }
     const listeners = this.#listeners.get(namespace) ?? new Set();
     this.#listeners.set(namespace, listeners.add(listener));

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
@@ -29,40 +30,40 @@ test('a namespace is bound to the last conversation until it is unbound', async 
 
 test('a deleted namespace loses its binding; others keep theirs', async () => {
   const { registry, bindings } = await loaded();
-  await registry.commit((draft) => createNamespace(draft, 'gone', {}));
+  await commit(registry, (draft) => createNamespace(draft, 'gone', {}));
   for (const name of ['gone', 'default', 'never-there']) bindings.set(name, name);
-  await registry.commit((draft) => removeNamespace(draft, 'gone', false));
+  await commit(registry, (draft) => removeNamespace(draft, 'gone', false));
   expect(bindings.list()).toEqual({ default: 'default', 'never-there': 'never-there' });
 });
 
 test('a namespace that is created after it was bound is bound, and loses its binding when it is deleted', async () => {
   const { registry, bindings } = await loaded();
   bindings.set('later', 'c');
-  await registry.commit((draft) => createNamespace(draft, 'later', {}));
+  await commit(registry, (draft) => createNamespace(draft, 'later', {}));
   expect(bindings.get('later')).toBe('c');
-  await registry.commit((draft) => removeNamespace(draft, 'later', false));
+  await commit(registry, (draft) => removeNamespace(draft, 'later', false));
   expect(bindings.get('later')).toBeUndefined();
 });
 
 test('closed bindings do not follow the registry', async () => {
   const { registry, bindings } = await loaded();
-  await registry.commit((draft) => createNamespace(draft, 'gone', {}));
+  await commit(registry, (draft) => createNamespace(draft, 'gone', {}));
   bindings.set('gone', 'c');
   bindings.close();
-  await registry.commit((draft) => removeNamespace(draft, 'gone', false));
+  await commit(registry, (draft) => removeNamespace(draft, 'gone', false));
   expect(bindings.get('gone')).toBe('c');
 });
 
 test('a namespace that is deleted and recreated in one commit loses its binding', async () => {
   const { registry, bindings } = await loaded();
-  await registry.commit((draft) => createNamespace(draft, 'again', {}));
+  await commit(registry, (draft) => createNamespace(draft, 'again', {}));
   bindings.set('again', 'of the first');
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     removeNamespace(draft, 'again', false);
     createNamespace(draft, 'again', {});
   });
   expect(bindings.list()).toEqual({});
   bindings.set('again', 'of the second');
-  await registry.commit((draft) => labelNamespace(draft, 'again', { a: 'b' }));
+  await commit(registry, (draft) => labelNamespace(draft, 'again', { a: 'b' }));
   expect(bindings.list()).toEqual({ again: 'of the second' });
 });

@@ -8,7 +8,7 @@ interface Binding {
 }
 
 /** Bindings that replicas share: the conversation id as JSON text, by namespace. */
-export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'changed'>;
+export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'>;
 
 /**
  * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that
@@ -24,7 +24,7 @@ export class NamespaceBindings {
   constructor(registry: Registry, shared?: SharedBindings) {
     this.#registry = registry;
     this.#shared = shared;
-    this.#unsubscribe = registry.onChange((_lists, isForeign) => this.#dropDeleted(isForeign));
+    this.#unsubscribe = registry.committed.subscribe(({ origins }) => this.#dropDeleted(origins.length === 0));
     if (!shared) return;
     for (const [namespace, json] of shared.entries()) this.#put(namespace, json);
     shared.changed.subscribe(({ id, json }) => this.#put(id, json));
@@ -40,13 +40,13 @@ export class NamespaceBindings {
     return this.#bindings.get(namespace)?.conversationId;
   }
 
-  /** Binds a namespace: at once, or once all replicas can know it. */
-  set(namespace: string, conversationId: string): Promise<void> | undefined {
+  /** Binds a namespace: at once, or for all replicas; then it returns the ids of those that may not have applied it. */
+  set(namespace: string, conversationId: string): Promise<readonly string[]> | undefined {
     return this.#change(namespace, JSON.stringify(conversationId));
   }
 
   /** As {@link set}. */
-  delete(namespace: string): Promise<void> | undefined {
+  delete(namespace: string): Promise<readonly string[]> | undefined {
     return this.#change(namespace, undefined);
   }
 
@@ -61,8 +61,14 @@ export class NamespaceBindings {
     this.#unsubscribe();
   }
 
-  #change(namespace: string, json: string | undefined): Promise<void> | undefined {
-    if (this.#shared) return this.#shared.set(namespace, json).then(() => this.#put(namespace, json));
+  #change(namespace: string, json: string | undefined): Promise<readonly string[]> | undefined {
+    const shared = this.#shared;
+    if (shared) {
+      return shared.set(namespace, json).then(() => {
+        this.#put(namespace, json);
+        return shared.confirm();
+      });
+    }
     this.#put(namespace, json);
     return undefined;
   }

@@ -7,6 +7,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { NullResponse } from '../mcp/listener.ts';
 import { type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { createEntry } from '../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../registry/operations-topology.ts';
@@ -76,7 +77,7 @@ interface SetupOptions {
 async function setUp({ schema, store = memoryStore(), request = REQUEST, onError = 'block' }: SetupOptions = {}) {
   const registry = new Registry(store);
   await registry.load();
-  await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
+  await commit(registry, (draft) => createEntry(draft, 'tool', TOOL));
   const lines: string[] = [];
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const metrics = new ServiceMetrics();
@@ -212,12 +213,12 @@ it.each(['is deleted', 'is deleted and recreated'])(
   'a request whose namespace %s during the evaluation is rejected',
   async (how) => {
     const { engine, context, registry, run } = await setUp();
-    await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     context.namespace = registry.current.namespace('ops');
     const outcome = engine.evaluate(context);
     await run.reached;
-    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
+    if (how.endsWith('recreated')) await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     run.end({ kind: 'pass' });
     expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
   },
@@ -227,13 +228,13 @@ it.each(['is deleted', 'is deleted and recreated'])(
   'a request whose namespace %s during the evaluation copies no tools',
   async (how) => {
     const { engine, context, registry, run, runs } = await setUp();
-    await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     context.namespace = registry.current.namespace('ops');
     const outcome = engine.evaluate(context);
     await run.reached;
     expect(runs[0]?.copyTool('mine', 'ops')).toBe(true);
-    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
+    if (how.endsWith('recreated')) await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     const left = registry.current.namespace('ops');
     run.end({ kind: 'pass' });
     expect(await outcome).toMatchObject({ kind: 'error', status: 404 });
@@ -248,10 +249,10 @@ it('a request that is canceled while its copies wait for the store copies no too
   await run.reached;
   runs[0]?.copyTool('mine', 'copies');
   store.hold = true;
-  const commit = vi.spyOn(registry, 'commit');
-  const before = registry.commit((draft) => createNamespace(draft, 'before', {}));
+  const commits = vi.spyOn(registry, 'commit');
+  const before = commit(registry, (draft) => createNamespace(draft, 'before', {}));
   run.end({ kind: 'pass' });
-  await expect.poll(() => commit.mock.calls.length).toBe(2);
+  await expect.poll(() => commits.mock.calls.length).toBe(2);
   disconnect();
   expect(isCanceled(await outcome)).toBe(true);
   store.hold = false;

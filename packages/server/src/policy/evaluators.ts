@@ -62,6 +62,8 @@ export interface UpdateResult {
   readonly set: EvaluatorSet;
   /** One for each evaluator that was skipped or cannot match a request. */
   readonly warnings: readonly EvaluatorWarning[];
+  /** Ids of the replicas that may not have applied it. */
+  readonly unconfirmed: readonly string[];
 }
 
 /** Evaluators that are to become active. */
@@ -288,11 +290,12 @@ export class Evaluators {
     }
   }
 
-  #enqueue(update: () => Promise<UpdateResult>): Promise<UpdateResult> {
+  /** Later updates do not wait for the confirmation of the other replicas. */
+  async #enqueue(update: () => Promise<Omit<UpdateResult, 'unconfirmed'>>): Promise<UpdateResult> {
     this.#pendingUpdates++;
-    const result = this.#queue.then(() => this.#retryOutdated(update)).finally(() => this.#pendingUpdates--);
-    this.#queue = result.catch(() => {});
-    return result;
+    const updated = this.#queue.then(() => this.#retryOutdated(update)).finally(() => this.#pendingUpdates--);
+    this.#queue = updated.catch(() => {});
+    return { ...(await updated), unconfirmed: (await this.#options.store.confirm?.()) ?? [] };
   }
 
   async #submit({
@@ -303,7 +306,7 @@ export class Evaluators {
     outside = [],
     skippable,
     errorPrefix,
-  }: EvaluatorUpdate): Promise<UpdateResult> {
+  }: EvaluatorUpdate): Promise<Omit<UpdateResult, 'unconfirmed'>> {
     const input = { content, origin: 'api', actor, at: this.#time() } as const;
     const validated = await this.#validate(evaluators);
     const invalid = validated.map((result, index) => [...(outside[index] ?? []), ...toIssues(result, index)]);

@@ -71,6 +71,10 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
     void removeComponents(this.#log.database, this.#checksums()).catch(() => undefined);
   }
 
+  confirm(): Promise<readonly string[]> {
+    return this.#log.confirm();
+  }
+
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const section of this.sections) {
       const records = new Map(this.#records[section]);

@@ -3,6 +3,7 @@ import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { applyCatalogs } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/entries.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations.ts';
@@ -22,9 +23,9 @@ async function setUp() {
   const registry = new Registry(store);
   await registry.load();
   const add = (name: string, namespace: string, more = {}) =>
-    registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, ...more, name, namespace }));
+    commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, ...more, name, namespace }));
   await add('mine', 'default');
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     const forward = addForward(draft, 'up', { namespace: CRM });
     const tools = [...items('name', ['a'], ',"description":"as \\u0061 \\"text\\""'), ...items('name', ['b'])];
     applyCatalogs(draft, forward, [catalog({ tools })]);
@@ -64,7 +65,7 @@ describe('tools', () => {
 
   it('do not include shadowed ones, and have the names that clients see', async () => {
     const { registry, view } = await setUp();
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const late = addForward(draft, 'late', { namespace: CRM, prefix: 'p.' });
       applyCatalogs(draft, late, [catalog({ tools: items('name', ['c']) })]);
       const rival = addForward(draft, 'rival', { namespace: CRM });
@@ -81,7 +82,7 @@ describe('tools', () => {
 
   it('of one forward are in its order, wherever they were moved', async () => {
     const { registry, add, view } = await setUp();
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...FOUND, description: 'as a "text"', namespace: 'zoo', n: 1 }),
     );
     await add('later', 'crm');
@@ -90,7 +91,7 @@ describe('tools', () => {
 
   it('have empty strings for missing or invalid members', async () => {
     const { registry, view } = await setUp();
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       createEntry(draft, 'tool', { name: 'bare' });
       createEntry(draft, 'tool', { name: 'odd"', description: 1, uri: ['u'], toolType: null });
     });
@@ -220,7 +221,7 @@ describe('a copy', () => {
     const run = view();
     for (const name of ['a', 'b', 'mine']) run.copyTool(name, 'new');
     await add('mine', 'new');
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a' }));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'a' }));
     await run.commit();
     expect(names(view().tools('new'))).toEqual(['new/mine', 'new/b']);
     expect(lines.map((line) => JSON.parse(line)).map(({ level, tools }) => [level, tools])).toEqual([
@@ -231,7 +232,7 @@ describe('a copy', () => {
 
   it('is limited to ten thousand in a run', async () => {
     const { registry, view, lines } = await setUp();
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       for (let at = 0; at < 10_000; at++) createEntry(draft, 'tool', { ...TOOL, name: `t${at}` });
     });
     const run = view();
@@ -259,7 +260,7 @@ describe('a copy', () => {
   it('is limited to 16 MiB of definitions in a run', async () => {
     const { registry, add, view } = await setUp();
     const large = (name: string) => items('name', [name], `,"description":"${'é'.repeat(512 * 1024)}"`);
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const forward = addForward(draft, 'large', { namespace: CRM });
       applyCatalogs(draft, forward, [catalog({ tools: ['l1', 'l2'].flatMap(large) })]);
     });
@@ -328,7 +329,7 @@ describe('a copy', () => {
     await run.commit();
     await notified1.promise;
     expect(notified).toEqual({ new: 1, crm: 0 });
-    await registry.commit((draft) => removeForward(draft, 'up'));
+    await commit(registry, (draft) => removeForward(draft, 'up'));
     await told2.promise;
   });
 });
@@ -337,7 +338,7 @@ describe('serialized tools', () => {
   it('are created once, whatever else changes', async () => {
     const { registry, add, view } = await setUp();
     let made = 0;
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const mine = draft.get('tool', DEFAULT_NAMESPACE, 'mine');
       if (!mine) throw new Error('no tool');
       const { rendered: served, ...rest } = mine;

@@ -105,12 +105,18 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
    */
   async commit(isApplicable: (draft: Draft) => boolean = () => true): Promise<void> {
     const copies = this.#copies;
-    const copy = (draft: Draft) => (isApplicable(draft) ? copyTools(draft, copies) : []);
-    const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
+    const outcomes = copies.length > 0 ? await this.#copyAll(isApplicable) : [];
     const existing = [...this.#existing, ...copies.filter((_, at) => outcomes[at] === 'exists')];
     this.#logCopies('info', 'tools not copied: target namespace has tools with these names', existing);
     const deleted = copies.filter((_, at) => outcomes[at] === 'gone');
     this.#logCopies('warn', 'tools not copied: deleted during the run', deleted);
+  }
+
+  async #copyAll(isApplicable: (draft: Draft) => boolean): Promise<readonly CopyOutcome[]> {
+    const { registry, namespace } = this.#options;
+    const copy = (draft: Draft) => (isApplicable(draft) ? copyTools(draft, this.#copies) : []);
+    const origin = { actor: 'action', reason: `copy tools of namespace ${namespace}` } as const;
+    return (await registry.commit(copy, origin)).value;
   }
 
   /** The copies that {@link commit} makes. */

@@ -114,6 +114,8 @@ export interface RevisionStore {
    * {@link OutdatedRevisionsError}. `components`: checksums of the actions of the active revision by path, for other replicas.
    */
   save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void>;
+  /** See `SharedLog.confirm`; undefined without other replicas. */
+  confirm?(): Promise<readonly string[]>;
   /** What replicas share of actions; undefined for a single one. */
   readonly actions?: SharedActions;
   /** Another replica has changed the revisions; undefined without other replicas. */

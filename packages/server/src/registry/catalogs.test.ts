@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { PausableStore } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
@@ -12,9 +13,9 @@ async function withForward(more: Partial<Forward> = {}) {
   const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
-  await registry.commit((draft) => addForward(draft, 'up', more));
+  await commit(registry, (draft) => addForward(draft, 'up', more));
   const discover = (found: Partial<DiscoveredCatalog> | DiscoveredCatalog[]): Promise<void> =>
-    registry.commit((draft) => {
+    commit(registry, (draft) => {
       const forward = draft.forwards.get('up');
       if (forward) applyCatalogs(draft, forward, Array.isArray(found) ? found : [catalog(found)]);
     });
@@ -50,7 +51,7 @@ describe('discovered entries', () => {
     const { registry, discover, entries, written } = await withForward();
     await discover({ tools: items('name', ['a', 'b', 'c']) });
     const seen: string[][] = [];
-    registry.onChange(() => seen.push(keys(entries())));
+    registry.committed.subscribe(() => seen.push(keys(entries())));
     await discover({ tools: items('name', ['c', 'd', 'a']) });
     expect(seen).toEqual([['c', 'd', 'a']]);
     written();
@@ -71,7 +72,7 @@ describe('discovered entries', () => {
       }),
     ];
     await discover(found());
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       updateEntry(draft, 'tool', { name: 'p.a' }, { ...TOOL, name: 'z', labels: { l: '1' }, title: 'Ours' });
       updateEntry(draft, 'resource', { name: 'x:1' }, { name: 'r', location: 'x:1', type: 'mcp-forward', labels: {} });
     });
@@ -85,7 +86,7 @@ describe('discovered entries', () => {
     const store = new PausableStore({ entries: entryTexts(registry.current) });
     const again = new Registry(store);
     await again.load();
-    await again.commit((draft) => {
+    await commit(again, (draft) => {
       const forward = draft.forwards.get('up');
       if (forward) applyCatalogs(draft, forward, found());
     });
@@ -166,7 +167,7 @@ describe('over several catalogs', () => {
       catalog({ key: '1', tools: [{ key: 'a', json: '{"name":"a","one":1.0}' }] }),
       catalog({ key: '2', tools: [{ key: 'a', json: '{"name":"a","title":"T","two":2.0}' }] }),
     ]);
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'z', one: JSON.rawJSON('1.0'), title: 'Ours' }),
     );
     expect(served()).toEqual([['{"name":"z","one":1.0,"title":"Ours"}', '{"name":"z","title":"Ours","two":2.0}']]);
@@ -216,7 +217,7 @@ describe('a resource', () => {
     const names = () =>
       entries('resource').map(({ name, rendered: served }) => [name, JSON.parse(served[0]?.json ?? '').name]);
     await discover(found('"one"'));
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(
         draft,
         'resource',
@@ -243,7 +244,7 @@ describe('a resource', () => {
 
 /** Renames, moves, labels and overrides tool `a`. */
 function change(registry: Registry): Promise<Entry> {
-  return registry.commit((draft) => {
+  return commit(registry, (draft) => {
     const wanted = {
       ...TOOL,
       name: 'z',
@@ -281,7 +282,7 @@ describe('overrides', () => {
     expect(await again.load()).toEqual([]);
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     for (const each of [registry, again]) {
-      await each.commit((draft) => {
+      await commit(each, (draft) => {
         const forward = draft.forwards.get('up');
         if (forward) applyCatalogs(draft, forward, [catalog({ tools: items('name', ['a', 'b'], ',"new":2.0') })]);
       });
@@ -311,7 +312,7 @@ describe('overrides', () => {
     await discover({ tools: items('name', ['a']) });
     await change(registry);
     await discover({});
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const ops = [...draft.namespaces.keys()].find((name) => name === 'ops');
       if (ops) draft.removeNamespace(ops);
     });
@@ -324,7 +325,7 @@ describe('overrides', () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z' }));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'z' }));
     expect(entries()).toEqual([]);
     await discover({ tools: items('name', ['a']) });
     expect(entries()).toMatchObject([CHANGED]);
@@ -335,7 +336,7 @@ describe('overrides', () => {
     await discover({ tools: items('name', ['a']) });
     await change(registry);
     await discover({});
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       draft.removeForward('up');
       addForward(draft, 'up');
     });
@@ -347,11 +348,11 @@ describe('overrides', () => {
 describe('a key conflict', () => {
   test('a manual entry shadows a discovered one until it is deleted', async () => {
     const { registry, discover, entries } = await withForward();
-    await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, toolType: 'custom', name: 'a' }));
+    await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, toolType: 'custom', name: 'a' }));
     await discover({ tools: items('name', ['a']) });
     expect(entries()[0]?.discovered).toBeUndefined();
     expect(keys(registry.current.shadowed('up'))).toEqual(['a']);
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a' }));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'a' }));
     expect(entries()[0]?.discovered?.forward).toBe('up');
     expect(registry.current.shadowed('up')).toEqual([]);
   });
@@ -364,7 +365,7 @@ describe('a key conflict', () => {
         ?.indexes.tool.claims('b')
         .map(({ discovered }) => discovered?.upstreamKey);
     await discover({ tools: items('name', ['a']) });
-    await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
+    await commit(registry, (draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
     await discover({ tools: items('name', ['b', 'a']) });
     expect(origins()).toEqual(['a', 'b']);
     await discover({ tools: items('name', ['b', 'a']) });
@@ -377,7 +378,7 @@ describe('a key conflict', () => {
   test('a renamed entry is not lost when it is removed in the commit that adds the name', async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
-    await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
+    await commit(registry, (draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
     await discover({ tools: items('name', ['b']) });
     expect(entries().map(({ key, discovered }) => [key, discovered?.upstreamKey])).toEqual([['b', 'b']]);
   });

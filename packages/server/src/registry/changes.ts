@@ -86,6 +86,16 @@ export class UndoStep {
   run(): void {
     this.#index.set(this.#key, this.#claims);
   }
+
+  /** All entries with the key before the change, the holder first. */
+  get before(): readonly Entry[] {
+    return this.#claims;
+  }
+
+  /** All entries with the key now. */
+  get after(): readonly Entry[] {
+    return this.#index.claims(this.#key);
+  }
 }
 
 /** Returns a function that restores a map's current value of a key. */

@@ -7,6 +7,7 @@ import { textResultText, toolList, toolText } from '../../../../test/fixtures/ra
 import { client, eras, relayTests } from '../../testing/relay.ts';
 import { startTestService } from '../../testing/service.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { copyTools } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { FileStore } from './store/file-store.ts';
@@ -22,7 +23,7 @@ async function copyInFolder(folder: string, names: readonly string[], target: st
   await registry.load();
   const targetNamespace = parseNamespace(target) ?? DEFAULT_NAMESPACE;
   const tools = registry.current.entries('tool').filter(({ key }) => names.includes(key));
-  await registry.commit((draft) =>
+  await commit(registry, (draft) =>
     copyTools(
       draft,
       tools.map((tool) => ({ tool, targetNamespace })),

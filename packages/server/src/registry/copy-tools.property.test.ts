@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { applyCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { copyTools, removeForward, removeNamespace } from './operations-topology.ts';
@@ -157,7 +158,7 @@ test('copies follow only their forward, whatever changes around them', async () 
     await registry.load();
     const copying = new Copying(seed);
     for (let step = 0; step < 80; step++) {
-      await registry.commit((draft) => copying.step(draft));
+      await commit(registry, (draft) => copying.step(draft));
       const copies = registry.current.entries('tool', { shadowed: true }).filter((tool) => tool.discovered?.copied);
       const there = copies.map((tool) => {
         const { forward = '', upstreamKey = '', overrides = {} } = tool.discovered ?? {};

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
@@ -24,9 +25,9 @@ async function withForward(more: Partial<Forward> = {}) {
   const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
-  await registry.commit((draft) => addForward(draft, 'up', more));
+  await commit(registry, (draft) => addForward(draft, 'up', more));
   const discover = (...found: Partial<DiscoveredCatalog>[]): Promise<void> =>
-    registry.commit((draft) => {
+    commit(registry, (draft) => {
       const forward = draft.forwards.get('up');
       if (forward) applyCatalogs(draft, forward, found.map(catalog));
     });
@@ -36,7 +37,7 @@ async function withForward(more: Partial<Forward> = {}) {
   const copy = async (name: string, target: string, from = 'default'): Promise<CopyOutcome | undefined> => {
     const tool = toolNamed(from, name);
     if (!tool) throw new Error(`no tool ${name} in ${from}`);
-    const [outcome] = await registry.commit((draft) => copyTools(draft, [{ tool, targetNamespace: ns(target) }]));
+    const [outcome] = await commit(registry, (draft) => copyTools(draft, [{ tool, targetNamespace: ns(target) }]));
     return outcome;
   };
   const names = (namespace?: string) => registry.current.entries('tool', { namespace }).map(({ key }) => key);
@@ -81,11 +82,11 @@ describe('a copy of a discovered tool', () => {
 
   test('includes overrides, and keeps them when discovery updates the tool', async () => {
     const { registry, discover, toolNamed, copy } = await withForward();
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...FOUND, name: 'z', title: 'Ours', labels: { l: '1' }, n: 1 }),
     );
     await copy('z', 'finance');
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z', namespace: 'default' }));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'z', namespace: 'default' }));
     await discover({ tools: [{ key: 'a', json: '{"name":"a","n":2.0,"more":true}' }, ...items('name', ['b'])] });
     const made = toolNamed('finance', 'z');
     expect(made?.rendered).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogs: undefined }]);
@@ -120,16 +121,16 @@ describe('a copy of a discovered tool', () => {
     const { registry, copy, names } = await withForward({ namespace: ns('crm') });
     await copy('a', 'finance', 'crm');
     await copy('a', 'other', 'finance');
-    await registry.commit((draft) => removeNamespace(draft, 'finance', true));
+    await commit(registry, (draft) => removeNamespace(draft, 'finance', true));
     expect(names()).toEqual(['a', 'b', 'a']);
-    await registry.commit((draft) => removeForward(draft, 'up'));
+    await commit(registry, (draft) => removeForward(draft, 'up'));
     expect(names()).toEqual([]);
   });
 
   test('survives its original, and can itself be copied', async () => {
     const { registry, toolNamed, copy } = await withForward();
     await copy('a', 'finance');
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'default' }));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'default' }));
     await copy('a', 'ops', 'finance');
     expect(toolNamed('ops', 'a')?.discovered).toMatchObject({ forward: 'up', upstreamKey: 'a', copied: true });
     expect(toolNamed('default', 'a')).toBeUndefined();
@@ -139,7 +140,7 @@ describe('a copy of a discovered tool', () => {
     const { registry, discover, toolNamed, copy, names } = await withForward();
     await copy('a', 'finance');
     await copy('b', 'finance');
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const selector = { name: 'a', namespace: 'finance' };
       updateEntry(draft, 'tool', selector, { ...FOUND, name: 'pay', namespace: 'ops', title: 'Pay', n: 1 });
       removeEntry(draft, 'tool', { name: 'b', namespace: 'finance' });
@@ -169,7 +170,7 @@ describe('a copy of a discovered tool', () => {
   test("is not a second discovered entry when an era's catalogs are rebuilt", async () => {
     const { registry, copy } = await withForward();
     await copy('a', 'finance');
-    const stored = await registry.commit((draft) => {
+    const stored = await commit(registry, (draft) => {
       const forward = draft.forwards.get('up');
       return forward && runSteps(knownCatalogs(draft, forward, new Set(['legacy'] as const)));
     });
@@ -180,22 +181,22 @@ describe('a copy of a discovered tool', () => {
 test('a copy of a manual tool is an independent manual tool', async () => {
   const { registry, discover, toolNamed, copy } = await withForward();
   const more = { labels: { l: '1' }, id: 'i', title: 'T', extra: 1 };
-  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine', ...more }));
+  await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine', ...more }));
   await copy('mine', 'finance');
-  await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'Other' }));
+  await commit(registry, (draft) => updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'Other' }));
   await discover({});
-  await registry.commit((draft) => removeForward(draft, 'up'));
+  await commit(registry, (draft) => removeForward(draft, 'up'));
   const made = toolNamed('finance', 'mine');
   const shown = { ...TOOL, ...more, name: 'mine', namespace: 'finance', enabled: true };
   expect(made && JSON.parse(entryJson(made))).toEqual(shown);
-  await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'mine', namespace: 'default' }));
+  await commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'mine', namespace: 'default' }));
   expect(toolNamed('finance', 'mine')).toBe(made);
 });
 
 describe('a name conflict', () => {
   test('leaves the existing tool, counts the copy as found, and writes nothing', async () => {
     const { registry, store, toolNamed, copy } = await withForward();
-    await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'finance' }));
+    await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'finance' }));
     await copy('b', 'finance');
     const before = [toolNamed('finance', 'a'), toolNamed('finance', 'b'), toolNamed('default', 'b')];
     store.journal.length = 0;
@@ -211,7 +212,7 @@ describe('a name conflict', () => {
   test('a copy stays first when a forward later lists the name, until the copy is removed', async () => {
     const { registry, discover, toolNamed, copy, names } = await withForward();
     await copy('a', 'finance');
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const late = addForward(draft, 'late', { namespace: ns('finance') });
       applyCatalogs(draft, late, [catalog({ tools: items('name', ['a'], ',"late":1') })]);
     });
@@ -225,9 +226,9 @@ describe('a name conflict', () => {
   test("a copy in its forward's own namespace also stays first when the tool returns there", async () => {
     const { registry, store, discover, toolNamed, copy } = await withForward();
     const selector = { name: 'a', namespace: 'default' };
-    await registry.commit((draft) => updateEntry(draft, 'tool', selector, { ...FOUND, namespace: 'ops', n: 1 }));
+    await commit(registry, (draft) => updateEntry(draft, 'tool', selector, { ...FOUND, namespace: 'ops', n: 1 }));
     await copy('a', 'default', 'ops');
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       // Without retaining that it was moved.
       const moved = draft.get('tool', ns('ops'), 'a');
       if (moved) draft.remove(moved);
@@ -239,7 +240,7 @@ describe('a name conflict', () => {
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     }
-    await registry.commit((draft) => removeEntry(draft, 'tool', selector));
+    await commit(registry, (draft) => removeEntry(draft, 'tool', selector));
     // The journal identifies which of the two was removed.
     const id = JSON.stringify(['default', 'a', 'up', 'a', 'copied']);
     expect(store.journal.at(-1)).toEqual([{ op: 'remove', section: 'tools', id }]);
@@ -252,17 +253,17 @@ describe('a name conflict', () => {
 
 test('many copies are one commit; tools that no longer exist are skipped, without creating a namespace', async () => {
   const { registry, store, toolNamed, names } = await withForward();
-  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine' }));
+  await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine' }));
   const [a, b, mine] = ['a', 'b', 'mine'].map((name) => toolNamed('default', name));
   if (!a || !b || !mine) throw new Error('no tools');
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     removeEntry(draft, 'tool', { name: 'a' });
     removeEntry(draft, 'tool', { name: 'mine' });
     // A new tool under the same name is not the selected one.
     createEntry(draft, 'tool', { ...TOOL, name: 'a' });
   });
   store.journal.length = 0;
-  const outcomes = await registry.commit((draft) =>
+  const outcomes = await commit(registry, (draft) =>
     copyTools(draft, [
       { tool: a, targetNamespace: ns('one') },
       { tool: b, targetNamespace: ns('two') },
@@ -281,21 +282,21 @@ test('many copies are one commit; tools that no longer exist are skipped, withou
 describe('copies after a restart', () => {
   test('are unchanged, also after updates', async () => {
     const { registry, store, discover, copy } = await withForward();
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       createNamespace(draft, 'ops', {});
       createEntry(draft, 'tool', { ...TOOL, name: 'mine' });
     });
     await copy('b', 'ops');
     await copy('mine', 'ops');
     await copy('a', 'ops');
-    await registry.commit((draft) =>
+    await commit(registry, (draft) =>
       updateEntry(draft, 'tool', { name: 'b', namespace: 'ops' }, { ...FOUND, name: 'z', title: 'Ours', n: 1 }),
     );
     const found = { tools: items('name', ['b'], ',"v":2') };
     const again = await restarts(registry, store);
     for (const other of again) {
       expect(stateOf(other.current)).toEqual(stateOf(registry.current));
-      await other.commit((draft) => {
+      await commit(other, (draft) => {
         const forward = draft.forwards.get('up');
         if (forward) applyCatalogs(draft, forward, [catalog(found)]);
       });

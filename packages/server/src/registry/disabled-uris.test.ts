@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { applyCatalogs } from './catalogs.ts';
+import { commit } from './fixtures/commit.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { markUpstreamEntries } from './operations-enabled.ts';
 import { Registry } from './registry.ts';
@@ -9,7 +10,7 @@ import { memoryStore } from './store/store.ts';
 async function withDisabled(uris: readonly string[]): Promise<Registry> {
   const registry = new Registry(memoryStore());
   await registry.load();
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     const forward = addForward(draft, 'one');
     applyCatalogs(draft, forward, [catalog({ resources: items('uri', uris) })]);
     markUpstreamEntries(draft, 'resource', { forward: 'one', keys: new Set(uris.slice(1)) }, false);

@@ -23,6 +23,7 @@ import {
   type UnknownMembers,
 } from './entries.ts';
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
+import { DraftOperation, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
 import {
@@ -72,8 +73,9 @@ export class Draft {
   #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
   #next: number;
   readonly #recording: boolean;
-  /** Undo steps of the current operation. */
-  #undo: (UndoStep | (() => void))[] | undefined;
+  #operation: DraftOperation | undefined;
+  /** Whether the last operation of `attempt` takes access away from clients. */
+  revokesAccess = false;
   /** Changes for the store to write. */
   readonly changes: RecordedChange<Section>[] = [];
   readonly #entryForms: Readonly<Record<Kind, RecordForm<Entry>>>;
@@ -98,22 +100,22 @@ export class Draft {
 
   /** As {@link attempt}, of an operation in steps. No other operation may run before it has ended. */
   *attemptInSteps<T>(operation: (draft: Draft) => Steps<T>): Steps<T> {
-    const undo: (UndoStep | (() => void))[] = [];
+    const current = new DraftOperation();
     const changes = this.changes.length;
     const next = this.#next;
-    this.#undo = undo;
+    this.#operation = current;
+    this.revokesAccess = false;
     try {
-      return yield* operation(this);
+      const result = yield* operation(this);
+      this.revokesAccess = yield* revokesAccess(current, this);
+      return result;
     } catch (error) {
-      for (const step of undo.reverse()) {
-        if (step instanceof UndoStep) step.run();
-        else step();
-      }
+      current.undo();
       this.changes.length = changes;
       this.#next = next;
       throw error;
     } finally {
-      this.#undo = undefined;
+      this.#operation = undefined;
     }
   }
 
@@ -139,7 +141,7 @@ export class Draft {
   putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
     const state = this.#namespaces.get(name) ?? emptyNamespace(name);
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
-    this.#undo?.push(restoreFunction(this.#namespaces, name));
+    this.#operation?.steps.push(restoreFunction(this.#namespaces, name));
     this.#namespaces.set(name, changed);
     this.#record(changed, NAMESPACE_FORM);
   }
@@ -160,7 +162,9 @@ export class Draft {
     for (const kind of KINDS) yield* forEachInSteps([...this.entries(kind, name)], (entry) => this.remove(entry));
     const before = this.#namespaces;
     const drafts = this.#indexes.get(name);
-    this.#undo?.push(() => {
+    const removed = before.get(name);
+    if (removed) this.#operation?.removedNamespaces.push(removed);
+    this.#operation?.steps.push(() => {
       this.#namespaces = before;
       if (drafts) this.#indexes.set(name, drafts);
     });
@@ -177,7 +181,8 @@ export class Draft {
     const before = this.#forwards.get(forward.name);
     if (before && mayChangeLists && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
     if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
-    this.#undo?.push(restoreFunction(this.#forwards, forward.name));
+    if (before) this.#operation?.keepForward(before);
+    this.#operation?.steps.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record(forward, FORWARD_FORM);
   }
@@ -191,7 +196,9 @@ export class Draft {
   *removeForwardInSteps(name: string): Steps<void> {
     yield* forEachInSteps(yield* this.entriesInSteps(name), (entry) => this.remove(entry));
     const before = this.#forwards;
-    this.#undo?.push(() => {
+    const removed = before.get(name);
+    if (removed) this.#operation?.keepForward(removed);
+    this.#operation?.steps.push(() => {
       this.#forwards = before;
     });
     this.#forwards = new Map(before);
@@ -366,7 +373,7 @@ export class Draft {
   #indexForChange({ namespace, kind, key }: Entry): DraftIndex {
     const index = this.#write(namespace, kind);
     const claims = index.claims(key);
-    this.#undo?.push(new UndoStep(index, key, claims));
+    this.#operation?.steps.push(new UndoStep(index, key, claims));
     return index;
   }
 
@@ -374,7 +381,8 @@ export class Draft {
     this.#draftServices ??= this.#services.copy();
     const services = this.#draftServices;
     const before = services.get(name);
-    this.#undo?.push(() => services.set(name, before));
+    this.#operation?.keepServices(before);
+    this.#operation?.steps.push(() => services.set(name, before));
     services.set(name, entries.length === 0 ? undefined : entries);
   }
 

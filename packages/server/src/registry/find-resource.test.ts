@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { applyCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { EntryIndex, LayeredMap } from './index.ts';
 import { Registry } from './registry.ts';
@@ -12,7 +13,7 @@ async function offering() {
   const registry = new Registry(memoryStore());
   await registry.load();
   return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<EntryIndex> => {
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       const found = catalog({ resources: items('uri', uris), templates: items('uriTemplate', templates) });
       applyCatalogs(draft, draft.forwards.get(forward) ?? addForward(draft, forward), [found]);
     });

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type BootstrapForward, bootstrapForward } from './change-forward.ts';
 import { DEFAULT_NAMESPACE } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { addForward, removeForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { memoryStore } from './store/store.ts';
@@ -15,13 +16,13 @@ const INPUT = {
 
 test('a name is registered once', async () => {
   const registry = new Registry(memoryStore());
-  await registry.commit((draft) => addForward(draft, INPUT));
-  await expect(registry.commit((draft) => addForward(draft, INPUT))).rejects.toMatchObject({
+  await commit(registry, (draft) => addForward(draft, INPUT));
+  await expect(commit(registry, (draft) => addForward(draft, INPUT))).rejects.toMatchObject({
     code: 'CONFLICT',
     message: 'forward already exists: up',
   });
-  await registry.commit((draft) => removeForward(draft, 'up'));
-  await expect(registry.commit((draft) => removeForward(draft, 'up'))).rejects.toMatchObject({
+  await commit(registry, (draft) => removeForward(draft, 'up'));
+  await expect(commit(registry, (draft) => removeForward(draft, 'up'))).rejects.toMatchObject({
     code: 'NOT_FOUND',
     message: 'forward not found: up',
   });
@@ -29,7 +30,7 @@ test('a name is registered once', async () => {
 
 test('the bootstrap file leaves an equal forward unchanged and changes a different one in place', async () => {
   const registry = new Registry(memoryStore());
-  const boot = (input: BootstrapForward) => registry.commit((draft) => bootstrapForward(draft, input));
+  const boot = (input: BootstrapForward) => commit(registry, (draft) => bootstrapForward(draft, input));
   await boot(INPUT);
   const stored = registry.current.forwards.get('up');
   await boot({ ...INPUT, labels: { b: '2', a: '1' } });
@@ -42,7 +43,7 @@ test('the bootstrap file leaves an equal forward unchanged and changes a differe
 test('the bootstrap file changes only the headers that it names, and moves none to another origin', async () => {
   const registry = new Registry(memoryStore());
   const boot = async (change: Partial<BootstrapForward>) => {
-    await registry.commit((draft) => bootstrapForward(draft, { ...INPUT, ...change }));
+    await commit(registry, (draft) => bootstrapForward(draft, { ...INPUT, ...change }));
     return registry.current.forwards.get('up')?.headers;
   };
   const [key, other] = [`$\{env:SERVICE_SECRET_A}`, `$\{file:b}`];

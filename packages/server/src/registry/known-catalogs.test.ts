@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { runSteps } from './steps.ts';
@@ -27,10 +28,10 @@ test("an era's catalogs are rebuilt from the entries, in list order and with the
   const registry = new Registry(memoryStore());
   const found = [catalog('legacy', 'old'), catalog('modern', 'new')] as const;
   const input = { name: 'up', address: 'http://up.test/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: 'x.' };
-  await registry.commit((draft) => applyCatalogs(draft, addForward(draft, input), found));
+  await commit(registry, (draft) => applyCatalogs(draft, addForward(draft, input), found));
   const stored = (draft: Draft, forward: Forward | undefined, ...eras: ('legacy' | 'modern')[]) =>
     forward && runSteps(knownCatalogs(draft, forward, new Set(eras)));
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     const forward = draft.forwards.get('up');
     expect(stored(draft, forward, 'modern')).toEqual([found[1]]);
     expect(stored(draft, forward, 'legacy', 'modern')).toEqual(found);

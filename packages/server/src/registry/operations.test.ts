@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
@@ -60,26 +61,26 @@ test('the results of operations survive a restart, from the journal and from the
   const journal: Change[][] = [];
   const registry = new Registry(rememberingStore(journal));
   await registry.load();
-  await registry.commit((draft) => draft.putForward({ ...UP, registrationId: draft.nextRegistrationId() }));
-  await registry.commit((draft) => applyCatalogs(draft, UP, [FOUND]));
-  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, source: 'mine', upstream: [1], kept: true }));
-  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'gone' }));
-  await registry.commit((draft) => createEntry(draft, 'prompt', { name: 'p', messages: [], namespace: 'ops' }));
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => draft.putForward({ ...UP, registrationId: draft.nextRegistrationId() }));
+  await commit(registry, (draft) => applyCatalogs(draft, UP, [FOUND]));
+  await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, source: 'mine', upstream: [1], kept: true }));
+  await commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'gone' }));
+  await commit(registry, (draft) => createEntry(draft, 'prompt', { name: 'p', messages: [], namespace: 'ops' }));
+  await commit(registry, (draft) => {
     const change = { ...TOOL, uri: UP.address, toolType: 'mcp-forward', labels: { l: '1' } };
     updateEntry(draft, 'tool', { name: 'b' }, { ...change, name: 'z', namespace: 'moved', title: 'Ours' });
   });
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     updateEntry(draft, 'resource', { name: 'r' }, { name: 'renamed', location: 'x:1', type: 'mcp-forward' });
   });
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     removeEntry(draft, 'tool', { name: 'gone' });
     removeEntry(draft, 'tool', { name: 'c' });
   });
-  await registry.commit((draft) => createNamespace(draft, 'empty', {}));
-  await registry.commit((draft) => createNamespace(draft, 'left', {}));
-  await registry.commit((draft) => labelNamespace(draft, 'left', { a: '1' }));
-  await registry.commit((draft) => removeNamespace(draft, 'empty', false));
+  await commit(registry, (draft) => createNamespace(draft, 'empty', {}));
+  await commit(registry, (draft) => createNamespace(draft, 'left', {}));
+  await commit(registry, (draft) => labelNamespace(draft, 'left', { a: '1' }));
+  await commit(registry, (draft) => removeNamespace(draft, 'empty', false));
 
   const replayed = new Registry(rememberingStore(JSON.parse(JSON.stringify(journal))));
   expect(await replayed.load()).toEqual([]);
@@ -105,10 +106,10 @@ test('a rejected operation changes nothing, also among others in the same commit
   const registry = new Registry(rememberingStore(journal));
   await registry.load();
   const results = await Promise.allSettled([
-    registry.commit((draft) => createEntry(draft, 'tool', TOOL)),
-    registry.commit((draft) => createEntry(draft, 'tool', TOOL)),
-    registry.commit((draft) => updateEntry(draft, 'tool', { name: 't' }, { ...TOOL, name: 'renamed' })),
-    registry.commit((draft) => removeNamespace(draft, 'default', true)),
+    commit(registry, (draft) => createEntry(draft, 'tool', TOOL)),
+    commit(registry, (draft) => createEntry(draft, 'tool', TOOL)),
+    commit(registry, (draft) => updateEntry(draft, 'tool', { name: 't' }, { ...TOOL, name: 'renamed' })),
+    commit(registry, (draft) => removeNamespace(draft, 'default', true)),
   ]);
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected']);
   expect(registry.current.entries('tool').map(({ name }) => name)).toEqual(['renamed']);

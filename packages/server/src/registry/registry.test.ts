@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
+import { commit } from './fixtures/commit.ts';
 import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { addForward } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry } from './operations.ts';
@@ -15,7 +16,7 @@ async function loaded(store: PausableStore): Promise<Registry> {
 }
 
 function add(registry: Registry, name: string): Promise<unknown> {
-  return registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name }));
+  return commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name }));
 }
 
 const names = (registry: Registry): string[] => registry.current.entries('tool').map(({ name }) => name);
@@ -61,11 +62,11 @@ describe('writers', () => {
     const responded: string[] = [];
     const before = registry.current;
     const received: unknown[] = [];
-    registry.onChange((touched) => received.push(touched));
+    registry.committed.subscribe(({ lists }) => received.push(lists));
     const first = add(registry, 'a').then(() => responded.push('a'));
-    const second = registry
-      .commit((draft) => removeEntry(draft, 'tool', { name: 'a' }).name)
-      .then((name) => responded.push(`${name} removed`));
+    const second = commit(registry, (draft) => removeEntry(draft, 'tool', { name: 'a' }).name).then((name) =>
+      responded.push(`${name} removed`),
+    );
     // Regardless of event loop turns.
     for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
     expect(registry.current).toBe(before);
@@ -130,7 +131,7 @@ describe('writers', () => {
   test('that fail half-way leave nothing in the commit that they share', async () => {
     const store = new PausableStore();
     const registry = await loaded(store);
-    const failing = registry.commit((draft) => {
+    const failing = commit(registry, (draft) => {
       addForward(draft, 'half');
       createEntry(draft, 'tool', { ...TOOL, name: 'half', namespace: 'half' });
       throw new Error('changed my mind');
@@ -147,7 +148,7 @@ describe('writers', () => {
     const store = new PausableStore();
     const registry = await loaded(store);
     store.hold = true;
-    await expect(registry.commit((draft) => draft.namespaces.size)).resolves.toBe(1);
+    await expect(commit(registry, (draft) => draft.namespaces.size)).resolves.toBe(1);
     expect(store.waiting).toBe(0);
   });
 
@@ -164,39 +165,5 @@ describe('writers', () => {
     expect(closed).toBe(false);
     store.commitAll();
     await Promise.all([write, closing]);
-  });
-});
-
-describe('listeners', () => {
-  test('are not called after they are removed', async () => {
-    const registry = await loaded(new PausableStore());
-    let received = 0;
-    const stop = registry.onChange(() => received++);
-    await add(registry, 'a');
-    stop();
-    await add(registry, 'b');
-    expect(received).toBe(1);
-  });
-
-  test('that throw affect neither writers nor other listeners', async () => {
-    const registry = await loaded(new PausableStore());
-    const uncaught = new Promise((resolve) => {
-      // The test runner's own listeners are restored at the end.
-      const others = process.listeners('uncaughtException');
-      process.removeAllListeners('uncaughtException');
-      process.once('uncaughtException', (error) => {
-        for (const other of others) process.on('uncaughtException', other);
-        resolve(error);
-      });
-    });
-    let received = 0;
-    registry.onChange(() => {
-      throw new Error('a listener failed');
-    });
-    registry.onChange(() => received++);
-    await add(registry, 'a');
-    expect(await uncaught).toMatchObject({ message: 'a listener failed' });
-    expect(received).toBe(1);
-    registry.close();
   });
 });

@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import { type ChangedLists, changesTo, Draft } from './draft.ts';
@@ -52,18 +53,21 @@ class StateRestorer {
   #hasReservedIds = false;
   /** By address of the forward. */
   readonly #members = new Map<string, SharedMembers>();
+  /** Whether clients may have used the state before. */
+  readonly #tracksAccess: boolean;
 
   /** `base`: the state to which the records are added. */
-  constructor(loaded: Loaded, base = Snapshot.empty()) {
+  constructor(loaded: Loaded, base?: Snapshot) {
     this.#loaded = loaded;
-    this.#draft = new Draft(base, false);
+    this.#draft = new Draft(base ?? Snapshot.empty(), false);
+    this.#tracksAccess = base !== undefined;
   }
 
   /**
    * Returns the state, the lists that may have changed, and a text for each record that cannot be used. Such records are
    * written back unchanged, except entries whose forward no longer exists.
    */
-  *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; problems: string[] }> {
+  *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; revokesAccess: boolean; problems: string[] }> {
     const { entries, ids, journal } = this.#loaded;
     for (const section of SECTIONS) {
       let at = 0;
@@ -75,17 +79,23 @@ class StateRestorer {
     }
     yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
     for (const commit of journal) {
-      for (const change of commit) {
-        if (change.op === 'put') this.#put(change.section, change.json, change.id);
-        else this.#remove(change);
-        yield;
-      }
+      if (this.#tracksAccess) yield* this.#draft.attemptInSteps(() => this.#apply(commit));
+      else yield* this.#apply(commit);
     }
+    const { revokesAccess } = this.#draft;
     const finished = yield* this.#draft.finishInSteps();
     if (this.#moreProblems > 0) {
       this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
     }
-    return { ...finished, problems: this.#problems };
+    return { ...finished, revokesAccess, problems: this.#problems };
+  }
+
+  *#apply(commit: Iterable<Change>): Steps<void> {
+    for (const change of commit) {
+      if (change.op === 'put') this.#put(change.section, change.json, change.id);
+      else this.#remove(change);
+      yield;
+    }
   }
 
   #put(section: Section, json: string, id: string | undefined): void {
@@ -199,10 +209,51 @@ export type Mutation<T> = (draft: Draft) => T;
 /** An operation in steps, for long ones: other work of the event loop runs between them. */
 export type LongMutation<T> = (draft: Draft) => Steps<T>;
 
-/** Receives the lists that a commit may have changed, and whether another replica made it. */
-export type ChangeListener = (touched: readonly ChangedLists[], isForeign: boolean) => void;
+/** A part of the service that changes the registry by itself. */
+export type ServicePart = 'startup' | 'bootstrap' | 'discovery' | 'action';
+
+/** Who changes the registry, and why. */
+export interface ChangeOrigin {
+  /** A caller, with an empty id if nobody has authenticated it, or a part of the service. */
+  readonly actor: { readonly id: string } | ServicePart;
+  /** The operation of the API, or what the part of the service does. */
+  readonly reason: string;
+}
+
+/** The result of an operation that was committed. */
+export interface Committed<T> {
+  readonly value: T;
+  /** Ids of the replicas that may not have applied it yet, if it takes access away; see {@link Registry.commit}. */
+  readonly unconfirmed: readonly string[];
+}
+
+/** A commit that has become visible. */
+export interface RegistryCommit {
+  readonly before: Snapshot;
+  readonly after: Snapshot;
+  /** Lists that may differ. */
+  readonly lists: readonly ChangedLists[];
+  /** Of each operation that has changed something; empty for commits of other replicas. */
+  readonly origins: readonly ChangeOrigin[];
+  /** Whether it takes access away from clients, whoever made it. */
+  readonly revokesAccess: boolean;
+}
+
+/** Whether the promise of an operation waits for the other replicas. */
+function isConfirmed(effect: OperationEffect, { actor }: ChangeOrigin): boolean {
+  // The start of a replica must not depend on others.
+  if (actor === 'startup' || actor === 'bootstrap') return false;
+  // Whoever repeats an operation may not have got the response to the first one.
+  return effect === 'revocation' || (effect === 'none' && typeof actor !== 'string');
+}
+
+/** What an operation does: nothing, if it fails or finds nothing to change. */
+type OperationEffect = 'none' | 'change' | 'revocation';
 
 interface Pending {
+  readonly origin: ChangeOrigin;
+  /** Known after `run`. */
+  readonly effect: OperationEffect;
   run(draft: Draft): Steps<void>;
   /** `failure`: the store's error; undefined when the batch was committed. */
   settle(failure: unknown): void;
@@ -212,6 +263,7 @@ interface Pending {
 interface MadeCommit extends Commit<Section> {
   /** The state that the operations were made on. */
   readonly base: Snapshot;
+  readonly after: Snapshot;
   readonly changed: readonly ChangedLists[];
 }
 
@@ -226,9 +278,10 @@ export class Registry {
   current = Snapshot.empty();
   /** Slices of long work on catalogs, here and in discoveries. */
   readonly turns = new Turns();
+  /** A commit has become visible. Subscribers are called before the promises of its operations resolve. */
+  readonly committed = new Emitter<RegistryCommit>();
   readonly #store: Store;
   readonly #shared: SharedStore | undefined;
-  readonly #listeners = new Set<ChangeListener>();
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
@@ -254,7 +307,10 @@ export class Registry {
     });
     if (this.current.namespaces.has(DEFAULT_NAMESPACE)) return problems;
     try {
-      await this.commit((draft) => draft.ensureNamespace(DEFAULT_NAMESPACE));
+      await this.commit((draft) => draft.ensureNamespace(DEFAULT_NAMESPACE), {
+        actor: 'startup',
+        reason: 'create the default namespace',
+      });
     } catch (error) {
       if (!isDiskFull(error)) throw error;
       // The next snapshot contains it.
@@ -266,44 +322,56 @@ export class Registry {
     return problems;
   }
 
-  /** Runs an operation and resolves with its result once its changes are durable and visible. */
-  commit<T>(mutation: Mutation<T>): Promise<T> {
-    return this.commitInSteps((draft) => singleStep(() => mutation(draft)));
+  /**
+   * Runs an operation and resolves with its result once its changes are durable and visible. One that takes access away, or that
+   * a caller repeats without effect, is confirmed then: its promise, but no later operation, waits for all live replicas. Those
+   * that have not applied it are in the result. `onVisible` is called before that wait.
+   */
+  commit<T>(mutation: Mutation<T>, origin: ChangeOrigin, onVisible?: (value: T) => void): Promise<Committed<T>> {
+    return this.commitInSteps((draft) => singleStep(() => mutation(draft)), origin, onVisible);
   }
 
   /** As {@link commit}, of an operation in steps. Later ones wait until it has ended. */
-  commitInSteps<T>(mutation: LongMutation<T>): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
+  async commitInSteps<T>(
+    mutation: LongMutation<T>,
+    origin: ChangeOrigin,
+    onVisible?: (value: T) => void,
+  ): Promise<Committed<T>> {
+    const { value, effect } = await this.#enqueue(mutation, origin);
+    onVisible?.(value);
+    return { value, unconfirmed: isConfirmed(effect, origin) ? ((await this.#shared?.confirm()) ?? []) : [] };
+  }
+
+  #enqueue<T>(mutation: LongMutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
+    return new Promise((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
       let isFirst = true;
+      let effect: OperationEffect = 'none';
       this.#queue.push({
+        origin,
+        get effect() {
+          return effect;
+        },
         run: function* (draft) {
-          isFirst = draft.changes.length === 0;
+          const { length } = draft.changes;
+          isFirst = length === 0;
           try {
             outcome = { value: yield* draft.attemptInSteps(mutation) };
           } catch (error) {
             outcome = { error };
           }
+          effect = draft.revokesAccess ? 'revocation' : draft.changes.length > length ? 'change' : 'none';
         },
         settle: (failure) => {
           // Not reported if other changes of a failed batch, or of other replicas, may be the cause.
           const isCertain = failure === undefined || (isFirst && !(failure instanceof UnavailableStoreError));
           if (outcome && 'error' in outcome && isCertain) reject(outcome.error);
-          else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome.value);
+          else if (outcome && 'value' in outcome && failure === undefined) resolve({ value: outcome.value, effect });
           else reject(failure);
         },
       });
       this.#writing ??= this.#write();
     });
-  }
-
-  /**
-   * Calls the listener after each commit with the lists that may have changed. Returns a function that removes it. An
-   * error thrown by a listener is an uncaught exception and affects neither writers nor other listeners.
-   */
-  onChange(listener: ChangeListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   /** Whether other replicas change the registry too. */
@@ -317,11 +385,6 @@ export class Registry {
    */
   refresh(): Promise<void> | undefined {
     return this.#shared?.refresh();
-  }
-
-  /** See {@link SharedStore.confirm}. */
-  async confirm(): Promise<readonly string[]> {
-    return (await this.#shared?.confirm()) ?? [];
   }
 
   /** As {@link refresh}, but for requests that miss something: in bounded time, and without an error. */
@@ -386,7 +449,13 @@ export class Registry {
     } catch (error) {
       return error ?? new Error('the registry could not be written');
     }
-    this.#notify(made.changed, false);
+    this.committed.emit({
+      before: made.base,
+      after: made.after,
+      lists: made.changed,
+      origins: batch.filter(({ effect }) => effect !== 'none').map(({ origin }) => origin),
+      revokesAccess: batch.some(({ effect }) => effect === 'revocation'),
+    });
     return undefined;
   }
 
@@ -396,12 +465,12 @@ export class Registry {
     const draft = new Draft(base);
     for (const pending of batch) yield* pending.run(draft);
     const { changes } = draft;
-    if (changes.length === 0) return { base, changes, changed: [], publish: () => undefined };
+    if (changes.length === 0) return { base, after: base, changes, changed: [], publish: () => undefined };
     const { snapshot, changed } = yield* draft.finishInSteps();
     const publish = () => {
       this.current = snapshot;
     };
-    return { base, changes, changed, publish };
+    return { base, after: snapshot, changes, changed, publish };
   }
 
   /** Makes commits of other replicas visible. */
@@ -409,21 +478,13 @@ export class Registry {
     const before = this.current;
     const changes = newer.kind === 'state' ? await this.turns.run(changesTo(newer.records, before)) : newer.changes;
     const loaded = { entries: noEntries(), journal: [changes] };
-    const { snapshot, changed } = await this.turns.run(new StateRestorer(loaded, before).run());
-    this.current = snapshot;
-    this.#notify(changed, true);
-  }
-
-  #notify(changed: readonly ChangedLists[], isForeign: boolean): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener(changed, isForeign);
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
+    const {
+      snapshot: after,
+      changed: lists,
+      revokesAccess,
+    } = await this.turns.run(new StateRestorer(loaded, before).run());
+    this.current = after;
+    this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }
 }
 

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
+import { commit } from './fixtures/commit.ts';
 import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
@@ -180,7 +181,7 @@ describe('a state after random changes', () => {
       let since = 0;
       for (let step = 0; step < 120; step++) {
         // Some are rejected; those must have no effect either.
-        await registry.commit((draft) => life.change(draft)).catch(() => undefined);
+        await commit(registry, (draft) => life.change(draft)).catch(() => undefined);
         if (step === 60) {
           folded = { entries: entryTexts(registry.current) };
           since = store.journal.length;
@@ -267,7 +268,7 @@ describe('a file written by hand', () => {
       services: ['{"name":"s","address":"h:1","serviceType":"tool-invoker","owner":1.0}'],
     });
     const { registry } = await restored({ entries });
-    await registry.commit((draft) => {
+    await commit(registry, (draft) => {
       registerService(draft, { name: 's', host: 'h', port: 2, serviceType: 'tool-invoker' });
       draft.putNamespace(DEFAULT_NAMESPACE, { a: '1' });
       const forward = draft.forwards.get('f');
@@ -314,8 +315,8 @@ describe('a file written by hand', () => {
       'an entry of services in registry.json cannot be used: name is required',
       'an entry of services in registry.json cannot be used: port does not match address',
     ]);
-    await registry.commit((draft) => createEntry(draft, 'tool', { name: 'new' }));
-    await registry.commit((draft) =>
+    await commit(registry, (draft) => createEntry(draft, 'tool', { name: 'new' }));
+    await commit(registry, (draft) =>
       registerService(draft, { name: 'new', host: 'h', port: 1, serviceType: 'tool-invoker' }),
     );
     const { namespaces, ...others } = entryTexts(registry.current);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ServiceInput } from '@sluice/contract';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { commit } from './fixtures/commit.ts';
 import {
   createNamespace,
   findServices,
@@ -25,7 +26,7 @@ const PYTHON: ServiceInput = {
 };
 
 function register(registry: Registry, input: ServiceInput) {
-  return registry.commit((draft) => registerService(draft, input));
+  return commit(registry, (draft) => registerService(draft, input));
 }
 
 /** Name, port and place of all services. */
@@ -95,7 +96,7 @@ test('services are removed by name, and by name and type', async () => {
   for (const input of [CALC, PYTHON, { ...PYTHON, languageName: 'node' }, { ...CALC, name: 'other' }]) {
     await register(registry, input);
   }
-  const remove = (name: string, type?: string) => registry.commit((draft) => removeServices(draft, name, type));
+  const remove = (name: string, type?: string) => commit(registry, (draft) => removeServices(draft, name, type));
   await expect(remove('calc', 'resource-provider')).rejects.toMatchObject({
     code: 'NOT_FOUND',
     message: 'service not found: calc',
@@ -118,8 +119,8 @@ test('services are removed by name, and by name and type', async () => {
 test('a deleted namespace leaves services in place, and a namespace with nothing else is empty', async () => {
   const registry = new Registry(memoryStore());
   await register(registry, CALC);
-  await registry.commit((draft) => createNamespace(draft, 'ops', {}));
-  await registry.commit((draft) => removeNamespace(draft, 'ops', false));
+  await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
+  await commit(registry, (draft) => removeNamespace(draft, 'ops', false));
   expect(listed(registry)).toEqual([['calc', 50_051, 1]]);
 });
 
@@ -144,7 +145,7 @@ describe('on disk', () => {
     const { registry } = await start();
     for (const input of [CALC, PYTHON, { ...CALC, name: 'gone' }]) await register(registry, input);
     await register(registry, { ...CALC, host: '::1', labels: { team: 'ops' }, id: 'i' });
-    await registry.commit((draft) => removeServices(draft, 'gone'));
+    await commit(registry, (draft) => removeServices(draft, 'gone'));
     const before = registry.current.services.all;
     await registry.close();
 

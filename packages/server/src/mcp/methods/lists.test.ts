@@ -1,6 +1,7 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { expect, it, onTestFinished } from 'vitest';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { createEntry } from '../../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
@@ -21,7 +22,7 @@ it.each(['is removed', 'is deleted and recreated'])(
   async (how) => {
     const registry = new Registry(memoryStore());
     await registry.load();
-    await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
+    await commit(registry, (draft) => createEntry(draft, 'tool', TOOL));
     const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
     onTestFinished(() => calls.close());
     const admitted = Promise.withResolvers<Snapshot>();
@@ -46,8 +47,8 @@ it.each(['is removed', 'is deleted and recreated'])(
     context.message = message;
     context.namespace = registry.current.namespace('ops');
     const outcome = filter(context);
-    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
+    if (how.endsWith('recreated')) await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     admitted.resolve(registry.current);
     expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
   },

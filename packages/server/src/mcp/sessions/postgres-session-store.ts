@@ -126,7 +126,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
       if (first.changes.length > 0) {
         await this.#log.commit(first, { isOutdated, remake });
         // The next request of the client may arrive at any other replica.
-        await this.#log.confirm().catch(() => undefined);
+        await this.#log.confirm();
       }
       batch.settle();
     } catch (error) {

@@ -143,7 +143,7 @@ export interface SharedStore extends Store {
 
   /**
    * Waits until all live replicas have the state that this replica has. Returns the ids of those whose lease expires before
-   * that: they ask the database before they answer again. Rejects with {@link UnavailableStoreError}.
+   * that: they ask the database before they answer again. Never rejects.
    */
   confirm(): Promise<readonly string[]>;
 }

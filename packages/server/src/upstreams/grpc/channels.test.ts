@@ -1,10 +1,12 @@
 import { connectivityState, status } from '@grpc/grpc-js';
 import type { ServiceInput } from '@sluice/contract';
+import { Emitter } from '@sluice/protocol/emitter';
 import { expect, it, vi } from 'vitest';
 import { blackHole, connectingTo, openFaultyProxy } from '../../../testing/faulty-proxy.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { registerService, removeServices } from '../../registry/operations-topology.ts';
-import { Registry } from '../../registry/registry.ts';
+import { Registry, type RegistryCommit } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { GrpcChannels, loadProtocols } from './channels.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
@@ -16,10 +18,10 @@ async function channelsTo(services: Readonly<Record<string, number>>, restAfterM
   await registry.load();
   const put = (name: string, port: number) => {
     const input: ServiceInput = { name, host: '127.0.0.1', port, serviceType: 'tool-invoker', labels: {} };
-    return registry.commit((draft) => registerService(draft, input));
+    return commit(registry, (draft) => registerService(draft, input));
   };
   for (const [name, port] of Object.entries(services)) await put(name, port);
-  const remove = (name: string) => registry.commit((draft) => removeServices(draft, name));
+  const remove = (name: string) => commit(registry, (draft) => removeServices(draft, name));
   return { registry, channels: new GrpcChannels(registry, undefined, restAfterMs), put, remove };
 }
 
@@ -61,7 +63,7 @@ it('a channel is open while a registered service has the address', async () => {
 it('unrelated changes do not affect channels', async () => {
   const { channels, registry } = await channelsTo({});
   channels.get(target(1));
-  await registry.commit((draft) => draft.putNamespace(DEFAULT_NAMESPACE, { changed: 'yes' }));
+  await commit(registry, (draft) => draft.putNamespace(DEFAULT_NAMESPACE, { changed: 'yes' }));
   expect(channels.targets).toEqual([target(1)]);
   channels.close();
 });
@@ -125,10 +127,12 @@ it('close closes all channels and unsubscribes from the registry', async () => {
   let listeners = 0;
   const channels = new GrpcChannels({
     current: registry.current,
-    onChange: () => {
-      listeners++;
-      return () => void listeners--;
-    },
+    committed: Object.assign(new Emitter<RegistryCommit>(), {
+      subscribe: () => {
+        listeners++;
+        return () => void listeners--;
+      },
+    }),
   });
   channels.get(target(1));
   expect(listeners).toBe(1);

@@ -102,14 +102,14 @@ export class GrpcChannels {
   #services: Services;
 
   constructor(
-    registry: Pick<Registry, 'current' | 'onChange'>,
+    registry: Pick<Registry, 'current' | 'committed'>,
     channelCredentials = plaintextCredentials(),
     idleTimeoutMs = IDLE_TIMEOUT_MS,
   ) {
     this.#credentials = channelCredentials;
     this.#options = { ...CHANNEL_OPTIONS, 'grpc.client_idle_timeout_ms': idleTimeoutMs };
     this.#services = registry.current.services;
-    this.#unsubscribe = registry.onChange(() => this.#onRegistryChange(registry.current.services));
+    this.#unsubscribe = registry.committed.subscribe(() => this.#onRegistryChange(registry.current.services));
   }
 
   /** Targets of the open channels. */

@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { removeServices } from '../../registry/operations-topology.ts';
 import { UNUSED_PORT } from './fixtures/operation-tests.ts';
 import { pendingProbes, soon, watching } from './fixtures/watched-health.ts';
@@ -42,7 +43,7 @@ test('the number of concurrent probes is limited, and the others follow in order
   const probed = () => pending.map(({ name }) => name);
   expect(probed()).toEqual(['a', 'b']);
   // A waiting service that is removed is never probed.
-  await registry.commit((draft) => removeServices(draft, 'c'));
+  await commit(registry, (draft) => removeServices(draft, 'c'));
   pending[1]?.end('healthy');
   await expect.poll(probed, soon).toEqual(['a', 'b', 'd']);
   pending[2]?.end('healthy');

@@ -64,7 +64,7 @@ function describeFailure(error: unknown): string {
 }
 
 export interface ServiceHealthOptions {
-  readonly registry: Pick<Registry, 'current' | 'onChange'>;
+  readonly registry: Pick<Registry, 'current' | 'committed'>;
   /** Probes the service of an entry once; must not reject. */
   readonly probe: (entry: ServiceEntry, signal: AbortSignal) => Promise<ProbeResult>;
   /** Milliseconds between probes of one entry; 0 to probe only at registration and at start. */
@@ -119,7 +119,7 @@ export class ServiceHealthMonitor {
   /** Starts probing registered services, now and in future. */
   start(): void {
     const { registry, intervalMs } = this.#options;
-    this.#unsubscribe = registry.onChange(() => this.#onRegistryChange());
+    this.#unsubscribe = registry.committed.subscribe(() => this.#onRegistryChange());
     this.#onRegistryChange();
     if (intervalMs > 0) this.#timer = setInterval(() => this.#queue(this.#services.values()), intervalMs).unref();
   }

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { startCapabilityService, unaryHandler } from '../../../testing/capability-service.ts';
 import { startTestService } from '../../../testing/service.ts';
 import { clientOf } from '../../../testing/session-client.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { removeServices } from '../../registry/operations-topology.ts';
 import { UNUSED_PORT } from './fixtures/operation-tests.ts';
 import { pendingProbes, register, soon, startMoody, watching } from './fixtures/watched-health.ts';
@@ -78,7 +79,7 @@ test('the probe of a removed entry is canceled', async (context) => {
   pending[0]?.end('healthy');
   await expect.poll(() => health.get(entry), soon).toBe('healthy');
   await register(1, 'weather');
-  await registry.commit((draft) => removeServices(draft, 'weather'));
+  await commit(registry, (draft) => removeServices(draft, 'weather'));
   expect([pending[1]?.signal.aborted, health.get(entry)]).toEqual([true, 'pending']);
   pending[1]?.end('down');
   // A later registration is independent.

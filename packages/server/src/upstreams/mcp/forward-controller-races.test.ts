@@ -6,6 +6,7 @@ import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { PausableStore } from '../../registry/fixtures/pausable-store.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
@@ -24,7 +25,7 @@ async function startController(healthCheckIntervalMs: number) {
   const registry = new Registry(store);
   await registry.load();
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await registry.commit((draft) => addForward(draft, input));
+  const forward = await commit(registry, (draft) => addForward(draft, input));
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,

@@ -12,6 +12,7 @@ import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
@@ -41,7 +42,7 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
   const registry = new Registry(memoryStore());
   await registry.load();
   const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await registry.commit((draft) => addForward(draft, input));
+  const forward = await commit(registry, (draft) => addForward(draft, input));
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
@@ -170,7 +171,7 @@ describe('a controller', () => {
     const { controller, registry } = await startController({ capabilityProfiles: () => profiles }, { scripts });
     await controller.discover();
     const changes: unknown[] = [];
-    registry.onChange((lists) => changes.push(...lists));
+    registry.committed.subscribe(({ lists }) => changes.push(...lists));
     profiles.push({ sampling: {} });
     await controller.onProfileAdded();
     expect(registry.current.forwards.get('up')?.catalogs).toHaveLength(4);

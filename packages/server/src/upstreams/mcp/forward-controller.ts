@@ -321,7 +321,8 @@ export class ForwardController implements UpstreamObserver {
           if (forward?.registrationId !== registrationId || forward.address !== address) return;
           draft.putForward({ ...forward, modernProbeAfter: time }, false);
         };
-        await registry.commit(store).catch(() => undefined);
+        const origin = { actor: 'discovery', reason: `probe forward ${name}` } as const;
+        await registry.commit(store, origin).catch(() => undefined);
       },
       get isKnownModern() {
         return stored()?.catalogs.some(({ era }) => era === 'modern') ?? false;
@@ -415,7 +416,7 @@ export class ForwardController implements UpstreamObserver {
     const inconclusiveEras = new Set(this.#inconclusive.map(({ era }) => era));
     const { name, address, registrationId } = this.forward;
     const isOvertaken = () => this.isFollower;
-    const applied = await registry.commitInSteps(function* (draft): Steps<AppliedCatalogs> {
+    const store = function* (draft: Draft): Steps<AppliedCatalogs> {
       if (isOvertaken()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
       const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
@@ -426,7 +427,15 @@ export class ForwardController implements UpstreamObserver {
       }
       storeKnownCatalogs(draft, forward, catalogs, forward.orphanedOverrides ?? [], false);
       return { known, hidden };
-    });
+    };
+    const onVisible = (applied: AppliedCatalogs) => this.#onApplied(reading, applied, startedAt);
+    await registry.commitInSteps(store, { actor: 'discovery', reason: `discover forward ${name}` }, onVisible);
+  }
+
+  #onApplied(reading: CatalogReading, applied: AppliedCatalogs, startedAt: number): void {
+    const { registry } = this.#options;
+    const { catalogs } = reading;
+    const { name } = this.forward;
     this.#reader.accept(reading);
     this.#hidden = applied.hidden;
     const retainedEras = new Set(applied.known.map(({ era }) => era));

@@ -6,6 +6,7 @@ import { Secrets } from '../../http/secrets/secrets.ts';
 import { ANONYMOUS } from '../../identity/principal.ts';
 import { ClientProfiles } from '../../mcp/client-profile.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit, TESTER } from '../../registry/fixtures/commit.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
@@ -38,9 +39,9 @@ function input(name: string, address: string) {
 
 it('a forward is pending before its first discovery after a start', async () => {
   const { registry, forwards } = await start();
-  await registry.commit((draft) => addForward(draft, input('a', 'http://127.0.0.1:9/mcp')));
+  await commit(registry, (draft) => addForward(draft, input('a', 'http://127.0.0.1:9/mcp')));
   expect(forwards.status('a')).toEqual({ available: false, statusMessage: 'discovery pending' });
-  await forwards.add(input('b', 'http://127.0.0.1:9/mcp'));
+  await forwards.add(input('b', 'http://127.0.0.1:9/mcp'), TESTER);
   expect(forwards.status('b')).toEqual({ available: false, statusMessage: expect.stringContaining('refused') });
 });
 
@@ -49,7 +50,7 @@ it('discovery sends the identity of the gateway in both eras', async () => {
   closers.push(() => upstream.close());
   const { forwards } = await start();
   forwards.onLegacyClient();
-  await forwards.add(input('a', upstream.url));
+  await forwards.add(input('a', upstream.url), TESTER);
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
   expect(upstream.seen.find(({ method }) => method === 'server/discover')?.params).toMatchObject({
@@ -64,7 +65,7 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   const { registry, forwards } = await start();
   const eras = () => registry.current.forwards.get('a')?.catalogs.map(({ era }) => era);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
-  await forwards.add(input('a', upstream.url));
+  await forwards.add(input('a', upstream.url), TESTER);
   expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}), CAUSE)).toBeUndefined();
   expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
   forwards.onLegacyClient();
@@ -91,7 +92,7 @@ it('two clients that declare the same new capabilities concurrently both get the
   upstream.scripts['tools/list'] = toolList(toolText('a'));
   closers.push(() => upstream.close());
   const { registry, forwards } = await start();
-  await forwards.add(input('a', upstream.url));
+  await forwards.add(input('a', upstream.url), TESTER);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
   const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
   const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
@@ -109,11 +110,11 @@ it('the address of a tool uses the first forward there, or separate connections 
   const address = 'http://127.0.0.1:9/mcp';
   const own = forwards.upstreamAt(address);
   expect(forwards.upstreamAt(address)).toBe(own);
-  await forwards.add(input('a', address));
-  await forwards.add(input('b', address));
+  await forwards.add(input('a', address), TESTER);
+  await forwards.add(input('b', address), TESTER);
   expect(forwards.upstreamAt(address)).toBe(forwards.upstream('a'));
-  await forwards.remove('a');
+  await forwards.remove('a', TESTER);
   expect(forwards.upstreamAt(address)).toBe(forwards.upstream('b'));
-  await forwards.remove('b');
+  await forwards.remove('b', TESTER);
   expect(forwards.upstreamAt(address)).toBe(own);
 });

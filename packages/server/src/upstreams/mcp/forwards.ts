@@ -8,7 +8,7 @@ import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
 import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
-import type { LongMutation, Registry } from '../../registry/registry.ts';
+import type { ChangeOrigin, Committed, LongMutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -121,8 +121,8 @@ export class Forwards {
       }
     });
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
-    this.#unsubscribe = options.registry.onChange((_lists, isForeign) => {
-      if (isForeign) this.#followRegistry();
+    this.#unsubscribe = options.registry.committed.subscribe(({ origins }) => {
+      if (origins.length === 0) this.#followRegistry();
     });
   }
 
@@ -170,18 +170,18 @@ export class Forwards {
    * registered. Returns the forward as discovered, or as stored if it was removed meanwhile. Throws
    * {@link OperationError} if the name is taken or headers cannot be used.
    */
-  async add(input: ForwardInput): Promise<Forward> {
+  async add(input: ForwardInput, origin: ChangeOrigin): Promise<Committed<Forward>> {
     requireUsableHeaders(this.#options.secrets, input);
-    const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
-    // The next start of the service discovers it.
-    if (this.#closing) return stored;
-    await this.#options.sharing?.take(stored.name).catch(FOLLOW);
-    const discovery = this.#startController(stored).discover();
-    await withTimeout(
-      ADD_TIMEOUT_MS,
-      discovery.catch(() => undefined),
+    let discovery: Promise<unknown> | undefined;
+    const { value, unconfirmed } = await this.#options.registry.commit(
+      (draft) => addForward(draft, input),
+      origin,
+      (added) => {
+        discovery = this.#discoverFirst(added);
+      },
     );
-    return this.#currentState(stored);
+    await discovery;
+    return { value: this.#currentState(value), unconfirmed };
   }
 
   /**
@@ -189,25 +189,37 @@ export class Forwards {
    * discovery; the last catalog, without what is hidden now, remains until that has succeeded (decisions 10.1). Returns the
    * forward as discovered. Rejects as `mutation` throws, and with {@link OperationError} if new headers cannot be used.
    */
-  async change(name: string, mutation: LongMutation<Forward>): Promise<Forward> {
+  async change(name: string, mutation: LongMutation<Forward>, origin: ChangeOrigin): Promise<Committed<Forward>> {
     const { registry, secrets } = this.#options;
-    const { isReached, hasSameRules, after } = await registry.commitInSteps(function* (draft) {
-      const before = draft.forwards.get(name);
-      const after = yield* mutation(draft);
-      const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
-      if (!isReached) requireUsableHeaders(secrets, after);
-      return { isReached, hasSameRules: isDeepStrictEqual(before?.expose, after.expose), after };
-    });
+    let discovery: Promise<unknown> | undefined;
+    const { value, unconfirmed } = await registry.commitInSteps(
+      function* (draft) {
+        const before = draft.forwards.get(name);
+        const after = yield* mutation(draft);
+        const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
+        if (!isReached) requireUsableHeaders(secrets, after);
+        return { isReached, hasSameRules: isDeepStrictEqual(before?.expose, after.expose), after };
+      },
+      origin,
+      ({ isReached, hasSameRules, after }) => {
+        if (!isReached || !hasSameRules) discovery = this.#discoverFirst(after, isReached);
+      },
+    );
+    await discovery;
+    return { value: discovery ? this.#currentState(value.after) : value.after, unconfirmed };
+  }
+
+  /** Discovers a forward that was added or changed, for at most 30 s. `isReached`: whether its controller can be used. Never rejects. */
+  async #discoverFirst(forward: Forward, isReached = false): Promise<void> {
     // The next start of the service discovers it.
-    if (this.#closing || (isReached && hasSameRules)) return after;
-    await this.#options.sharing?.take(name).catch(FOLLOW);
-    const controller = isReached ? this.#controllers.get(name) : undefined;
-    const discovery = controller ? controller.discover(true) : this.#startController(after).discover();
+    if (this.#closing) return;
+    await this.#options.sharing?.take(forward.name).catch(FOLLOW);
+    const controller = isReached ? this.#controllers.get(forward.name) : undefined;
+    const discovery = controller ? controller.discover(true) : this.#startController(forward).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),
     );
-    return this.#currentState(after);
   }
 
   /**
@@ -225,9 +237,13 @@ export class Forwards {
   }
 
   /** Removes a forward and its entries; in-flight calls finish. Throws {@link OperationError} for an unknown name. */
-  async remove(name: string): Promise<void> {
-    await this.#options.registry.commitInSteps((draft) => removeForwardInSteps(draft, name));
-    this.onRemoved([name]);
+  remove(name: string, origin: ChangeOrigin): Promise<Committed<unknown>> {
+    const { registry } = this.#options;
+    return registry.commitInSteps(
+      (draft) => removeForwardInSteps(draft, name),
+      origin,
+      () => this.onRemoved([name]),
+    );
   }
 
   /** Stops the controllers of forwards that were removed, such as with their namespace. */
@@ -492,7 +508,9 @@ function registryHas(registry: Registry, condition: () => boolean): Promise<void
       stop();
       resolve();
     };
-    const stop = registry.onChange(() => condition() && done());
+    const stop = registry.committed.subscribe(() => {
+      if (condition()) done();
+    });
     const timer = setTimeout(done, ADD_TIMEOUT_MS).unref();
   });
 }

@@ -6,6 +6,7 @@ import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
@@ -43,7 +44,7 @@ async function start(era: Era) {
   const registry = new Registry(memoryStore());
   await registry.load();
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await registry.commit((draft) => addForward(draft, input));
+  const forward = await commit(registry, (draft) => addForward(draft, input));
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
@@ -59,7 +60,9 @@ async function start(era: Era) {
     () => controller.close(),
   );
   const changes: number[] = [];
-  registry.onChange((lists) => lists.length > 0 && changes.push(performance.now()));
+  registry.committed.subscribe(({ lists }) => {
+    if (lists.length > 0) changes.push(performance.now());
+  });
   return { upstream, registry, controller, changes };
 }
 

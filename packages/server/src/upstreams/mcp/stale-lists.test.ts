@@ -13,6 +13,7 @@ import { startTestService } from '../../../testing/service.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
@@ -68,7 +69,7 @@ async function startController(address: string, healthCheckIntervalMs = 0) {
   const registry = new Registry(memoryStore());
   await registry.load();
   const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await registry.commit((draft) => addForward(draft, input));
+  const forward = await commit(registry, (draft) => addForward(draft, input));
   const reported: string[] = [];
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
@@ -111,7 +112,7 @@ describe('lists of an upstream that does not announce changes', () => {
       const { controller, registry, reported, has } = await startController(upstream.url, 30_000);
       await controller.discover();
       const changes = vi.fn();
-      registry.onChange(changes);
+      registry.committed.subscribe(changes);
       const before = [...reported];
       expect(await passUntil(() => upstream.count('tools/list') >= 4, 95_000)).toBe(true);
       expect([reported, changes.mock.calls.length]).toEqual([before, 0]);

@@ -1,10 +1,13 @@
 import { connect } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { connectingTo, openFaultyProxy } from '../../../../testing/faulty-proxy.ts';
 import { startPostgres, type TestPostgres } from '../../../../testing/postgres.ts';
+import type { Draft } from '../../draft.ts';
+import { commit, TESTER } from '../../fixtures/commit.ts';
 import { createEntry, removeEntry } from '../../operations.ts';
 import { createNamespace, removeNamespace } from '../../operations-topology.ts';
 import { Registry, snapshotEntries } from '../../registry.ts';
+import type { StoreLog } from '../store.ts';
 import { Database } from './database.ts';
 import { Membership } from './membership.ts';
 import { PostgresStore } from './postgres-store.ts';
@@ -28,9 +31,9 @@ interface Replica extends AsyncDisposable {
 const silent = { warn: () => undefined, error: () => undefined };
 
 /** `unusable`: number of records that it cannot use. */
-async function startReplica(url: string, unusable = 0, listenUrl = url): Promise<Replica> {
-  const database = new Database({ url, listenUrl, log: silent });
-  const log = new SharedLog({ database, log: silent, version: '1' });
+async function startReplica(url: string, unusable = 0, listenUrl = url, messages: StoreLog = silent): Promise<Replica> {
+  const database = new Database({ url, listenUrl, log: messages });
+  const log = new SharedLog({ database, log: messages, version: '1' });
   await log.open();
   const registry = new Registry(new PostgresStore(log));
   expect(await registry.load()).toHaveLength(unusable);
@@ -38,7 +41,7 @@ async function startReplica(url: string, unusable = 0, listenUrl = url): Promise
 }
 
 const add = (registry: Registry, name: string, extra = {}) =>
-  registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name, ...extra }));
+  commit(registry, (draft) => createEntry(draft, 'tool', { ...TOOL, name, ...extra }));
 const names = (registry: Registry) => registry.current.entries('tool').map(({ name }) => name);
 const state = (registry: Registry) =>
   Object.fromEntries(
@@ -107,12 +110,12 @@ test('an operation on an outdated state is made again on the current one', async
   const url = await postgres.createDatabase();
   await using a = await startReplica(url);
   await using b = await startReplica(url);
-  await a.registry.commit((draft) => createNamespace(draft, 'team', {}));
+  await commit(a.registry, (draft) => createNamespace(draft, 'team', {}));
   await add(a.registry, 't', { namespace: 'team' });
   // b has seen neither.
   await expect(add(b.registry, 't', { namespace: 'team' })).rejects.toThrow('already');
   expect(state(b.registry)).toEqual(state(a.registry));
-  await b.registry.commit((draft) => removeEntry(draft, 'tool', { name: 't', namespace: 'team' }));
+  await commit(b.registry, (draft) => removeEntry(draft, 'tool', { name: 't', namespace: 'team' }));
   await a.registry.refresh();
   expect(names(a.registry)).toEqual([]);
 });
@@ -122,7 +125,7 @@ test('notifications tell replicas of commits', async () => {
   await using a = await startReplica(url);
   await using b = await startReplica(url);
   const changed = Promise.withResolvers<boolean>();
-  b.registry.onChange((_lists, isForeign) => changed.resolve(isForeign));
+  b.registry.committed.subscribe(({ origins }) => changed.resolve(origins.length === 0));
   b.log.start();
   await add(a.registry, 'a1');
   expect(await changed.promise).toBe(true);
@@ -148,6 +151,37 @@ test('a change that all replicas confirm takes two notifications', async () => {
   // Without the second one if the others have renewed their leases between.
   expect(messages.join()).toMatch(/^,committed,(?:confirm \d+,)?end$/);
   await database.close();
+});
+
+test('a confirmation that fails is logged, and rejects no commit', async () => {
+  const url = await postgres.createDatabase();
+  const warnings: string[] = [];
+  const log = { ...silent, warn: (message: string) => void warnings.push(message) };
+  await using a = await startReplica(url, 0, url, log);
+  await add(a.registry, 'a1');
+  vi.spyOn(a.log.members, 'confirm').mockRejectedValueOnce(new Error('no such table'));
+  const remove = (draft: Draft) => removeEntry(draft, 'tool', { name: 'a1' });
+  expect(await a.registry.commit(remove, TESTER)).toMatchObject({ unconfirmed: [] });
+  expect(warnings).toEqual(['a change was not confirmed by the other replicas']);
+  expect(names(a.registry)).toEqual([]);
+});
+
+test('a commit that takes access away names the replicas that have not applied it', async () => {
+  const url = await postgres.createDatabase();
+  await using a = await startReplica(url);
+  await using b = await startReplica(url);
+  await add(a.registry, 'a1');
+  const remove = (draft: Draft) => removeEntry(draft, 'tool', { name: 'a1' });
+  await a.database.query('UPDATE sluice.replicas SET expires = now() WHERE id = $1', [b.log.members.id]);
+  const { unconfirmed } = await a.registry.commit(remove, TESTER);
+  expect(unconfirmed).toEqual([b.log.members.id]);
+  b.log.start();
+  await b.log.members.renew();
+  await add(a.registry, 'a2');
+  expect(await a.registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a2' }), TESTER)).toMatchObject({
+    unconfirmed: [],
+  });
+  expect(names(b.registry)).toEqual([]);
 });
 
 test('a replica without notifications finds changes by itself, and confirms them', async () => {
@@ -190,18 +224,18 @@ test('a replica that loads the whole state again changes only what differs', asy
   const url = await postgres.createDatabase();
   await using a = await startReplica(url);
   await using b = await startReplica(url);
-  await a.registry.commit((draft) => {
+  await commit(a.registry, (draft) => {
     for (const name of ['kept', 'left']) createNamespace(draft, name, {});
   });
   for (const name of ['t1', 't2', 't3']) await add(a.registry, name, { namespace: 'kept' });
   await b.registry.refresh();
   const before = b.registry.current;
   const changes: unknown[] = [];
-  b.registry.onChange((lists) => changes.push(...lists));
+  b.registry.committed.subscribe(({ lists }) => changes.push(...lists));
 
-  await a.registry.commit((draft) => removeEntry(draft, 'tool', { name: 't1', namespace: 'kept' }));
+  await commit(a.registry, (draft) => removeEntry(draft, 'tool', { name: 't1', namespace: 'kept' }));
   await add(a.registry, 't1', { namespace: 'kept', description: 'again' });
-  await a.registry.commit((draft) => removeNamespace(draft, 'left', false));
+  await commit(a.registry, (draft) => removeNamespace(draft, 'left', false));
   await add(a.registry, 'd');
   await forget(a);
   await b.registry.refresh();

@@ -175,15 +175,18 @@ export class SharedLog {
 
   /**
    * Waits until all live replicas have this replica's state. Returns the ids of those that are no longer live instead: they
-   * ask the database before their next answer.
+   * ask the database before their next answer. A failure is logged: the commits that are to be confirmed are stored.
    */
   confirm(): Promise<readonly string[]> {
     // One at a time serves all callers.
     this.#nextConfirmation ??= this.#confirmation
-      .catch(() => [])
       .then(() => {
         this.#nextConfirmation = undefined;
         return this.members.confirm(this.#revision);
+      })
+      .catch((error: unknown) => {
+        this.#log.warn('a change was not confirmed by the other replicas', { error });
+        return [];
       });
     this.#confirmation = this.#nextConfirmation;
     return this.#nextConfirmation;

@@ -45,6 +45,11 @@ export class SharedRecords implements Follower {
     await this.#log.commit({ changes: [change], publish: () => this.#put(id, json) });
   }
 
+  /** See {@link SharedLog.confirm}. */
+  confirm(): Promise<readonly string[]> {
+    return this.#log.confirm();
+  }
+
   async apply(changes: readonly StoredChange[]): Promise<void> {
     for (const { id, json } of changes) {
       this.#put(id, json ?? undefined);

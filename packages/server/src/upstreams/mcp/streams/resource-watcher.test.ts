@@ -3,6 +3,7 @@ import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
 import { applyCatalogs } from '../../../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
+import { commit } from '../../../registry/fixtures/commit.ts';
 import { addForward, catalog, items } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
 import { memoryStore } from '../../../registry/store/store.ts';
@@ -25,7 +26,7 @@ const NOBODY = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) {
   const registry = new Registry(memoryStore());
   await registry.load();
-  await registry.commit((draft) => {
+  await commit(registry, (draft) => {
     for (const [name, { uris }] of Object.entries(upstreams)) {
       const found = catalog({
         key: 'modern:{}',

@@ -1,0 +1,297 @@
+import type { Emitter } from '@sluice/protocol/emitter';
+import { TokenSealer } from '@sluice/protocol/seal';
+import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
+import { Secrets } from '../http/secrets/secrets.ts';
+import { PostgresSessionStore } from '../mcp/sessions/postgres-session-store.ts';
+import type { StoredSession } from '../mcp/sessions/session-state.ts';
+import { memorySessionStore } from '../mcp/sessions/session-store.ts';
+import { SessionTable } from '../mcp/sessions/session-table.ts';
+import { newSessionKey } from '../mcp/sessions/sessions.ts';
+import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
+import { ActionFiles } from '../policy/action-loader.ts';
+import { Evaluators } from '../policy/evaluators.ts';
+import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
+import { PostgresRevisionStore } from '../policy/postgres-revision-store.ts';
+import { memoryRevisionStore } from '../policy/revision-store.ts';
+import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
+import { commit, TESTER } from '../registry/fixtures/commit.ts';
+import { registerService } from '../registry/operations-topology.ts';
+import { Registry } from '../registry/registry.ts';
+import { Database } from '../registry/store/postgres/database.ts';
+import { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
+import { Forwards } from '../upstreams/mcp/forwards.ts';
+import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
+import { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
+import { PostgresTaskStore } from '../upstreams/mcp/tasks/postgres-task-store.ts';
+import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import { DEFAULT_LOG_FILTER } from './config/environment.ts';
+
+let postgres: TestPostgres;
+let url: string;
+let shared: SharedLog;
+const logs: SharedLog[] = [];
+beforeAll(async () => {
+  postgres = await startPostgres();
+  url = await postgres.createDatabase();
+  shared = await openLog();
+});
+afterAll(async () => {
+  for (const log of logs) await log.close();
+  await postgres[Symbol.asyncDispose]();
+});
+
+const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service');
+
+async function openLog(): Promise<SharedLog> {
+  const opened = new SharedLog({ database: new Database({ url, log }), log, version: '1' });
+  await opened.open();
+  logs.push(opened);
+  return opened;
+}
+
+/** An event, and what makes its owner emit it. */
+interface Emission {
+  subscribe(subscriber: (payload: unknown) => void): () => void;
+  trigger(): unknown;
+}
+
+function emission<Payload>(emitter: Emitter<Payload>, trigger: () => unknown): Emission {
+  return { subscribe: (subscriber) => emitter.subscribe(subscriber), trigger };
+}
+
+type Open = (context: TestContext) => Emission | Promise<Emission>;
+
+const STATE = {
+  status: 'working',
+  statusMessage: undefined,
+  createdAt: '2026-01-01T00:00:00Z',
+  lastUpdatedAt: '2026-01-01T00:00:00Z',
+  pollIntervalMs: undefined,
+  ttlMs: 60_000,
+  taskId: 'upstream',
+} as const;
+const TASK: NewTask = {
+  namespace: 'default',
+  user: 'ann',
+  holder: { namespace: 'default', user: 'ann' },
+  clientSession: undefined,
+  forward: 'forward',
+  address: 'http://upstream/mcp',
+  era: 'modern',
+  tool: { key: 'tool' },
+  progress: undefined,
+  session: undefined,
+};
+
+/** An event of {@link Tasks}; `act` gets a task that has been created. */
+function ofTasks<Payload>(
+  event: (tasks: Tasks) => Emitter<Payload>,
+  act: (tasks: Tasks, task: TaskRecord) => unknown = (tasks) => tasks.create(TASK, STATE),
+): Open {
+  return async ({ onTestFinished }) => {
+    const tasks = new Tasks({ store: memoryTaskStore() });
+    onTestFinished(() => tasks.close());
+    const task = await tasks.create(TASK, STATE);
+    if (!task) throw new Error('no task');
+    return emission(event(tasks), () => act(tasks, task));
+  };
+}
+
+const subscribed = (uri: string, user: string, logLevel?: string): StoredSession => ({
+  kind: 'changed',
+  expires: Number.MAX_SAFE_INTEGER,
+  holder: { namespace: 'n', user },
+  state: { subscriptions: [{ uri, forward: 'f' }], logLevel },
+});
+
+const registered = (name: string) => ({ name, host: '127.0.0.1', port: 1, serviceType: 'tool-invoker' }) as const;
+
+const EVENTS: Readonly<Record<string, Open>> = {
+  'Tasks.created': ofTasks((tasks) => tasks.created),
+  'Tasks.changed': ofTasks(
+    (tasks) => tasks.changed,
+    (tasks, task) => tasks.observe(task, { ...STATE, status: 'input_required' }),
+  ),
+  'Tasks.ended': ofTasks(
+    (tasks) => tasks.ended,
+    (tasks, task) => tasks.observe(task, { ...STATE, status: 'completed' }),
+  ),
+  'Tasks.orphaned': ofTasks(
+    (tasks) => tasks.orphaned,
+    (tasks, task) => tasks.discard(task),
+  ),
+  'Tasks.removed': ofTasks(
+    (tasks) => tasks.removed,
+    (tasks, task) => tasks.remove(task),
+  ),
+  'Tasks.canceled': ofTasks(
+    (tasks) => tasks.canceled,
+    (tasks, task) => tasks.cancel(task),
+  ),
+  'Registry.committed': async () => {
+    const registry = await openRegistry();
+    return emission(registry.committed, () => commit(registry, (draft) => registerService(draft, registered('s'))));
+  },
+  'Forwards.changed': async ({ onTestFinished }) => {
+    const registry = await openRegistry();
+    const clientInfo = { name: 'sluice', title: 'Sluice', version: '1' };
+    const forwards = new Forwards({ registry, secrets: new Secrets(), log, clientInfo, healthCheckIntervalMs: 0 });
+    onTestFinished(() => forwards.close());
+    const input = { name: 'f', address: 'http://127.0.0.1:9/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
+    return emission(forwards.changed, () => forwards.add(input, TESTER));
+  },
+  'ServiceHealthMonitor.changed': async ({ onTestFinished }) => {
+    const registry = await openRegistry();
+    const health = new ServiceHealthMonitor({
+      registry,
+      probe: async () => ({ health: 'healthy' }),
+      intervalMs: 0,
+      log,
+    });
+    health.start();
+    onTestFinished(() => health.close());
+    return emission(health.changed, () => commit(registry, (draft) => registerService(draft, registered('s'))));
+  },
+  'Evaluators.activated': () => {
+    const evaluators = new Evaluators({
+      connections: [],
+      files: new ActionFiles({ baseFolder: '/', actionsPath: undefined }),
+      compiler: new PrefixCompiler(),
+      schemas: { compile: async () => ({ text: '', validate: async () => undefined }) },
+      store: memoryRevisionStore(),
+      log,
+    });
+    return emission(evaluators.activated, () =>
+      evaluators.replace([], { expectedRevision: undefined, actor: undefined }),
+    );
+  },
+  'SessionStore.subscriptionEvicted': async () => {
+    const store = memorySessionStore(undefined, { subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
+    const subscribe = (uri: string, user: string) =>
+      store.change(
+        user,
+        Number.MAX_SAFE_INTEGER,
+        ({ subscriptions }) => ({ subscriptions: [...subscriptions, { uri, forward: 'f' }] }),
+        { namespace: 'n', user },
+      );
+    for (const uri of ['u1', 'u2', 'u3']) await subscribe(uri, 'ann');
+    return emission(store.subscriptionEvicted, () => subscribe('v', 'bob'));
+  },
+  'SessionTable.subscriptionEvicted': () => {
+    const table = new SessionTable({ subscriptions: new SubscriptionShares({ count: 2, bytes: 99 }) });
+    for (const id of ['1', '2']) table.set(id, subscribed(id, 'ann'));
+    return emission(table.subscriptionEvicted, () => table.admit('3', subscribed('3', 'bob')));
+  },
+  'SessionTable.sessionForgotten': () => {
+    const table = new SessionTable({ maxLevels: 1 });
+    table.set('1', subscribed('1', 'ann', 'error'));
+    return emission(table.sessionForgotten, () => table.set('2', subscribed('2', 'ann', 'error')));
+  },
+  'PostgresSessionStore.ended': async () => {
+    const store = await PostgresSessionStore.open({ log: shared });
+    const json = JSON.stringify({ kind: 'ended', expires: Number.MAX_SAFE_INTEGER });
+    return emission(store.ended, () => store.apply([{ section: 'sessions', id: 'a', json }]));
+  },
+  'PostgresTaskStore.changed': () => {
+    const store = new PostgresTaskStore(shared);
+    return emission(store.changed, () => store.apply([{ section: 'tasks', id: 'a', json: null }]));
+  },
+  'PostgresRevisionStore.newer': () => {
+    const store = new PostgresRevisionStore(shared);
+    return emission(store.newer, () => store.apply([]));
+  },
+  'SharedRecords.changed': async () => {
+    const records = await SharedRecords.open(shared, 'test');
+    return emission(records.changed, () => records.apply([{ section: 'test', id: 'a', json: '{}' }]));
+  },
+  'SharedUpstreamSessions.opened': () => {
+    const { sessions, open } = sharedSessions();
+    return emission(sessions.opened, open);
+  },
+  'SharedUpstreamSessions.closed': async () => {
+    const { sessions, open } = sharedSessions();
+    await open();
+    return emission(sessions.closed, () => sessions.apply([{ ...SESSION, json: null }]));
+  },
+  'SharedDiscovery.leasesChanged': ofDiscovery(
+    (discovery) => discovery.leasesChanged,
+    'forward_leases',
+    'f',
+    '"other"',
+  ),
+  'SharedDiscovery.stateChanged': ofDiscovery(
+    (discovery) => discovery.stateChanged,
+    'forward_states',
+    'f',
+    '{"kind":"up"}',
+  ),
+  'SharedDiscovery.capabilitiesDeclared': ofDiscovery(
+    (discovery) => discovery.capabilitiesDeclared,
+    'client_capabilities',
+    '{}',
+    '{}',
+  ),
+  'SharedDiscovery.legacyClientsDeclared': ofDiscovery(
+    (discovery) => discovery.legacyClientsDeclared,
+    'client_capabilities',
+    'legacy',
+    '{}',
+  ),
+  'Membership.left': async () => {
+    const other = await openLog();
+    await shared.members.renew();
+    expect([...shared.members.others.keys()]).toContain(other.members.id);
+    return emission(shared.members.left, async () => {
+      await other.close();
+      await shared.members.renewAfterDeparture();
+    });
+  },
+};
+
+async function openRegistry(): Promise<Registry> {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  return registry;
+}
+
+const SESSION = { section: 'upstream_sessions', id: JSON.stringify(['http://upstream/mcp', 'owner']) };
+
+/** Sessions at upstreams, of which another replica opens one. */
+function sharedSessions() {
+  const sealer = new TokenSealer(newSessionKey());
+  const sessions = new SharedUpstreamSessions({ shared, sealer });
+  const session = { sessionId: 's', protocolVersion: '2025-11-25', identity: '{}', usedAt: Date.now() };
+  const json = JSON.stringify(sealer.seal('upstreamSession', JSON.stringify(session)));
+  return { sessions, open: () => sessions.apply([{ ...SESSION, json }]) };
+}
+
+function ofDiscovery<Payload>(
+  event: (discovery: SharedDiscovery) => Emitter<Payload>,
+  section: string,
+  id: string,
+  json: string,
+): Open {
+  return () => {
+    const discovery = new SharedDiscovery({ shared, forwards: () => [], log });
+    return emission(event(discovery), () => discovery.apply([{ section, id, json }]));
+  };
+}
+
+for (const [name, open] of Object.entries(EVENTS)) {
+  test(`${name} is received by two subscribers`, async (context) => {
+    const { subscribe, trigger } = await open(context);
+    const [first, second]: [unknown[], unknown[]] = [[], []];
+    subscribe((payload) => first.push(payload));
+    subscribe((payload) => second.push(payload));
+    await trigger();
+    await expect.poll(() => second).not.toEqual([]);
+    expect(first).toEqual(second);
+  });
+}

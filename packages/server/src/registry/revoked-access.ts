@@ -1,0 +1,106 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type ExposeRules, serviceKey } from '@sluice/contract';
+import { UndoStep } from './changes.ts';
+import { type Entry, type Forward, isEnabled, type Namespace, type ServiceEntry, sameRecord } from './entries.ts';
+import type { NamespaceState } from './snapshot.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
+
+/** An operation on a draft: the state before it, to undo it and to find out what it takes away. */
+export class DraftOperation {
+  /** What undoes each of its changes, in order. */
+  readonly steps: (UndoStep | (() => void))[] = [];
+  readonly removedNamespaces: NamespaceState[] = [];
+  /** Those that were replaced or removed, by name. */
+  readonly forwards = new Map<string, Forward>();
+  /** Those that were replaced or removed, by key. */
+  readonly services = new Map<string, ServiceEntry>();
+
+  keepForward(forward: Forward): void {
+    this.forwards.getOrInsert(forward.name, forward);
+  }
+
+  keepServices(services: readonly ServiceEntry[] = []): void {
+    for (const service of services) this.services.getOrInsert(serviceKey(service), service);
+  }
+
+  undo(): void {
+    for (const step of this.steps.reverse()) {
+      if (step instanceof UndoStep) step.run();
+      else step();
+    }
+  }
+}
+
+/** The state after an operation. */
+interface StateAfter {
+  readonly namespaces: ReadonlyMap<Namespace, Pick<NamespaceState, 'identity'>>;
+  readonly forwards: ReadonlyMap<string, Forward>;
+  servicesNamed(name: string): readonly ServiceEntry[];
+}
+
+/**
+ * Whether clients can no longer use something as they could before an operation, or reach something else by it: an entry that is
+ * removed, disabled, renamed or replaced; a namespace, forward or capability service that is removed or has another address;
+ * more uris that are hidden. Another text of the same object is none of that: its upstream decides about it.
+ */
+export function* revokesAccess(operation: DraftOperation, after: StateAfter): Steps<boolean> {
+  const { removedNamespaces, forwards, services, steps } = operation;
+  if (removedNamespaces.some(({ name, identity }) => after.namespaces.get(name)?.identity !== identity)) return true;
+  for (const service of services.values()) {
+    if (!after.servicesNamed(service.name).some((other) => hasSameTarget(service, other))) return true;
+  }
+  const [hiddenBefore, hiddenAfter] = [new Set<string>(), new Set<string>()];
+  for (const before of forwards.values()) {
+    const current = after.forwards.get(before.name);
+    if (!current || isWithdrawnForward(before, current)) return true;
+    addHidden(hiddenBefore, before.orphanedOverrides);
+    addHidden(hiddenAfter, current.orphanedOverrides);
+  }
+  let isWithdrawn = false;
+  yield* forEachInSteps(steps, (step) => {
+    if (isWithdrawn || !(step instanceof UndoStep)) return;
+    const { before, after: claims } = step;
+    isWithdrawn = isWithdrawnEntry(before[0], claims[0]);
+    addHidden(hiddenBefore, before);
+    addHidden(hiddenAfter, claims);
+  });
+  return isWithdrawn || !hiddenAfter.isSubsetOf(hiddenBefore);
+}
+
+/** `before` and `after`: the entries that hold a key. */
+function isWithdrawnEntry(before: Entry | undefined, after: Entry | undefined): boolean {
+  if (!before || before === after || !isEnabled(before)) return false;
+  if (!after || !isEnabled(after) || !sameRecord(before, after)) return true;
+  // What executes it. That of a discovered entry is its forward.
+  return !before.discovered && !isDeepStrictEqual(before.members, after.members);
+}
+
+function isWithdrawnForward(before: Forward, after: Forward): boolean {
+  return (
+    before.registrationId !== after.registrationId ||
+    before.address !== after.address ||
+    before.proxy !== after.proxy ||
+    !isDeepStrictEqual(before.headers ?? {}, after.headers ?? {}) ||
+    // Entries that are not exposed any more are removed; uris need no entry.
+    isNarrower(before.expose?.resources ?? {}, after.expose?.resources ?? {})
+  );
+}
+
+function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
+  const { allow, deny = [] } = after;
+  const isAllowKept = !allow || (before.allow?.every((glob) => allow.includes(glob)) ?? false);
+  return !isAllowKept || !deny.every((glob) => before.deny?.includes(glob) ?? false);
+}
+
+/** A service with the same key, which calls reach at the same place. */
+function hasSameTarget(a: ServiceEntry, b: ServiceEntry): boolean {
+  return serviceKey(a) === serviceKey(b) && a.host === b.host && a.port === b.port && a.id === b.id;
+}
+
+/** Adds the disabled resources, which hide uris, also those of others. */
+function addHidden(hidden: Set<string>, entries: readonly Entry[] = []): void {
+  for (const entry of entries) {
+    if (entry.kind !== 'resource' || isEnabled(entry)) continue;
+    hidden.add(JSON.stringify([entry.namespace, entry.key, entry.discovered?.forward, entry.discovered?.upstreamKey]));
+  }
+}
