@@ -2,6 +2,7 @@ import type { Page, Route } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { consoleTests, dialog, settled } from '../fixtures/console.ts';
 import { CREATING, fillForm, onlyWrites, openForm } from '../fixtures/console-forms.ts';
+import { PAGES_AND_TABS } from '../fixtures/console-pages.ts';
 import { startEvaluatedService } from '../fixtures/evaluated/evaluated-service.ts';
 
 const tests = consoleTests(startEvaluatedService);
@@ -84,33 +85,12 @@ test('while the event stream is refused, the page learns of changes all the same
   await namespaceAppears(page, 'streamed');
 });
 
-const HASHES = [
-  '#/',
-  '#/tools',
-  '#/resources',
-  '#/prompts',
-  '#/llmchat',
-  '#/tool-calls',
-  '#/interactions',
-  '#/metrics',
-  '#/topology',
-  '#/tasks',
-  '#/namespaces',
-  '#/forwards',
-  '#/services',
-  '#/evaluators',
-  '#/evaluators?tab=bindings',
-  '#/evaluators?tab=revisions',
-  '#/replicas',
-  '#/plugins-admin',
-];
-
 test('each page shows an error of the service in place of its data, and recovers by itself', async (context) => {
   const page = await tests.open(context, '#/');
   const isData = (url: URL) => url.pathname.startsWith('/api/v1/') && url.pathname !== '/api/v1/events';
   const problems: string[] = [];
   page.setDefaultTimeout(15_000);
-  for (const hash of HASHES) {
+  for (const { hash } of PAGES_AND_TABS) {
     try {
       await page.route(isData, refuse(500, 'INTERNAL', 'the disk is full'));
       await page.goto('about:blank');

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { startBalancer } from '../fixtures/balancer.ts';
 import { consoleTests, settled } from '../fixtures/console.ts';
 import { startConsoleContent } from '../fixtures/console-content.ts';
+import { type ConsolePage, PAGES } from '../fixtures/console-pages.ts';
 import { startInterruptibleProxy } from '../fixtures/interruptible-proxy.ts';
 
 const tests = consoleTests(startConsoleContent);
@@ -42,29 +43,44 @@ test('the code of other pages is loaded once nothing else is loading', async (co
   }
 });
 
-test('every page opens during an outage, says so, and recovers by itself', async (context) => {
+/** Pages that are opened during an outage, each from the one before it, which is open when the outage begins. */
+const VISITS: readonly (readonly [start: string, visited: readonly ConsolePage[]])[] = [
+  ['#/', PAGES.slice(1)],
+  // Nothing of it has been loaded yet.
+  ['#/plugins-admin', PAGES.slice(0, 1)],
+];
+
+test('every page says that there is an outage when it begins and when it is opened during one, and recovers by itself', async (context) => {
   const page = await tests.open(context, '#/');
   const proxy = await startInterruptibleProxy(tests.service.management);
   tests.onEnd(proxy.close);
-  const labels = (await links(page).allTextContents()).slice(1);
   const problems: string[] = [];
-  for (const label of labels) {
+  const check = async (where: string): Promise<void> => {
+    await page.getByText('The service does not respond').first().waitFor();
+    await page.locator('.connection', { hasText: 'Last response' }).waitFor();
+    problems.push(...(await falseTexts(page)).map((text) => `${where}: ${text}`));
+  };
+  for (const [start, visited] of VISITS) {
     await page.goto('about:blank');
-    await page.goto(`${proxy.url}/admin/`);
+    await page.goto(`${proxy.url}/admin/${start}`);
     await settled(page);
     await expect.poll(async () => (await scripts(page)).some((path) => LAST_PAGE.test(path))).toBe(true);
-    proxy.interrupt(true);
-    await page.getByText('The service does not respond').first().waitFor();
-    await links(page).getByText(label, { exact: true }).click();
-    await expect.poll(() => page.locator('h1.title').textContent(), { message: label }).toBe(label);
-    await page.locator('.connection', { hasText: 'Last response' }).waitFor();
-    problems.push(...(await falseTexts(page)).map((text) => `${label}, out of reach: ${text}`));
-    proxy.interrupt(false);
-    await page.getByText('The service does not respond').first().waitFor({ state: 'detached' });
-    await page.locator('.page .cds--inline-notification--error').first().waitFor({ state: 'detached' });
-    await settled(page);
-    expect(await page.locator('h1.title').textContent()).toBe(label);
-    await page.locator('.connection', { hasText: 'Updated' }).waitFor();
+    for (const { label, title = label } of visited) {
+      const before = await page.locator('h1.title').textContent();
+      proxy.interrupt(true);
+      await check(`${before}, when the outage begins`);
+      await links(page).getByText(label, { exact: true }).click();
+      await expect.poll(() => page.locator('h1.title').textContent(), { message: label }).toBe(title);
+      await check(`${title}, opened during the outage`);
+      // Nobody knows that there is nothing.
+      if ((await page.locator('.empty-state').count()) > 0) problems.push(`${title} shows an empty list`);
+      proxy.interrupt(false);
+      await page.getByText('The service does not respond').first().waitFor({ state: 'detached' });
+      await page.locator('.page .cds--inline-notification--error').first().waitFor({ state: 'detached' });
+      await settled(page);
+      expect(await page.locator('h1.title').textContent()).toBe(title);
+      await page.locator('.connection', { hasText: 'Updated' }).waitFor();
+    }
   }
   expect(problems).toEqual([]);
 });

@@ -67,7 +67,7 @@ interface EmptyStateProps {
   readonly title: string;
   readonly text: ReactNode;
   /** Button that leads to the first one. */
-  readonly action?: ReactNode;
+  readonly action: ReactNode;
 }
 
 /** What a list shows instead of rows, and how to get the first one. */

@@ -1,7 +1,10 @@
+import { Button } from '@carbon/react';
+import { DEFAULT_NAMESPACE } from '@sluice/contract';
 import { useMemo } from 'react';
 import { type Metrics, useMetrics } from '../../api/queries.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
-import { ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { routeTo } from '../../ui/route.ts';
 
 interface FilterRow {
   readonly name: string;
@@ -61,7 +64,13 @@ export function MetricTables() {
           rows={filters}
           columns={FILTER_COLUMNS}
           rowKey={({ name }) => name}
-          empty={<p>No request has passed a filter since the service started.</p>}
+          empty={
+            <EmptyState
+              title="No requests"
+              text="No request has passed a filter since the service started."
+              action={<Button href={routeTo('/namespaces', { open: DEFAULT_NAMESPACE })}>Connect an agent</Button>}
+            />
+          }
         />
       </section>
       <section aria-labelledby="evaluators">
@@ -73,7 +82,13 @@ export function MetricTables() {
           rows={evaluators}
           columns={EVALUATOR_COLUMNS}
           rowKey={({ name }) => name}
-          empty={<p>No evaluator has run since the service started.</p>}
+          empty={
+            <EmptyState
+              title="No evaluations"
+              text="No evaluator has run since the service started."
+              action={<Button href={routeTo('/evaluators')}>Show the evaluators</Button>}
+            />
+          }
         />
       </section>
     </>

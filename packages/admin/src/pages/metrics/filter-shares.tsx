@@ -1,3 +1,4 @@
+import { Button } from '@carbon/react';
 import { useMemo } from 'react';
 import { type Metrics, useMetrics } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
@@ -38,7 +39,13 @@ export function FilterShares() {
       all={rows?.length}
       columns={COLUMNS}
       rowKey={({ name }) => name}
-      empty={<EmptyState title="No filters" text="The pipeline file has the filters of each listener." />}
+      empty={
+        <EmptyState
+          title="No filters"
+          text="The pipeline file has the filters of each listener."
+          action={<Button onClick={() => void metrics.refetch()}>Check again</Button>}
+        />
+      }
     />
   );
 }

@@ -1,3 +1,4 @@
+import { Button } from '@carbon/react';
 import { useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
 import { useApiQuery } from '../../api/queries.ts';
@@ -51,7 +52,13 @@ export function PrometheusMetrics() {
         columns={columns}
         rowKey={({ name }) => name}
         onOpen={({ name }) => setOpen(name)}
-        empty={<EmptyState title="No metrics" text="The service has counted nothing yet." />}
+        empty={
+          <EmptyState
+            title="No metrics"
+            text="The service has counted nothing yet."
+            action={<Button onClick={() => void metrics.refetch()}>Check again</Button>}
+          />
+        }
       />
       {opened && (
         <DetailsModal heading={opened.name} label={opened.type} onClose={() => setOpen('')}>

@@ -117,6 +117,8 @@ export default function ToolCalls() {
       </Button>
     </>
   );
+  // Until they are loaded, nobody knows that there are none.
+  const isKnown = isLoaded || calls.length > 0;
   return (
     <PageFrame
       title="Tool calls"
@@ -137,25 +139,27 @@ export default function ToolCalls() {
         {frozen ? `Paused; ${newer === -1 ? 'many' : newer} newer calls` : 'Live'}
         {log.dropped > 0 && `; the oldest ${log.dropped} were dropped`}
       </p>
-      <DataTable
-        label="Tool calls"
-        rows={isLoaded || error !== undefined || calls.length > 0 ? shown : undefined}
-        total={calls.length}
-        columns={columns}
-        rowKey={({ id }) => id}
-        onOpen={({ id }) => setOpen(id)}
-        empty={
-          calls.length === 0 ? (
-            <EmptyState
-              title="No tool calls"
-              text="Calls appear here as soon as an agent makes one."
-              action={<Button href={routeTo('/namespaces', { open: DEFAULT_NAMESPACE })}>Connect an agent</Button>}
-            />
-          ) : (
-            <UnmatchedState filters="the search or the filters" />
-          )
-        }
-      />
+      {(isKnown || error === undefined) && (
+        <DataTable
+          label="Tool calls"
+          rows={isKnown ? shown : undefined}
+          total={calls.length}
+          columns={columns}
+          rowKey={({ id }) => id}
+          onOpen={({ id }) => setOpen(id)}
+          empty={
+            calls.length === 0 ? (
+              <EmptyState
+                title="No tool calls"
+                text="Calls appear here as soon as an agent makes one."
+                action={<Button href={routeTo('/namespaces', { open: DEFAULT_NAMESPACE })}>Connect an agent</Button>}
+              />
+            ) : (
+              <UnmatchedState filters="the search or the filters" />
+            )
+          }
+        />
+      )}
       {opened && <CallDetails call={opened} calls={calls} onOpen={setOpen} onClose={() => setOpen('')} />}
     </PageFrame>
   );
