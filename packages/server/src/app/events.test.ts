@@ -3,6 +3,7 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
+import { createUser } from '../identity/principal.ts';
 import { PostgresSessionStore } from '../mcp/sessions/postgres-session-store.ts';
 import type { StoredSession } from '../mcp/sessions/session-state.ts';
 import { memorySessionStore } from '../mcp/sessions/session-store.ts';
@@ -79,8 +80,8 @@ const STATE = {
 } as const;
 const TASK: NewTask = {
   namespace: 'default',
-  user: 'ann',
-  holder: { namespace: 'default', user: 'ann' },
+  principal: createUser('ann', 'proxy'),
+  holder: { namespace: 'default', name: 'ann' },
   clientSession: undefined,
   forward: 'forward',
   address: 'http://upstream/mcp',
@@ -107,7 +108,7 @@ function ofTasks<Payload>(
 const subscribed = (uri: string, user: string, logLevel?: string): StoredSession => ({
   kind: 'changed',
   expires: Number.MAX_SAFE_INTEGER,
-  holder: { namespace: 'n', user },
+  holder: { namespace: 'n', name: user },
   state: { subscriptions: [{ uri, forward: 'f' }], logLevel },
 });
 
@@ -179,7 +180,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
         user,
         Number.MAX_SAFE_INTEGER,
         ({ subscriptions }) => ({ subscriptions: [...subscriptions, { uri, forward: 'f' }] }),
-        { namespace: 'n', user },
+        { namespace: 'n', name: user },
       );
     for (const uri of ['u1', 'u2', 'u3']) await subscribe(uri, 'ann');
     return emission(store.subscriptionEvicted, () => subscribe('v', 'bob'));

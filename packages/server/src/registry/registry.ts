@@ -1,6 +1,7 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
+import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { type SharedMembers, sharedMembers } from './serialize.ts';
@@ -214,8 +215,7 @@ export type ServicePart = 'startup' | 'bootstrap' | 'discovery' | 'action';
 
 /** Who changes the registry, and why. */
 export interface ChangeOrigin {
-  /** A caller, with an empty id if nobody has authenticated it, or a part of the service. */
-  readonly actor: { readonly id: string } | ServicePart;
+  readonly actor: Principal | ServicePart;
   /** The operation of the API, or what the part of the service does. */
   readonly reason: string;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { ANONYMOUS, createUser } from '../identity/principal.ts';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import { changeForwardInSteps, type ForwardChanges } from './change-forward.ts';
 import type { Draft } from './draft.ts';
@@ -215,7 +216,7 @@ const CHANGES: readonly [name: string, before: readonly Operation[], operation: 
 const PARTS: readonly ServicePart[] = ['startup', 'bootstrap', 'discovery', 'action'];
 const ORIGINS: readonly ChangeOrigin[] = [
   TESTER,
-  { actor: { id: '' }, reason: 'test' },
+  { actor: ANONYMOUS, reason: 'test' },
   ...PARTS.map((actor) => ({ actor, reason: 'test' })),
 ];
 
@@ -283,7 +284,7 @@ describe('the confirmation by other replicas', () => {
     const settled: string[] = [];
     const visible: unknown[] = [];
     const run = (name: string, operation: Operation, onVisible?: (value: unknown) => void) =>
-      registry.commit(operation, { actor: { id: name }, reason: 'test' }, onVisible).then((committed) => {
+      registry.commit(operation, { actor: createUser(name, 'test'), reason: 'test' }, onVisible).then((committed) => {
         settled.push(name);
         return committed;
       });
@@ -297,7 +298,7 @@ describe('the confirmation by other replicas', () => {
     confirmation.resolve(['stopped']);
     expect(await revoking).toEqual({ value: 1, unconfirmed: ['stopped'] });
     expect(commits.flatMap(({ origins }) => origins.map(({ actor }) => actor))).toEqual(
-      ['first', 'revoking', 'beside', 'later'].map((id) => ({ id })),
+      ['first', 'revoking', 'beside', 'later'].map((name) => createUser(name, 'test')),
     );
   });
 
