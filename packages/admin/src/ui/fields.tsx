@@ -1,7 +1,13 @@
-import { ComboBox, TextArea } from '@carbon/react';
+import { TextInput as CarbonTextInput, ComboBox, TextArea } from '@carbon/react';
+import type { ComponentProps } from 'react';
 import { useNamespaces } from '../api/queries.ts';
 import type { TextField } from './form.ts';
 import { visibleText } from './inert-text.tsx';
+
+/** Carbon's text input, described by its error: Carbon names that in `aria-errormessage` only, which is not announced. */
+export function TextInput(props: ComponentProps<typeof CarbonTextInput>) {
+  return <CarbonTextInput {...props} {...(props.invalid && { 'aria-describedby': `${props.id}-error-msg` })} />;
+}
 
 interface ChoiceFieldProps {
   readonly id: string;

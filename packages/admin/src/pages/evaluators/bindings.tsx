@@ -1,10 +1,10 @@
-import { Button, TextInput } from '@carbon/react';
+import { Button } from '@carbon/react';
 import { bindingInput, DEFAULT_NAMESPACE } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo } from 'react';
 import { useApiQuery, useChange } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
-import { NamespaceField } from '../../ui/fields.tsx';
+import { NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { FormModal } from '../../ui/modal.tsx';

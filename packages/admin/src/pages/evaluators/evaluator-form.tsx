@@ -1,9 +1,9 @@
-import { Accordion, AccordionItem, Select, SelectItem, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, Select, SelectItem, TextArea } from '@carbon/react';
 import { evaluatorInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { type Evaluator, type EvaluatorSet, useApiQuery, useNamespaces } from '../../api/queries.ts';
 import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
-import { ChoiceField } from '../../ui/fields.tsx';
+import { ChoiceField, TextInput } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';

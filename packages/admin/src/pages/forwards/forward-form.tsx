@@ -1,10 +1,10 @@
-import { Accordion, AccordionItem, Checkbox, InlineNotification, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, Checkbox, InlineNotification, TextArea } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput } from '@sluice/contract';
 import { useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Forward, useChange } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
-import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
+import { LabelsField, NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { type Toasts, useToasts } from '../../ui/toasts.tsx';

@@ -80,7 +80,7 @@ function ToolCalls({ ids }: { readonly ids: readonly (string | undefined)[] }) {
   return (
     <>
       <h3 className="section-title">Tool calls</h3>
-      <ul>
+      <ul className="conversation-calls">
         {calls.toReversed().map(({ eventId, toolName, outcome }) => (
           <li key={eventId}>
             <a href={routeTo('/tool-calls', { open: eventId })}>

@@ -1,7 +1,8 @@
-import { Select, SelectItem, SkeletonText, Tag, TextInput } from '@carbon/react';
+import { Select, SelectItem, SkeletonText, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useState } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
+import { TextInput } from '../../ui/fields.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { tryParse } from '../../ui/json-editor.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';

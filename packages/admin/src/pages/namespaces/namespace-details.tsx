@@ -79,7 +79,7 @@ function ClientConfiguration({ name, url }: { readonly name: string; readonly ur
             const text = configurationOf(client, name, url);
             return (
               <TabPanel key={client}>
-                <CodeSnippet type="multi" wrapText feedback="Copied" onClick={() => void copyText(text)}>
+                <CodeSnippet type="multi" align="left" wrapText feedback="Copied" onClick={() => void copyText(text)}>
                   {text}
                 </CodeSnippet>
               </TabPanel>

@@ -1,10 +1,10 @@
-import { InlineNotification, TextInput } from '@carbon/react';
+import { InlineNotification } from '@carbon/react';
 import { type NamespaceInput, namespaceInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { useApi } from '../../api/api.ts';
 import { type Namespace, useChange } from '../../api/queries.ts';
 import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
-import { LabelsField } from '../../ui/fields.tsx';
+import { LabelsField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';

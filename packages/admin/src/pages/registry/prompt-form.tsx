@@ -1,8 +1,8 @@
-import { TextArea, TextInput } from '@carbon/react';
+import { TextArea } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type PromptUpdate, promptInput, promptUpdate } from '@sluice/contract';
 import { type Prompt, useChange } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
-import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
+import { LabelsField, NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';

@@ -1,8 +1,8 @@
-import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, TextArea } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ResourceUpdate, resourceInput, resourceUpdate } from '@sluice/contract';
 import { type Resource, useChange, useServices } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
-import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
+import { ChoiceField, LabelsField, NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';

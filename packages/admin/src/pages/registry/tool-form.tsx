@@ -1,8 +1,8 @@
-import { Accordion, AccordionItem, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, TextArea } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ToolUpdate, toolInput, toolUpdate } from '@sluice/contract';
 import { type Tool, useChange, useServices } from '../../api/queries.ts';
 import { ConflictView } from '../../ui/conflict.tsx';
-import { ChoiceField, LabelsField, NamespaceField } from '../../ui/fields.tsx';
+import { ChoiceField, LabelsField, NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';

@@ -1,9 +1,10 @@
-import { TextArea, TextInput } from '@carbon/react';
+import { TextArea } from '@carbon/react';
 import { provisionInput } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import type { Service } from '../../api/queries.ts';
+import { TextInput } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { DetailsModal, FormModal } from '../../ui/modal.tsx';

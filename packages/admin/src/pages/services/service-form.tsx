@@ -1,10 +1,10 @@
-import { Select, SelectItem, TextInput } from '@carbon/react';
+import { Select, SelectItem } from '@carbon/react';
 import { serviceInput, serviceType } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { useApi } from '../../api/api.ts';
 import { type Service, useChange } from '../../api/queries.ts';
 import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
-import { LabelsField } from '../../ui/fields.tsx';
+import { LabelsField, TextInput } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
