@@ -283,7 +283,7 @@ function expected([command = '']: readonly string[], { code, out, err }: Outcome
 }
 
 /** A stopped service with entries, evaluators and sessions. */
-const STOPPED = join(ROOT, 'test/fixtures/data-formats/0.1.0/registry');
+const STOPPED = join(ROOT, 'test/fixtures/stopped-registry');
 
 /** Migrates from a folder into an empty database, or from a database that was written so to an empty folder. */
 async function migrate(argv: readonly string[]): Promise<Outcome> {

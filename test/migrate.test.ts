@@ -10,7 +10,7 @@ import { startTestService, type TestService } from '../packages/server/testing/s
 import { legacyClient, post } from './fixtures/raw-client.ts';
 
 /** The folder of a service that was killed, with a journal. */
-const SAMPLE = join(import.meta.dirname, 'fixtures/data-formats/0.1.0/registry');
+const SAMPLE = join(import.meta.dirname, 'fixtures/stopped-registry');
 const PASSWORD = 'correct-horse';
 
 const UNUSABLE = `{
