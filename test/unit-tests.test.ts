@@ -9,6 +9,7 @@ const TESTS: readonly (readonly [what: string, test: string, imported: string, i
   ['imports nothing', '', '', true],
   ['imports a module without processes', "import './imported.ts';", "import { join } from 'node:path';", true],
   ['starts a process', "import { spawn } from 'node:child_process';", '', false],
+  ['starts a process later', "const { spawn } = await import('node:child_process');", '', false],
   ['imports what starts processes', "import './imported.ts';", "import { fork } from 'node:child_process';", false],
   ['imports it in several lines', "import {\n  one,\n} from './imported.ts';", "export * from 'node:cluster';", false],
   ['imports it later', "await import('./imported.ts');", "import pg from 'pg';", false],

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 
 /** Modules that start processes, or use those of others. */
 const PROCESSES =
-  /^(?:import|export)\s(?!type\b)[^']*?from\s+'(?:node:child_process|node:cluster|pg|playwright-core)'/m;
+  /(?:^(?:import|export)\s(?!type\b)[^']*?from\s+|^import\s+|\bimport\(\s*)'(?:node:child_process|node:cluster|pg|playwright-core)'/m;
 /** Imports of own modules at run time. */
 const IMPORTS =
   /(?:^(?:import|export)\s(?!type\b)[^']*?from\s+|^import\s+|\bimport\(\s*)'((?:\.{1,2}|@sluice)\/[^']+|@sluice\/\w+)'/gm;

@@ -13,7 +13,7 @@ import { Secrets } from '../http/secrets/secrets.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
-import { InferenceSettings } from '../inference/settings.ts';
+import { InferenceSettings, parseInferenceChange } from '../inference/settings.ts';
 import { interactionView } from '../management/interactions.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
@@ -31,7 +31,7 @@ import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
-import { NamespaceBindings } from '../policy/bindings.ts';
+import { NamespaceBindings, parseConversationId } from '../policy/bindings.ts';
 import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
@@ -215,7 +215,10 @@ async function start(
     for (const line of listenersWithoutEvaluators(pipeline.listeners)) logger.target('service::evaluator').warn(line);
   });
   await evaluators.start(config.bootstrap.evaluators, config.bootstrap.invalidEvaluators);
-  const bindings = new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings'));
+  const bindings = new NamespaceBindings(
+    registry,
+    await openSharedRecords(shared, 'namespace_bindings', parseConversationId),
+  );
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
@@ -380,7 +383,7 @@ async function start(
     pipeline.inferenceUpstream,
     interactions,
     (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
-    await openSharedRecords(shared, 'inference'),
+    await openSharedRecords(shared, 'inference', parseInferenceChange),
   );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {

@@ -209,7 +209,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
     return emission(store.newer, () => store.apply([]));
   },
   'SharedRecords.changed': async () => {
-    const records = await SharedRecords.open(shared, 'test');
+    const records = await SharedRecords.open(shared, 'test', JSON.parse);
     return emission(records.changed, () => records.apply([{ section: 'test', id: 'a', json: '{}' }]));
   },
   'SharedUpstreamSessions.opened': () => {

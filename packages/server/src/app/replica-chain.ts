@@ -100,11 +100,11 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     if (outcome || context.viaPeer) return outcome;
     const { message, session } = context;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
-      const body = Buffer.from(cancellationOf(message.text));
       const { addresses } = members;
-      if (addresses.length === 0) return undefined;
-      const request = peerRequest(context, listener);
-      if (!request) return PRINCIPAL_TOO_LARGE;
+      // The call may be at this replica: a principal that cannot be sent does not prevent its cancellation here.
+      const request = addresses.length > 0 ? peerRequest(context, listener) : undefined;
+      if (!request) return undefined;
+      const body = Buffer.from(cancellationOf(message.text));
       for (const address of addresses) peers.notify(address, request, body);
       return undefined;
     }

@@ -105,13 +105,14 @@ export async function listReplicas({ members }: SharedLog, sharing: SharedDiscov
 }
 
 /** Small settings that the replicas share; undefined for a single one. */
-export async function openSharedRecords(
+export async function openSharedRecords<Content>(
   shared: SharedLog | undefined,
   section: string,
-): Promise<SharedRecords | undefined> {
+  read: (json: string) => Content,
+): Promise<SharedRecords<Content> | undefined> {
   if (!shared) return undefined;
   const { SharedRecords } = await import('../registry/store/postgres/shared-records.ts');
-  return await SharedRecords.open(shared, section);
+  return await SharedRecords.open(shared, section, read);
 }
 
 /** Sessions at upstreams that the replicas share. */

@@ -83,7 +83,7 @@ it('the body of a request stays unread until its credential is verified', async 
   const { send, sockets, served } = await start(authenticate);
   const response = send('/slow', 'a', body);
   // The server does not read on.
-  await vi.waitUntil(() => sockets[0]?.isPaused());
+  await expect.poll(() => sockets[0]?.isPaused()).toBe(true);
   expect(served).toEqual([]);
   resolve(ANN);
   expect(String((await response).body)).toBe(`user:ann false ${body.length}`);
@@ -93,7 +93,7 @@ it('other requests are served meanwhile, and a request without a promise at once
   const { authenticate, resolve } = slow();
   const { send, served } = await start(authenticate);
   const response = send('/slow');
-  await vi.waitUntil(() => authenticate.mock.calls.length === 1);
+  await expect.poll(() => authenticate.mock.calls.length).toBe(1);
   expect(String((await send('/fast', 'a', 'abc')).body)).toBe('user:ann true 3');
   expect(served).toEqual(['/fast']);
   resolve(ANONYMOUS);
@@ -105,9 +105,9 @@ it('a request whose client disconnects meanwhile is not served', async () => {
   const { open, send, sockets, served, lines } = await start(authenticate);
   const client = open();
   client.write('GET /slow HTTP/1.1\r\nHost: a\r\n\r\n');
-  await vi.waitUntil(() => authenticate.mock.calls.length === 1);
+  await expect.poll(() => authenticate.mock.calls.length).toBe(1);
   client.destroy();
-  await vi.waitUntil(() => sockets[0]?.closed);
+  await expect.poll(() => sockets[0]?.closed).toBe(true);
   resolve(ANN);
   await send('/fast');
   expect(served).toEqual(['/fast']);
@@ -121,7 +121,7 @@ it('a verification that fails is 503', async () => {
   const { authenticate, reject } = slow();
   const { send } = await start(authenticate);
   const response = send('/slow', 'a', body);
-  await vi.waitUntil(() => authenticate.mock.calls.length === 1);
+  await expect.poll(() => authenticate.mock.calls.length).toBe(1);
   reject(new Error('secret'));
   const { statusLine, headers, body: text } = await response;
   expect(statusLine).toContain(' 503 ');

@@ -58,7 +58,7 @@ async function start(kind: 'replicas' | 'clients') {
 /** Sends a request of a client to another replica. */
 async function hop(principal: string | undefined, headers: Record<string, string> = {}): Promise<Received> {
   const { received, port } = await start('replicas');
-  const peers = new Peers(KEY);
+  const peers = new Peers(KEY, 60_000);
   onTestFinished(() => peers.close());
   const request = { method: 'POST', target: '/a/mcp', headers, listener: 'mcp', client: '192.0.2.1', principal };
   peers.notify(`127.0.0.1:${port}`, request, Buffer.from('{}'));
@@ -77,6 +77,22 @@ it('the other replica gets the principal, and ignores the identity headers of th
   expect(principal).toEqual(ann);
   // An operator may forward it to upstreams.
   expect(headers['x-forwarded-user']).toBe('eve');
+});
+
+it('headers of the connection and of the length of the body are those of the hop', async () => {
+  const { headers } = await hop(encodePrincipal(createUser('ann', 'proxy')), {
+    trailer: 'x',
+    te: 'trailers',
+    upgrade: 'h2c',
+    'proxy-authorization': 'Basic x',
+    'content-length': '99',
+    expect: '100-continue',
+    'x-kept': '1',
+  });
+  expect(headers).toMatchObject({ 'content-length': '2', 'x-kept': '1' });
+  expect(Object.keys(headers)).not.toEqual(
+    expect.arrayContaining([expect.stringMatching(/^(?:trailer|te|upgrade|proxy-authorization|expect)$/)]),
+  );
 });
 
 it('the longest principal and the longest head of a client fit', async () => {

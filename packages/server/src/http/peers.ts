@@ -5,7 +5,7 @@ import type { TlsOptions } from 'node:tls';
 import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
 import type { ResponseLike } from './context.ts';
 import type { PassedOutcome } from './outcome.ts';
-import { clientResponseHeaders } from './proxy.ts';
+import { clientResponseHeaders, HOP_BY_HOP } from './proxy.ts';
 
 /** Sent in handshakes; what is proven is the key. */
 const IDENTITY = 'sluice';
@@ -155,8 +155,8 @@ export class Peers {
     onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
     options: { readonly agent: Agent; readonly signal?: AbortSignal } = { agent: this.#agent },
   ): ClientRequest {
+    const others = Object.entries(headers).filter(([name]) => !isOfConnection(name));
     // The body may be one message of a batch, and was read whole.
-    const { connection: _c, 'keep-alive': _k, 'transfer-encoding': _t, expect: _e, ...others } = headers;
     const length = body.length > 0 && { 'content-length': String(body.length) };
     this.sent++;
     const { hostname: host, port } = new URL(`https://${address}`);
@@ -168,7 +168,7 @@ export class Peers {
         method,
         path: target,
         headers: {
-          ...others,
+          ...Object.fromEntries(others),
           ...length,
           [PEER_LISTENER]: listener,
           ...(client !== undefined && { [PEER_CLIENT]: client }),
@@ -188,6 +188,11 @@ export class Peers {
     sent.end(body);
     return sent;
   }
+}
+
+/** Whether a header describes the connection or the body as they arrived, and not the request. */
+function isOfConnection(name: string): boolean {
+  return HOP_BY_HOP.has(name) || name.startsWith('proxy-') || name === 'content-length' || name === 'expect';
 }
 
 function fail(response: ResponseLike, { status, body }: { status: number; body: string }): void {

@@ -14,8 +14,8 @@ import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 import type { ServerRequest } from './server/request.ts';
 
-/** Hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
+/** Hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1). */
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'te',

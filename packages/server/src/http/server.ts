@@ -106,7 +106,10 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
     if (!(authenticated instanceof Promise)) return admit(request, response, observation, authenticated, isRequired);
     // Meanwhile the body stays unread.
     void authenticated
-      .catch(() => UNAVAILABLE)
+      .catch((error: unknown) => {
+        observation.failure = error instanceof Error ? error.name : 'authentication_failed';
+        return UNAVAILABLE;
+      })
       .then((settled) => {
         if (!response.destroyed) admit(request, response, observation, settled, isRequired);
       });

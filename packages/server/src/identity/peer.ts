@@ -16,8 +16,8 @@ export function encodePrincipal(principal: Principal): string | undefined {
 }
 
 /**
- * Believes what another replica says about the caller, and nothing else: the connection has proven that it is one. A credential
- * may have expired meanwhile, so it is not verified again.
+ * Trusts the principal that another replica sends, and no other header: the connection proves that the sender is a replica. The
+ * credential is not verified again, since it may have expired meanwhile.
  */
 export const fromPeer: Authenticate = ({ headers: { [PEER_PRINCIPAL]: encoded } }) => {
   const principal =

@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
 import { ANONYMOUS, createUser } from './principal.ts';
-import { actorOf, describeProxyHeaders, proxyHeaders } from './proxy-headers.ts';
+import { describeProxyHeaders, proxyHeaders } from './proxy-headers.ts';
 
 const authenticate = proxyHeaders();
 const headersOf = (forwarded: string | undefined, requested: string | undefined) => ({
@@ -11,23 +11,22 @@ const principalOf = (headers: Record<string, string>, using = authenticate) =>
   using({ target: '/', headers, address: undefined });
 
 describe('the headers of an authenticating proxy name the user, and different values neither', () => {
-  it.each<[forwarded: string | undefined, requested: string | undefined, id: string, actor: string | undefined]>([
-    [undefined, undefined, '', undefined],
-    [undefined, '', '', undefined],
-    [undefined, 'a', 'a', 'a'],
-    ['', undefined, '', undefined],
-    ['', '', '', undefined],
-    ['', 'a', '["","a"]', 'a'],
-    ['a', undefined, 'a', 'a'],
-    ['a', '', '["a",""]', 'a'],
-    ['a', 'a', 'a', 'a'],
-    ['a', 'b', '["a","b"]', 'a'],
-    ['a', 'A', '["a","A"]', 'a'],
-    ['x'.repeat(300), undefined, 'x'.repeat(300), 'x'.repeat(300)],
-  ])('%j and %j', (forwarded, requested, id, actor) => {
+  it.each<[forwarded: string | undefined, requested: string | undefined, id: string]>([
+    [undefined, undefined, ''],
+    [undefined, '', ''],
+    [undefined, 'a', 'a'],
+    ['', undefined, ''],
+    ['', '', ''],
+    ['', 'a', '["","a"]'],
+    ['a', undefined, 'a'],
+    ['a', '', '["a",""]'],
+    ['a', 'a', 'a'],
+    ['a', 'b', '["a","b"]'],
+    ['a', 'A', '["a","A"]'],
+    ['x'.repeat(300), undefined, 'x'.repeat(300)],
+  ])('%j and %j', (forwarded, requested, id) => {
     const headers = headersOf(forwarded, requested);
     expect(principalOf(headers)).toEqual(id === '' ? ANONYMOUS : createUser(id, 'proxy'));
-    expect(actorOf(headers)).toBe(actor);
   });
 });
 

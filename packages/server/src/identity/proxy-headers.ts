@@ -8,7 +8,7 @@ const MAX_CACHED = 1_000;
 const MAX_CACHED_CHARACTERS = 256;
 
 /**
- * Creates the authenticator that believes the headers of an authenticating proxy. A request without them, or with empty ones, is
+ * Creates the authenticator by the headers of an authenticating proxy. A request without them, or with empty ones, is
  * anonymous. If the headers name different users, the client may have sent the one that its proxy does not set: the id consists
  * of both values then, and equals that of neither user.
  */
@@ -32,11 +32,6 @@ export function proxyHeaders(): Authenticate {
 
 const USER_HEADERS = ['x-forwarded-user', 'x-auth-request-user'] as const;
 const PROXY_HEADERS = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', ...USER_HEADERS] as const;
-
-/** Returns the user that the first of the headers with a value names: the actor of a stored change. */
-export function actorOf(headers: IncomingHttpHeaders): string | undefined {
-  return USER_HEADERS.map((name) => headers[name]?.toString()).find((user) => user !== undefined && user !== '');
-}
 
 /** Returns the names of the headers that an authenticating proxy has added, and whether one of them names a user. */
 export function describeProxyHeaders(headers: IncomingHttpHeaders): {

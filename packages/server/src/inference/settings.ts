@@ -9,6 +9,15 @@ export interface InferenceChange {
   readonly capacity?: number | undefined;
 }
 
+type SharedSettings = Pick<SharedRecords<InferenceChange>, 'entries' | 'set' | 'changed'>;
+
+/** Reads stored settings. Throws for those that this version does not know. */
+export function parseInferenceChange(json: string): InferenceChange {
+  const change: InferenceChange = JSON.parse(json);
+  if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
+  return change;
+}
+
 /**
  * Settings of the inference listener that can be changed at run time (decisions 4.4); changes are not persisted (decisions
  * 1.5), but shared by replicas.
@@ -16,7 +25,7 @@ export interface InferenceChange {
 export class InferenceSettings {
   readonly #store: { capacity: number };
   readonly #onUpstream: (upstream: HttpUpstream) => void;
-  readonly #shared: Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'> | undefined;
+  readonly #shared: SharedSettings | undefined;
   #upstreamText: string;
 
   /**
@@ -27,17 +36,15 @@ export class InferenceSettings {
     upstream: HttpUpstream,
     store: { capacity: number },
     onUpstream: (upstream: HttpUpstream) => void,
-    shared?: Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'>,
+    shared?: SharedSettings,
   ) {
     this.#upstreamText = formatUpstream(upstream);
     this.#store = store;
     this.#onUpstream = onUpstream;
     this.#shared = shared;
     if (!shared) return;
-    shared.changed.subscribe(({ json }) => {
-      if (json !== undefined) this.#apply(JSON.parse(json));
-    });
-    for (const [, json] of shared.entries()) this.#apply(JSON.parse(json));
+    shared.changed.subscribe(({ content }) => content && this.#apply(content));
+    for (const [, change] of shared.entries()) this.#apply(change);
   }
 
   /** The upstream of new requests, as it was submitted. */
@@ -58,13 +65,7 @@ export class InferenceSettings {
     if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
     const { upstreamText: upstream, capacity } = this;
     const json = JSON.stringify({ upstream, capacity, ...change });
-    const shared = this.#shared;
-    if (shared) {
-      return shared.set('settings', json).then(() => {
-        this.#apply(change);
-        return shared.confirm();
-      });
-    }
+    if (this.#shared) return this.#shared.set('settings', json);
     this.#apply(change);
     return undefined;
   }

@@ -74,9 +74,10 @@ describe('revisions', () => {
   });
 
   test.for([
-    [{ 'x-forwarded-user': 'ann', 'x-auth-request-user': 'bob' }, 'ann'],
+    // Neither user: the client may have sent one of them.
+    [{ 'x-forwarded-user': 'ann', 'x-auth-request-user': 'bob' }, '["ann","bob"]'],
     [{ 'x-auth-request-user': 'bob' }, 'bob'],
-    [{ 'x-forwarded-user': '', 'x-auth-request-user': 'bob' }, 'bob'],
+    [{ 'x-forwarded-user': 'ann', 'x-auth-request-user': 'ann' }, 'ann'],
     [{ 'x-forwarded-user': 'a'.repeat(300) }, 'a'.repeat(256)],
     [{ 'x-forwarded-user': 'a'.repeat(257) }, 'a'.repeat(256)],
     [{}, undefined],

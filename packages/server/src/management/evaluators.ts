@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '@sluice/contract';
-import { actorOf } from '../identity/proxy-headers.ts';
+import type { Principal } from '../identity/principal.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import {
   type ExpectedRevision,
@@ -24,8 +24,8 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
-  router.addWithBody(replace, ({ http, query, body: { evaluators, expected_revision } }) => {
-    const options = { ...optionsOf(http.headers, expected_revision), strict: strictOf(query('strict')) };
+  router.addWithBody(replace, ({ http, principal, query, body: { evaluators, expected_revision } }) => {
+    const options = { ...optionsOf(http.headers, principal, expected_revision), strict: strictOf(query('strict')) };
     return active.replace(evaluators, options).then(updateResponse);
   });
 
@@ -49,9 +49,9 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
 
   router.add(revision, ({ name }) => revisionResponse(active.revision(idOf(name)), notFound(name)));
 
-  router.addWithBody(activate, async ({ http, name, query, body: { expected_revision } }) => {
+  router.addWithBody(activate, async ({ http, principal, name, query, body: { expected_revision } }) => {
     const id = idOf(name);
-    const options = { ...optionsOf(http.headers, expected_revision), strict: strictOf(query('strict')) };
+    const options = { ...optionsOf(http.headers, principal, expected_revision), strict: strictOf(query('strict')) };
     if (Number.isNaN(id)) throw new OperationError('NOT_FOUND', notFound(name));
     return updateResponse(await active.activate(id, options));
   });
@@ -87,14 +87,14 @@ function notFound(name: string): string {
 /** Longest stored name of an actor, in characters. */
 const MAX_ACTOR_CHARACTERS = 256;
 
-/**
- * The expected active revision and the actor, as named by an authenticating proxy (decisions 2.10). OperationError
- * BAD_REQUEST for an invalid `If-Match`.
- */
-function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | undefined): UpdateOptions {
-  const actor = actorOf(headers);
-  const ifMatch = ifMatchOf(headers['if-match']);
-  return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
+/** The expected active revision, and who changes it. OperationError BAD_REQUEST for an invalid `If-Match`. */
+function optionsOf(
+  headers: IncomingHttpHeaders,
+  { id }: Principal,
+  expectedRevision: number | undefined,
+): UpdateOptions {
+  const actor = id === '' ? undefined : [...id].slice(0, MAX_ACTOR_CHARACTERS).join('');
+  return { expectedRevision, ifMatch: ifMatchOf(headers['if-match']), actor };
 }
 
 /** Undefined for the default. */

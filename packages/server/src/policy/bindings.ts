@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Registry } from '../registry/registry.ts';
 import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 
@@ -7,8 +8,11 @@ interface Binding {
   identity: object | undefined;
 }
 
-/** Bindings that replicas share: the conversation id as JSON text, by namespace. */
-export type SharedBindings = Pick<SharedRecords, 'entries' | 'set' | 'confirm' | 'changed'>;
+/** Bindings that replicas share: the conversation id by namespace. */
+export type SharedBindings = Pick<SharedRecords<string>, 'entries' | 'set' | 'changed'>;
+
+/** Reads a stored conversation id. */
+export const parseConversationId = (json: string): string => z.string().parse(JSON.parse(json));
 
 /**
  * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that
@@ -26,8 +30,8 @@ export class NamespaceBindings {
     this.#shared = shared;
     this.#unsubscribe = registry.committed.subscribe(({ origins }) => this.#dropDeleted(origins.length === 0));
     if (!shared) return;
-    for (const [namespace, json] of shared.entries()) this.#put(namespace, json);
-    shared.changed.subscribe(({ id, json }) => this.#put(id, json));
+    for (const [namespace, conversationId] of shared.entries()) this.#put(namespace, conversationId);
+    shared.changed.subscribe(({ id, content }) => this.#put(id, content));
   }
 
   /** Number of bound namespaces. */
@@ -42,7 +46,7 @@ export class NamespaceBindings {
 
   /** Binds a namespace: at once, or for all replicas; then it returns the ids of those that may not have applied it. */
   set(namespace: string, conversationId: string): Promise<readonly string[]> | undefined {
-    return this.#change(namespace, JSON.stringify(conversationId));
+    return this.#change(namespace, conversationId);
   }
 
   /** As {@link set}. */
@@ -61,22 +65,16 @@ export class NamespaceBindings {
     this.#unsubscribe();
   }
 
-  #change(namespace: string, json: string | undefined): Promise<readonly string[]> | undefined {
-    const shared = this.#shared;
-    if (shared) {
-      return shared.set(namespace, json).then(() => {
-        this.#put(namespace, json);
-        return shared.confirm();
-      });
-    }
-    this.#put(namespace, json);
+  #change(namespace: string, conversationId: string | undefined): Promise<readonly string[]> | undefined {
+    if (this.#shared) return this.#shared.set(namespace, conversationId && JSON.stringify(conversationId));
+    this.#put(namespace, conversationId);
     return undefined;
   }
 
-  /** `json`: the conversation id; undefined removes the binding. */
-  #put(namespace: string, json: string | undefined): void {
-    if (json === undefined) this.#bindings.delete(namespace);
-    else this.#bindings.set(namespace, { conversationId: JSON.parse(json), identity: this.#identity(namespace) });
+  /** Without a conversation id, removes the binding. */
+  #put(namespace: string, conversationId: string | undefined): void {
+    if (conversationId === undefined) this.#bindings.delete(namespace);
+    else this.#bindings.set(namespace, { conversationId, identity: this.#identity(namespace) });
   }
 
   #identity(namespace: string): object | undefined {

@@ -74,8 +74,8 @@ export class Draft {
   #next: number;
   readonly #recording: boolean;
   #operation: DraftOperation | undefined;
-  /** Whether the last operation of `attempt` takes access away from clients. */
-  revokesAccess = false;
+  #revokesAccess = false;
+  #isAddition = false;
   /** Changes for the store to write. */
   readonly changes: RecordedChange<Section>[] = [];
   readonly #entryForms: Readonly<Record<Kind, RecordForm<Entry>>>;
@@ -104,10 +104,11 @@ export class Draft {
     const changes = this.changes.length;
     const next = this.#next;
     this.#operation = current;
-    this.revokesAccess = false;
+    this.#revokesAccess = false;
     try {
       const result = yield* operation(this);
-      this.revokesAccess = yield* revokesAccess(current, this);
+      this.#revokesAccess = yield* revokesAccess(current, this);
+      this.#isAddition = current.isAddition;
       return result;
     } catch (error) {
       current.undo();
@@ -117,6 +118,16 @@ export class Draft {
     } finally {
       this.#operation = undefined;
     }
+  }
+
+  /** Whether the last operation of `attempt` takes access away from clients. */
+  get revokesAccess(): boolean {
+    return this.#revokesAccess;
+  }
+
+  /** Whether the last operation of `attempt` has only added something. */
+  get isAddition(): boolean {
+    return this.#isAddition;
   }
 
   get namespaces(): ReadonlyMap<Namespace, Pick<NamespaceState, 'name' | 'identity' | 'labels'>> {
@@ -381,7 +392,8 @@ export class Draft {
     this.#draftServices ??= this.#services.copy();
     const services = this.#draftServices;
     const before = services.get(name);
-    this.#operation?.keepServices(before);
+    const kept = new Set(entries);
+    this.#operation?.keepServices(before?.filter((service) => !kept.has(service)));
     this.#operation?.steps.push(() => services.set(name, before));
     services.set(name, entries.length === 0 ? undefined : entries);
   }

@@ -4,6 +4,7 @@ import { Turns } from '@sluice/protocol/turns';
 import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { OperationError } from './operation-error.ts';
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, type Steps, singleStep } from './steps.ts';
@@ -79,11 +80,15 @@ class StateRestorer {
       }
     }
     yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
+    let revokesAccess = false;
     for (const commit of journal) {
-      if (this.#tracksAccess) yield* this.#draft.attemptInSteps(() => this.#apply(commit));
-      else yield* this.#apply(commit);
+      if (this.#tracksAccess) {
+        yield* this.#draft.attemptInSteps(() => this.#apply(commit));
+        revokesAccess ||= this.#draft.revokesAccess;
+      } else {
+        yield* this.#apply(commit);
+      }
     }
-    const { revokesAccess } = this.#draft;
     const finished = yield* this.#draft.finishInSteps();
     if (this.#moreProblems > 0) {
       this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
@@ -240,19 +245,20 @@ export interface RegistryCommit {
 }
 
 /** Whether the promise of an operation waits for the other replicas. */
-function isConfirmed(effect: OperationEffect, { actor }: ChangeOrigin): boolean {
+function awaitsConfirmation(effect: OperationEffect, { actor }: ChangeOrigin): boolean {
   // The start of a replica must not depend on others.
   if (actor === 'startup' || actor === 'bootstrap') return false;
-  // Whoever repeats an operation may not have got the response to the first one.
-  return effect === 'revocation' || (effect === 'none' && typeof actor !== 'string');
+  // A caller may repeat a withdrawal, without effect, since it has not got the response to the first one.
+  return effect === 'revocation' || (effect === 'other' && typeof actor !== 'string');
 }
 
-/** What an operation does: nothing, if it fails or finds nothing to change. */
-type OperationEffect = 'none' | 'change' | 'revocation';
+/** What an operation does. An `addition` replaces and removes nothing. */
+type OperationEffect = 'addition' | 'revocation' | 'other';
 
 interface Pending {
   readonly origin: ChangeOrigin;
-  /** Known after `run`. */
+  /** Known after `run`, as is `effect`. */
+  readonly hasChanged: boolean;
   readonly effect: OperationEffect;
   run(draft: Draft): Steps<void>;
   /** `failure`: the store's error; undefined when the batch was committed. */
@@ -323,9 +329,9 @@ export class Registry {
   }
 
   /**
-   * Runs an operation and resolves with its result once its changes are durable and visible. One that takes access away, or that
-   * a caller repeats without effect, is confirmed then: its promise, but no later operation, waits for all live replicas. Those
-   * that have not applied it are in the result. `onVisible` is called before that wait.
+   * Runs an operation and resolves with its result once its changes are durable and visible. One that takes access away, or with
+   * which a caller may repeat that, is confirmed then: its promise, but no later operation, waits for all live replicas. Those that
+   * have not applied it are in the result. `onVisible` is called before that wait.
    */
   commit<T>(mutation: Mutation<T>, origin: ChangeOrigin, onVisible?: (value: T) => void): Promise<Committed<T>> {
     return this.commitInSteps((draft) => singleStep(() => mutation(draft)), origin, onVisible);
@@ -337,18 +343,28 @@ export class Registry {
     origin: ChangeOrigin,
     onVisible?: (value: T) => void,
   ): Promise<Committed<T>> {
-    const { value, effect } = await this.#enqueue(mutation, origin);
+    const { value, effect } = await this.#enqueue(mutation, origin).catch(async (error: unknown) => {
+      // As for an operation without effect: what a caller removes again is gone already.
+      if (error instanceof OperationError && error.code === 'NOT_FOUND' && awaitsConfirmation('other', origin))
+        await this.#shared?.confirm();
+      throw error;
+    });
     onVisible?.(value);
-    return { value, unconfirmed: isConfirmed(effect, origin) ? ((await this.#shared?.confirm()) ?? []) : [] };
+    const unconfirmed = awaitsConfirmation(effect, origin) ? await this.#shared?.confirm() : undefined;
+    return { value, unconfirmed: unconfirmed ?? [] };
   }
 
   #enqueue<T>(mutation: LongMutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
     return new Promise((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
       let isFirst = true;
-      let effect: OperationEffect = 'none';
+      let hasChanged = false;
+      let effect: OperationEffect = 'other';
       this.#queue.push({
         origin,
+        get hasChanged() {
+          return hasChanged;
+        },
         get effect() {
           return effect;
         },
@@ -360,7 +376,10 @@ export class Registry {
           } catch (error) {
             outcome = { error };
           }
-          effect = draft.revokesAccess ? 'revocation' : draft.changes.length > length ? 'change' : 'none';
+          hasChanged = draft.changes.length > length;
+          effect = 'other';
+          if (draft.revokesAccess) effect = 'revocation';
+          else if (hasChanged && draft.isAddition) effect = 'addition';
         },
         settle: (failure) => {
           // Not reported if other changes of a failed batch, or of other replicas, may be the cause.
@@ -453,7 +472,7 @@ export class Registry {
       before: made.base,
       after: made.after,
       lists: made.changed,
-      origins: batch.filter(({ effect }) => effect !== 'none').map(({ origin }) => origin),
+      origins: batch.filter(({ hasChanged }) => hasChanged).map(({ origin }) => origin),
       revokesAccess: batch.some(({ effect }) => effect === 'revocation'),
     });
     return undefined;

@@ -23,6 +23,13 @@ export class DraftOperation {
     for (const service of services) this.services.getOrInsert(serviceKey(service), service);
   }
 
+  /** Whether it has neither replaced nor removed an entry, a forward, a service or a namespace. */
+  get isAddition(): boolean {
+    const { removedNamespaces, forwards, services, steps } = this;
+    const isNew = removedNamespaces.length + forwards.size + services.size === 0;
+    return isNew && steps.every((step) => !(step instanceof UndoStep) || !step.before?.length);
+  }
+
   undo(): void {
     for (const step of this.steps.reverse()) {
       if (step instanceof UndoStep) step.run();
@@ -94,7 +101,7 @@ function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
 
 /** A service with the same key, which calls reach at the same place. */
 function hasSameTarget(a: ServiceEntry, b: ServiceEntry): boolean {
-  return serviceKey(a) === serviceKey(b) && a.host === b.host && a.port === b.port && a.id === b.id;
+  return a.host === b.host && a.port === b.port && a.id === b.id && serviceKey(a) === serviceKey(b);
 }
 
 /** Adds the disabled resources, which hide uris, also those of others. */

@@ -186,7 +186,7 @@ export class SharedLog {
       })
       .catch((error: unknown) => {
         this.#log.warn('a change was not confirmed by the other replicas', { error });
-        return [];
+        return [...this.members.others.keys()];
       });
     this.#confirmation = this.#nextConfirmation;
     return this.#nextConfirmation;

@@ -3,58 +3,57 @@ import type { RecordedChange } from '../store.ts';
 import type { StoredChange, StoredRecord } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
-/** The JSON text of a record; undefined if it has been removed. */
-export interface ChangedRecord {
+/** A record; without content if it has been removed. */
+export interface ChangedRecord<Content> {
   readonly id: string;
-  readonly json: string | undefined;
+  readonly content: Content | undefined;
 }
 
 /** Small settings that replicas share: JSON texts by id, of which the latest wins. */
-export class SharedRecords implements Follower {
+export class SharedRecords<Content> implements Follower {
   readonly sections: readonly string[];
-  /** Another replica has changed a record. */
-  readonly changed = new Emitter<ChangedRecord>();
+  /** A record has changed, whichever replica has changed it. */
+  readonly changed = new Emitter<ChangedRecord<Content>>();
   readonly #log: SharedLog;
   readonly #section: string;
-  readonly #records = new Map<string, string>();
+  readonly #read: (json: string) => Content;
+  readonly #records = new Map<string, Content>();
 
-  private constructor(log: SharedLog, section: string) {
+  private constructor(log: SharedLog, section: string, read: (json: string) => Content) {
     this.#log = log;
     this.#section = section;
+    this.#read = read;
     this.sections = [section];
   }
 
-  /** Loads the records of a section. */
-  static async open(log: SharedLog, section: string): Promise<SharedRecords> {
-    const records = new SharedRecords(log, section);
+  /** Loads the records of a section. A change that `read` rejects has no effect here. */
+  static async open<Content>(
+    log: SharedLog,
+    section: string,
+    read: (json: string) => Content,
+  ): Promise<SharedRecords<Content>> {
+    const records = new SharedRecords(log, section, read);
     await log.add(records);
     return records;
   }
 
-  entries(): Iterable<[id: string, json: string]> {
+  entries(): Iterable<[id: string, content: Content]> {
     return this.#records.entries();
   }
 
-  /** Changes a record, or removes it without `json`; resolves once that is durable. */
-  async set(id: string, json: string | undefined): Promise<void> {
+  /** Changes a record, or removes it without `json`. Returns the ids of the replicas that may not have applied it. */
+  async set(id: string, json: string | undefined): Promise<readonly string[]> {
     const section = this.#section;
     const change: RecordedChange =
       json === undefined
         ? { op: 'remove', section, id, promoted: undefined }
         : { op: 'put', section, id, json, isShadowed: false };
     await this.#log.commit({ changes: [change], publish: () => this.#put(id, json) });
-  }
-
-  /** See {@link SharedLog.confirm}. */
-  confirm(): Promise<readonly string[]> {
-    return this.#log.confirm();
+    return await this.#log.confirm();
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { id, json } of changes) {
-      this.#put(id, json ?? undefined);
-      this.changed.emit({ id, json: json ?? undefined });
-    }
+    for (const { id, json } of changes) this.#put(id, json ?? undefined);
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
@@ -66,8 +65,11 @@ export class SharedRecords implements Follower {
   }
 
   #put(id: string, json: string | undefined): void {
-    if (json === undefined) this.#records.delete(id);
-    else this.#records.set(id, json);
+    const content = json === undefined ? undefined : this.#log.readRecord(this.#section, json, this.#read);
+    if (content !== undefined) this.#records.set(id, content);
+    else if (json === undefined) this.#records.delete(id);
+    else return;
+    this.changed.emit({ id, content });
   }
 }
 

@@ -1,0 +1,28 @@
+import { expect, test, vi } from 'vitest';
+import type { Peers } from '../http/peers.ts';
+import { createUser } from '../identity/principal.ts';
+import type { McpRequest } from '../mcp/request.ts';
+import { type PassOnParts, passOn } from './replica-chain.ts';
+
+const CANCELLATION = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
+
+test.each([
+  ['is also sent to all other replicas', ['10.0.0.2:1', '10.0.0.3:1'], 'ann', 2],
+  ['of an only replica is sent to nobody', [], 'ann', 0],
+  ['of a principal that is too large for a hop is handled here', ['10.0.0.2:1'], 'x'.repeat(40_000), 0],
+])('a cancellation %s', (_, addresses, id, sent) => {
+  const notify = vi.fn<Peers['notify']>();
+  const filter = passOn(() => undefined, {
+    peers: { notify },
+    members: { addresses },
+    listener: 'mcp',
+  } as unknown as PassOnParts);
+  const request = {
+    viaPeer: false,
+    session: { id: 's' },
+    message: { kind: 'notification', method: 'notifications/cancelled', text: CANCELLATION },
+    principal: createUser(id, 'proxy'),
+  } as unknown as McpRequest;
+  expect(filter(request)).toBeUndefined();
+  expect(notify).toHaveBeenCalledTimes(sent);
+});
