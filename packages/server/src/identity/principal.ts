@@ -61,7 +61,8 @@ const transferred = z
 
 /** Returns a principal with its claims as JSON. */
 export function serializePrincipal(principal: Principal): string {
-  return JSON.stringify({ ...principal, claims: [...principal.claims] });
+  // `key` is derived.
+  return JSON.stringify({ ...principal, key: undefined, claims: [...principal.claims] });
 }
 
 /** Returns the principal in a text of {@link serializePrincipal}; undefined for another text. */
