@@ -52,7 +52,7 @@ const SIZES = [1024, 300 * 1024, 6 * MIB, 100 * MIB];
 
 describe.each(SIZES)('of %i bytes', (bytes) => {
   const tags = bytes > 10 * MIB ? ['slow'] : [];
-  test.for(Object.keys(FORMS))('fields are read from %s in bounded memory', { tags }, async (name) => {
+  test.for(Object.keys(FORMS))('fields are read from %s in bounded memory', { tags, timeout: 300_000 }, async (name) => {
     const exchanges = new RecordedExchanges();
     const { recorder, completions, store, log } = exchanges;
     const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
