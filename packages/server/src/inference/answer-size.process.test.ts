@@ -52,34 +52,38 @@ const SIZES = [1024, 300 * 1024, 6 * MIB, 100 * MIB];
 
 describe.each(SIZES)('of %i bytes', (bytes) => {
   const tags = bytes > 10 * MIB ? ['slow'] : [];
-  test.for(Object.keys(FORMS))('fields are read from %s in bounded memory', { tags, timeout: 300_000 }, async (name) => {
-    const exchanges = new RecordedExchanges();
-    const { recorder, completions, store, log } = exchanges;
-    const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
-    recording?.requestChunk(Buffer.from(COMPLETION_REQUEST));
-    recording?.requestEnd();
-    recording?.responseHead(200, {});
-    const before = process.memoryUsage().rss;
-    let most = 0;
-    let parts = 0;
-    for (const part of FORMS[name]?.(bytes) ?? []) {
-      recording?.responseChunk(Buffer.from(part));
-      if (++parts % 64 !== 0) continue;
-      most = Math.max(most, process.memoryUsage().rss - before);
-      await nextTurn();
-    }
-    recording?.end();
-    expect(log).toEqual([]);
-    expect(completions).toMatchObject([{ inputTokens: 7, outputTokens: 9, finishReasons: ['length'] }]);
-    if (name !== 'lines') expect(completions).toMatchObject([{ completionId: 'c-1', errorType: 'busy' }]);
-    expect(most).toBeLessThan(100 * MIB);
-    const [found] = store.list();
-    // Of a stream, the text counts.
-    const isStream = name === 'a stream' || name === 'lines';
-    expect(found?.response.truncated).toBe(bytes > (isStream ? 8 * LIMIT : LIMIT));
-    expect(found?.response.body?.bytes.length).toBeLessThanOrEqual(LIMIT);
-    expect(found && bodyValue(found.response)).toBeDefined();
-  });
+  test.for(Object.keys(FORMS))(
+    'fields are read from %s in bounded memory',
+    { tags, timeout: 300_000 },
+    async (name) => {
+      const exchanges = new RecordedExchanges();
+      const { recorder, completions, store, log } = exchanges;
+      const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
+      recording?.requestChunk(Buffer.from(COMPLETION_REQUEST));
+      recording?.requestEnd();
+      recording?.responseHead(200, {});
+      const before = process.memoryUsage().rss;
+      let most = 0;
+      let parts = 0;
+      for (const part of FORMS[name]?.(bytes) ?? []) {
+        recording?.responseChunk(Buffer.from(part));
+        if (++parts % 64 !== 0) continue;
+        most = Math.max(most, process.memoryUsage().rss - before);
+        await nextTurn();
+      }
+      recording?.end();
+      expect(log).toEqual([]);
+      expect(completions).toMatchObject([{ inputTokens: 7, outputTokens: 9, finishReasons: ['length'] }]);
+      if (name !== 'lines') expect(completions).toMatchObject([{ completionId: 'c-1', errorType: 'busy' }]);
+      expect(most).toBeLessThan(100 * MIB);
+      const [found] = store.list();
+      // Of a stream, the text counts.
+      const isStream = name === 'a stream' || name === 'lines';
+      expect(found?.response.truncated).toBe(bytes > (isStream ? 8 * LIMIT : LIMIT));
+      expect(found?.response.body?.bytes.length).toBeLessThanOrEqual(LIMIT);
+      expect(found && bodyValue(found.response)).toBeDefined();
+    },
+  );
 });
 
 test('fields are read from compressed answers of 100 MB', { tags: ['slow'] }, async () => {
