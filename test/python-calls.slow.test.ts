@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { startTestService } from '../packages/server/testing/service.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
-import { legacyClient, modernClient } from './fixtures/raw-client.ts';
+import { legacyClient, modernClient, reply } from './fixtures/raw-client.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
 // Tools and resources of a capability service in Python, which reports by field number what it received.
@@ -102,8 +102,8 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
       const client = era === 'legacy' ? await legacyClient(gateway.url()) : modernClient(gateway.url());
       const params = `{"name":"received","arguments":${ARGUMENTS_TEXT}}`;
       const headers = { 'x-request-id': `${era} request`, cookie: 'a=b' };
-      const { text } = await client.call('tools/call', params, headers);
-      const [received, second] = JSON.parse(text).result.content;
+      const called = await client.call('tools/call', params, headers);
+      const [received, second] = JSON.parse(reply(called)).result.content;
       expect(JSON.parse(received.text)).toEqual({
         message: {
           1: 'python://received',

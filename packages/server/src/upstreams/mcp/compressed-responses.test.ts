@@ -34,8 +34,8 @@ describe.each(eras)('a %s upstream that compresses', (era) => {
       expect(list.result.tools.map(({ name }: { name: string }) => name)).toEqual(['a', 'grüße']);
 
       upstream.scripts['tools/call'] = { kind: 'http', status: 200, type: 'application/json', body: RESULT };
-      const { text } = await caller.call('tools/call', '{"name":"a"}');
-      expect(JSON.parse(text).result.content).toEqual([{ type: 'text', text: 'grün' }]);
+      const called = await caller.call('tools/call', '{"name":"a"}');
+      expect(JSON.parse(reply(called)).result.content).toEqual([{ type: 'text', text: 'grün' }]);
 
       const stream = `data: ${PROGRESS}\n\ndata: ${RESULT}\n\n`;
       upstream.scripts['tools/call'] = { kind: 'http', status: 200, type: 'text/event-stream', body: stream };
