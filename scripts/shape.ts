@@ -78,7 +78,7 @@ async function printShape(): Promise<void> {
   if (process.argv.includes('--check')) {
     for (const problem of problems) console.error(problem);
     if (problems.length > 0) process.exitCode = 1;
-  } else if (process.argv.includes('--problems')) console.log(problems.join('\n'));
+  }
 }
 
 if (process.argv.includes('--total')) await printTotal();

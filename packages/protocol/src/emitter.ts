@@ -1,6 +1,6 @@
+/** A function that receives an event: an object, since a function may subscribe twice. */
 interface Subscription<Payload> {
-  /** Undefined once it has ended. */
-  subscriber: ((payload: Payload) => void) | undefined;
+  readonly subscriber: (payload: Payload) => void;
 }
 
 /**
@@ -8,8 +8,8 @@ interface Subscription<Payload> {
  * comparison.
  */
 export class Emitter<Payload = void> {
-  /** Replaced by each change, so that an emission in progress is not affected by new subscribers. */
-  #subscriptions: readonly Subscription<Payload>[] | undefined = undefined;
+  /** Undefined without subscribers: there are many emitters. */
+  #subscriptions: Set<Subscription<Payload>> | undefined = undefined;
 
   /**
    * Calls all subscribers before it returns. One that throws affects neither the caller nor other subscribers: its error becomes
@@ -22,19 +22,21 @@ export class Emitter<Payload = void> {
   /** Returns the function that ends the subscription. */
   subscribe(subscriber: (payload: Payload) => void): () => void {
     const subscription: Subscription<Payload> = { subscriber };
-    this.#subscriptions = [...(this.#subscriptions ?? []), subscription];
+    this.#subscriptions ??= new Set();
+    this.#subscriptions.add(subscription);
     return () => {
-      subscription.subscriber = undefined;
-      const others = this.#subscriptions?.filter((other) => other !== subscription);
-      this.#subscriptions = others?.length === 0 ? undefined : others;
+      this.#subscriptions?.delete(subscription);
+      if (this.#subscriptions?.size === 0) this.#subscriptions = undefined;
     };
   }
 }
 
-function notifyAll<Payload>(subscriptions: readonly Subscription<Payload>[], payload: Payload): void {
-  for (const subscription of subscriptions) {
+function notifyAll<Payload>(subscriptions: ReadonlySet<Subscription<Payload>>, payload: Payload): void {
+  // A copy: subscribers that are added meanwhile get the next event.
+  for (const subscription of [...subscriptions]) {
+    if (!subscriptions.has(subscription)) continue;
     try {
-      subscription.subscriber?.(payload);
+      subscription.subscriber(payload);
     } catch (error) {
       queueMicrotask(() => {
         throw error;

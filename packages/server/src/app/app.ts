@@ -23,7 +23,7 @@ import { Management, managementObserver } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
-import { onSubscriptionEvicted } from '../mcp/displaced-subscriptions.ts';
+import { onSubscriptionEvicted } from '../mcp/evicted-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenResponses, type OpenResponseTimes } from '../mcp/open-responses.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';

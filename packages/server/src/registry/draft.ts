@@ -23,7 +23,7 @@ import {
   type UnknownMembers,
 } from './entries.ts';
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
-import { DraftOperation, revokesAccess } from './revoked-access.ts';
+import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
 import {
@@ -74,8 +74,7 @@ export class Draft {
   #next: number;
   readonly #recording: boolean;
   #operation: DraftOperation | undefined;
-  #revokesAccess = false;
-  #isAddition = false;
+  #effect: OperationEffect = 'other';
   /** Changes for the store to write. */
   readonly changes: RecordedChange<Section>[] = [];
   readonly #entryForms: Readonly<Record<Kind, RecordForm<Entry>>>;
@@ -104,11 +103,11 @@ export class Draft {
     const changes = this.changes.length;
     const next = this.#next;
     this.#operation = current;
-    this.#revokesAccess = false;
+    this.#effect = 'other';
     try {
       const result = yield* operation(this);
-      this.#revokesAccess = yield* revokesAccess(current, this);
-      this.#isAddition = current.isAddition;
+      if (yield* revokesAccess(current, this)) this.#effect = 'revocation';
+      else if (this.changes.length > changes && current.isAddition) this.#effect = 'addition';
       return result;
     } catch (error) {
       current.undo();
@@ -120,14 +119,9 @@ export class Draft {
     }
   }
 
-  /** Whether the last operation of `attempt` takes access away from clients. */
-  get revokesAccess(): boolean {
-    return this.#revokesAccess;
-  }
-
-  /** Whether the last operation of `attempt` has only added something. */
-  get isAddition(): boolean {
-    return this.#isAddition;
+  /** Effect of the last operation of `attempt`; `other` if it has changed nothing. */
+  get effect(): OperationEffect {
+    return this.#effect;
   }
 
   get namespaces(): ReadonlyMap<Namespace, Pick<NamespaceState, 'name' | 'identity' | 'labels'>> {
@@ -192,7 +186,7 @@ export class Draft {
     const before = this.#forwards.get(forward.name);
     if (before && mayChangeLists && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
     if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
-    if (before) this.#operation?.keepForward(before);
+    if (before) this.#operation?.recordForward(before);
     this.#operation?.steps.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record(forward, FORWARD_FORM);
@@ -208,7 +202,7 @@ export class Draft {
     yield* forEachInSteps(yield* this.entriesInSteps(name), (entry) => this.remove(entry));
     const before = this.#forwards;
     const removed = before.get(name);
-    if (removed) this.#operation?.keepForward(removed);
+    if (removed) this.#operation?.recordForward(removed);
     this.#operation?.steps.push(() => {
       this.#forwards = before;
     });
@@ -393,7 +387,7 @@ export class Draft {
     const services = this.#draftServices;
     const before = services.get(name);
     const kept = new Set(entries);
-    this.#operation?.keepServices(before?.filter((service) => !kept.has(service)));
+    this.#operation?.recordServices(before?.filter((service) => !kept.has(service)));
     this.#operation?.steps.push(() => services.set(name, before));
     services.set(name, entries.length === 0 ? undefined : entries);
   }

@@ -3,211 +3,27 @@ import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Kind, SECTION } from './entries.ts';
 import { OperationError } from './operation-error.ts';
-import { type SharedMembers, sharedMembers } from './serialize.ts';
+import { StateRestorer } from './restore.ts';
+import type { OperationEffect } from './revoked-access.ts';
 import { Snapshot } from './snapshot.ts';
-import { forEachInSteps, type Steps, singleStep } from './steps.ts';
+import { type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
 import { snapshotSlices } from './store/registry-file.ts';
 import {
-  type Change,
   type Commit,
-  type Loaded,
   type Newer,
   noEntries,
-  SECTIONS,
   type Section,
   type SharedStore,
   type Store,
   UnavailableStoreError,
 } from './store/store.ts';
-import {
-  type ForwardOfEntry,
-  MAX_REGISTRATION_ID,
-  readEntry,
-  readForward,
-  readNamespace,
-  readService,
-  snapshotEntry,
-  storedForward,
-  storedNamespace,
-  storedService,
-} from './stored.ts';
+import { snapshotEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** Time for which a request for something unknown waits for what other replicas have committed. */
 const RECHECK_MS = 250;
-
-/** Records that cannot be used and are reported one by one. */
-const MAX_PROBLEMS = 100;
-
-/**
- * Restores stored records: the entries of `registry.json` and the commits of the journal (decisions 1.5), or the commits of
- * other replicas.
- */
-class StateRestorer {
-  readonly #loaded: Loaded;
-  readonly #draft: Draft;
-  readonly #problems: string[] = [];
-  #moreProblems = 0;
-  /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
-  readonly #shadowed: Entry[] = [];
-  #hasReservedIds = false;
-  /** By address of the forward. */
-  readonly #members = new Map<string, SharedMembers>();
-  /** Whether clients may have used the state before. */
-  readonly #tracksAccess: boolean;
-
-  /** `base`: the state to which the records are added. */
-  constructor(loaded: Loaded, base?: Snapshot) {
-    this.#loaded = loaded;
-    this.#draft = new Draft(base ?? Snapshot.empty(), false);
-    this.#tracksAccess = base !== undefined;
-  }
-
-  /**
-   * Returns the state, the lists that may have changed, and a text for each record that cannot be used. Such records are
-   * written back unchanged, except entries whose forward no longer exists.
-   */
-  *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; revokesAccess: boolean; problems: string[] }> {
-    const { entries, ids, journal } = this.#loaded;
-    for (const section of SECTIONS) {
-      let at = 0;
-      for (const json of entries[section]) {
-        this.#put(section, json, ids?.[section][at++]);
-        // A single one may be large.
-        yield;
-      }
-    }
-    yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
-    let revokesAccess = false;
-    for (const commit of journal) {
-      if (this.#tracksAccess) {
-        yield* this.#draft.attemptInSteps(() => this.#apply(commit));
-        revokesAccess ||= this.#draft.revokesAccess;
-      } else {
-        yield* this.#apply(commit);
-      }
-    }
-    const finished = yield* this.#draft.finishInSteps();
-    if (this.#moreProblems > 0) {
-      this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
-    }
-    return { ...finished, revokesAccess, problems: this.#problems };
-  }
-
-  *#apply(commit: Iterable<Change>): Steps<void> {
-    for (const change of commit) {
-      if (change.op === 'put') this.#put(change.section, change.json, change.id);
-      else this.#remove(change);
-      yield;
-    }
-  }
-
-  #put(section: Section, json: string, id: string | undefined): void {
-    let problem: string | undefined;
-    try {
-      if (section === 'namespaces') problem = this.#putNamespace(json);
-      else if (section === 'forwards') problem = this.#putForward(json);
-      else if (section === 'services') problem = this.#putService(json);
-      else problem = this.#putEntry(section, kindOf(section), json);
-    } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
-    }
-    if (problem !== undefined) this.#preserve(section, json, id, problem);
-    else if (id !== undefined) this.#draft.removeUnusable(section, id);
-  }
-
-  /** Returns why the record cannot be used; so do the next ones. */
-  #putNamespace(json: string): string | undefined {
-    const namespace = readNamespace(json);
-    if (typeof namespace === 'string') return namespace;
-    this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
-    return undefined;
-  }
-
-  #putForward(json: string): string | undefined {
-    const forward = readForward(json, () => this.#nextId());
-    if (typeof forward === 'string') return forward;
-    this.#draft.reserveRegistrationId(forward.registrationId);
-    this.#draft.putForward(forward);
-    return undefined;
-  }
-
-  #putService(json: string): string | undefined {
-    const service = readService(json, () => this.#nextId());
-    if (typeof service === 'string') return service;
-    this.#draft.reserveRegistrationId(service.registrationId);
-    this.#draft.putService(service);
-    return undefined;
-  }
-
-  #putEntry(section: Section, kind: Kind, json: string): string | undefined {
-    let orphaned = false;
-    const findForward = (name: string): ForwardOfEntry | undefined => {
-      const forward = this.#draft.forwards.get(name);
-      orphaned = forward === undefined;
-      return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
-    };
-    const read = readEntry(kind, json, findForward, () => this.#nextId());
-    if (typeof read === 'string') {
-      if (!orphaned) return read;
-      this.#report(`an entry of ${section} in registry.json was dropped: ${read}`);
-      return undefined;
-    }
-    this.#draft.reserveRegistrationId(read.entry.registrationId);
-    if (read.shadowed) this.#shadowed.push(read.entry);
-    else this.#draft.put(read.entry);
-    return undefined;
-  }
-
-  #remove({ section, id }: Pick<Change & { op: 'remove' }, 'section' | 'id'>): void {
-    this.#draft.removeUnusable(section, id);
-    if (section === 'namespaces') {
-      const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
-      if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
-      return;
-    }
-    if (section === 'forwards') return this.#draft.removeForward(id);
-    if (section === 'services') {
-      const service = this.#draft.serviceById(id);
-      if (service) this.#draft.removeServices(service.name, [service]);
-      return;
-    }
-    const entry = this.#draft.byId(kindOf(section), id);
-    if (entry) this.#draft.remove(entry);
-  }
-
-  #preserve(section: Section, json: string, id: string | undefined, problem: string): void {
-    // What it replaces is out of date.
-    if (id !== undefined && section !== 'namespaces' && section !== 'forwards') this.#remove({ section, id });
-    this.#draft.putUnusable(section, json, id);
-    this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
-  }
-
-  #report(problem: string): void {
-    if (this.#problems.length < MAX_PROBLEMS) this.#problems.push(problem);
-    else this.#moreProblems++;
-  }
-
-  /** A registration id for a record without one, as in a file written by hand: after all existing ids. */
-  #nextId(): number {
-    if (!this.#hasReservedIds) {
-      this.#hasReservedIds = true;
-      for (const json of SECTIONS.flatMap((section) => [...this.#loaded.entries[section]])) {
-        // Any member of this name: reserving too many ids is harmless, using one twice is not.
-        for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
-          if (Number(digits) < MAX_REGISTRATION_ID) this.#draft.reserveRegistrationId(Number(digits));
-        }
-      }
-    }
-    return this.#draft.nextRegistrationId();
-  }
-}
-
-function kindOf(section: Section): Kind {
-  return KINDS.find((kind) => SECTION[kind] === section) ?? 'tool';
-}
 
 /** An operation on the registry. When it throws, its changes are discarded. */
 export type Mutation<T> = (draft: Draft) => T;
@@ -251,9 +67,6 @@ function awaitsConfirmation(effect: OperationEffect, { actor }: ChangeOrigin): b
   // A caller may repeat a withdrawal, without effect, since it has not got the response to the first one.
   return effect === 'revocation' || (effect === 'other' && typeof actor !== 'string');
 }
-
-/** What an operation does. An `addition` replaces and removes nothing. */
-type OperationEffect = 'addition' | 'revocation' | 'other';
 
 interface Pending {
   readonly origin: ChangeOrigin;
@@ -377,9 +190,7 @@ export class Registry {
             outcome = { error };
           }
           hasChanged = draft.changes.length > length;
-          effect = 'other';
-          if (draft.revokesAccess) effect = 'revocation';
-          else if (hasChanged && draft.isAddition) effect = 'addition';
+          effect = draft.effect;
         },
         settle: (failure) => {
           // Not reported if other changes of a failed batch, or of other replicas, may be the cause.

@@ -5,6 +5,9 @@ import { type Entry, type Forward, isEnabled, type Namespace, type ServiceEntry,
 import type { NamespaceState } from './snapshot.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
+/** What an operation does. An `addition` replaces and removes nothing. */
+export type OperationEffect = 'addition' | 'revocation' | 'other';
+
 /** An operation on a draft: the state before it, to undo it and to find out what it takes away. */
 export class DraftOperation {
   /** What undoes each of its changes, in order. */
@@ -15,11 +18,11 @@ export class DraftOperation {
   /** Those that were replaced or removed, by key. */
   readonly services = new Map<string, ServiceEntry>();
 
-  keepForward(forward: Forward): void {
+  recordForward(forward: Forward): void {
     this.forwards.getOrInsert(forward.name, forward);
   }
 
-  keepServices(services: readonly ServiceEntry[] = []): void {
+  recordServices(services: readonly ServiceEntry[] = []): void {
     for (const service of services) this.services.getOrInsert(serviceKey(service), service);
   }
 
@@ -27,7 +30,7 @@ export class DraftOperation {
   get isAddition(): boolean {
     const { removedNamespaces, forwards, services, steps } = this;
     const isNew = removedNamespaces.length + forwards.size + services.size === 0;
-    return isNew && steps.every((step) => !(step instanceof UndoStep) || !step.before?.length);
+    return isNew && steps.every((step) => !(step instanceof UndoStep) || step.before.length === 0);
   }
 
   undo(): void {
@@ -95,8 +98,8 @@ function isWithdrawnForward(before: Forward, after: Forward): boolean {
 
 function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
   const { allow, deny = [] } = after;
-  const isAllowKept = !allow || (before.allow?.every((glob) => allow.includes(glob)) ?? false);
-  return !isAllowKept || !deny.every((glob) => before.deny?.includes(glob) ?? false);
+  const coversAllowed = !allow || (before.allow?.every((glob) => allow.includes(glob)) ?? false);
+  return !coversAllowed || !deny.every((glob) => before.deny?.includes(glob) ?? false);
 }
 
 /** A service with the same key, which calls reach at the same place. */

@@ -26,7 +26,7 @@ export class SharedRecords<Content> implements Follower {
     this.sections = [section];
   }
 
-  /** Loads the records of a section. A change that `read` rejects has no effect here. */
+  /** Loads the records of a section. Changes that `read` rejects are ignored. */
   static async open<Content>(
     log: SharedLog,
     section: string,
