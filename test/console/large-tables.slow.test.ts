@@ -60,6 +60,26 @@ async function longestTask(page: Page, action: () => Promise<unknown>): Promise<
   return Math.round(Math.max(...tasks.map(({ tdur = 0 }) => tdur)) / 1000);
 }
 
+/** Attempts at an action: a pause that the page causes is in each of them, one that the machine causes is not. */
+const ATTEMPTS = 3;
+
+/**
+ * Returns the longest pause of the page during an action, in milliseconds of the reference machine: the shortest of up to
+ * three attempts. `attempt` prepares the page and passes the action to its parameter.
+ */
+async function pause(
+  page: Page,
+  attempt: (measure: (action: () => Promise<unknown>) => Promise<number>) => Promise<number>,
+): Promise<number> {
+  let shortest = Number.POSITIVE_INFINITY;
+  for (let count = 0; count < ATTEMPTS && shortest > LIMIT_MS; count++) {
+    const reference = await longestTask(page, () => page.evaluate(REFERENCE_WORK));
+    const longest = await attempt((action) => longestTask(page, action));
+    shortest = Math.min(shortest, longest / Math.max(1, reference / REFERENCE_MS));
+  }
+  return Math.round(shortest);
+}
+
 /** Resolves after the next frame has been drawn. */
 const nextFrame = (page: Page) =>
   page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))');
@@ -69,46 +89,59 @@ test('10,000 tools are scrolled, filtered and sorted without a pause over 100 ms
   await tests.service.register('forwards', { name: 'large', address: upstream.url });
   tests.onEnd(() => tests.service.manage('DELETE', '/forwards/large'));
   const page = await tests.open(context, '#/');
-  const load = async (): Promise<void> => {
-    await page.locator('nav[aria-label="Pages"] a', { hasText: 'Tools' }).click();
-    await page.getByText('10000 in all').waitFor();
-  };
-  const reference = await longestTask(page, () => page.evaluate(REFERENCE_WORK));
-  const limit = LIMIT_MS * Math.max(1, reference / REFERENCE_MS);
   const count = page.locator('.table-count');
   const longest = {
-    load: await longestTask(page, async () => {
-      await page.locator('nav[aria-label="Pages"] a', { hasText: 'Home' }).click();
+    load: await pause(page, async (measure) => {
+      await page.goto(`${tests.service.management}/admin/#/`);
+      await page.reload();
       await page.locator('.hero-value').first().waitFor();
-      await load();
+      return measure(async () => {
+        await page.locator('nav[aria-label="Pages"] a', { hasText: 'Tools' }).click();
+        await page.getByText('10000 in all').waitFor();
+      });
     }),
-    scroll: await longestTask(page, async () => {
-      await page.locator('.table-scroll').hover();
-      for (let step = 0; step < 60; step++) await page.mouse.wheel(0, 2_000);
-      await page.locator('.table-scroll').evaluate((element) => Object.assign(element, { scrollTop: 240_000 }));
-      await page.locator('tr[aria-rowindex]').nth(5).waitFor();
+    scroll: await pause(page, async (measure) => {
+      await page.locator('.table-scroll').evaluate((element) => Object.assign(element, { scrollTop: 0 }));
+      return measure(async () => {
+        await page.locator('.table-scroll').hover();
+        for (let step = 0; step < 60; step++) await page.mouse.wheel(0, 2_000);
+        await page.locator('.table-scroll').evaluate((element) => Object.assign(element, { scrollTop: 240_000 }));
+        await page.locator('tr[aria-rowindex]').nth(5).waitFor();
+      });
     }),
-    filter: await longestTask(page, async () => {
-      await page.locator('#search').pressSequentially('tool-999');
-      await expect.poll(() => count.textContent()).toBe('11 of 10000');
-      await page.locator('#search').fill('');
-      await expect.poll(() => count.textContent()).toBe('10000 in all');
-    }),
-    sort: await longestTask(page, async () => {
-      await page.getByRole('button', { name: 'Name', exact: true }).click();
-      await nextFrame(page);
-    }),
+    filter: await pause(page, (measure) =>
+      measure(async () => {
+        await page.locator('#search').pressSequentially('tool-999');
+        await expect.poll(() => count.textContent()).toBe('11 of 10000');
+        await page.locator('#search').fill('');
+        await expect.poll(() => count.textContent()).toBe('10000 in all');
+      }),
+    ),
+    sort: await pause(page, (measure) =>
+      measure(async () => {
+        await page.getByRole('button', { name: 'Name', exact: true }).click();
+        await nextFrame(page);
+      }),
+    ),
     // Somebody else changes an entry, and the list is loaded again.
-    change: await longestTask(page, async () => {
-      const name = `made-${Math.random()}`;
-      await tests.service.register('tools', { name, description: 'd', uri: 'x://y', toolType: 'x', input_schema: {} });
-      await page.getByText('10001 in all').waitFor();
-      await tests.service.manage('DELETE', `/tools/${name}`);
-      await page.getByText('10000 in all').waitFor();
-    }),
+    change: await pause(page, (measure) =>
+      measure(async () => {
+        const name = `made-${Math.random()}`;
+        await tests.service.register('tools', {
+          name,
+          description: 'd',
+          uri: 'x://y',
+          toolType: 'x',
+          input_schema: {},
+        });
+        await page.getByText('10001 in all').waitFor();
+        await tests.service.manage('DELETE', `/tools/${name}`);
+        await page.getByText('10000 in all').waitFor();
+      }),
+    ),
   };
-  console.log(`longest tasks with 10,000 tools in ms: ${JSON.stringify({ reference, ...longest })}`);
-  for (const [action, ms] of Object.entries(longest)) expect(ms, action).toBeLessThanOrEqual(limit);
+  console.log(`longest tasks with 10,000 tools in ms of the reference machine: ${JSON.stringify(longest)}`);
+  for (const [action, ms] of Object.entries(longest)) expect(ms, action).toBeLessThanOrEqual(LIMIT_MS);
   expect(await page.locator('table tbody tr').count()).toBeLessThan(100);
 });
 

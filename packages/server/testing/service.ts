@@ -37,6 +37,9 @@ export interface TestService {
   stop(graceMs?: number): Promise<void>;
 }
 
+/** Times that a slow response on a busy machine does not reach: it does not become an event stream. */
+const PATIENT: OpenResponseTimes = { resumableMs: 60_000, headMs: 60_000, commentMs: 15_000, stepMs: 250 };
+
 const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
 
 /** Compiles each action once for all test processes and runs: a compilation takes half a second of a core. */
@@ -81,7 +84,7 @@ export async function startTestService(
   env: Readonly<Record<string, string>> = {},
   argv: readonly string[] = [],
   files?: Files,
-  openResponseTimes?: OpenResponseTimes,
+  openResponseTimes: OpenResponseTimes = PATIENT,
 ): Promise<TestService> {
   const variables = {
     SERVICE_PERSIST_BACKEND: 'none',
@@ -98,7 +101,7 @@ export async function startTestService(
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler, ...(files && { files }), ...(openResponseTimes && { openResponseTimes }) },
+    { compiler: sharedCompiler, ...(files && { files }), openResponseTimes },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;
