@@ -14,8 +14,8 @@ export interface LiveTests extends RelayTests {
 }
 
 /** Call once, at the top of a test file. */
-export function liveTests(): LiveTests {
-  const relay = relayTests();
+export function liveTests(startService = startTestService): LiveTests {
+  const relay = relayTests(startService);
   let namespaces = 0;
   const { register, upstreamWith, streamer, onEnd } = relay;
   return {
@@ -29,7 +29,7 @@ export function liveTests(): LiveTests {
     async persistent() {
       const folder = await mkdtemp(join(tmpdir(), 'sluice-live-'));
       onEnd(() => rm(folder, { recursive: true, force: true }));
-      const start = () => startTestService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
+      const start = () => startService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
       let running = await start();
       onEnd(() => running.stop(0));
       return {

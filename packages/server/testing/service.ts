@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { deserialize, serialize } from 'node:v8';
 import { startService } from '../src/app/app.ts';
 import { loadConfig } from '../src/app/config/config.ts';
-import type { OpenResponseTimes } from '../src/mcp/open-responses.ts';
+import { OPEN_RESPONSE_TIMES, type OpenResponseTimes } from '../src/mcp/open-responses.ts';
 import { type Action, type ComponentCompiler, componentChecksum } from '../src/policy/sandbox/action.ts';
 import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
 import { cachedBuild } from '../src/policy/sandbox/fixtures/cached-build.ts';
@@ -39,6 +39,11 @@ export interface TestService {
 
 /** Times that a slow response on a busy machine does not reach: it does not become an event stream. */
 const PATIENT: OpenResponseTimes = { resumableMs: 60_000, headMs: 60_000, commentMs: 15_000, stepMs: 250 };
+
+/** Starts a service whose slow responses become event streams, in the times of a deployed one. */
+export function startStreamingService(env: Readonly<Record<string, string>> = {}): Promise<TestService> {
+  return startTestService(env, [], undefined, OPEN_RESPONSE_TIMES);
+}
 
 const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
 

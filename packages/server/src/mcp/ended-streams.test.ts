@@ -4,9 +4,10 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { describe, expect, it } from 'vitest';
 import { liveTests } from '../../testing/live-tests.ts';
 import type { LiveCall } from '../../testing/live-upstream.ts';
+import { startStreamingService } from '../../testing/service.ts';
 import { type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
 
-const tests = liveTests();
+const tests = liveTests(startStreamingService);
 const { live, onEnd } = tests;
 
 /** An official client that reconnects at once, with the statuses of its GET requests and the notifications that it got. */

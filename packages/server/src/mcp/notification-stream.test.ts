@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { send } from '../../../../test/fixtures/raw-client.ts';
 import { atService, liveTests, notification } from '../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../testing/live-upstream.ts';
-import { startTestService } from '../../testing/service.ts';
+import { startStreamingService, startTestService } from '../../testing/service.ts';
 import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
 
 const tests = liveTests();
@@ -169,7 +169,7 @@ describe('the notification stream', () => {
   });
 
   it('sends comments when idle', async () => {
-    const service = await startTestService();
+    const service = await startStreamingService();
     onEnd(() => service.stop(0));
     const { url } = await live({}, service);
     const client = await sessionClient(url);

@@ -5,10 +5,10 @@ import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { connect } from '../../../../test/fixtures/sdk-client.ts';
 import { atService, liveTests, notification, responseTo } from '../../testing/live-tests.ts';
 import type { LiveCall, LiveUpstream } from '../../testing/live-upstream.ts';
-import { startTestService } from '../../testing/service.ts';
+import { startStreamingService, startTestService } from '../../testing/service.ts';
 import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
 
-const tests = liveTests();
+const tests = liveTests(startStreamingService);
 const { live, onEnd, register } = tests;
 
 const TOKEN = '"progressToken":"p"';

@@ -3,9 +3,10 @@ import { type CoreTasksUpstream, startCoreTasksUpstream } from '../../../../../t
 import { type CoreTaskClient, coreTaskClient } from '../../../testing/core-task-client.ts';
 import { startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
+import { startStreamingService } from '../../../testing/service.ts';
 import { sessionClient } from '../../../testing/session-client.ts';
 
-const tests = relayTests();
+const tests = relayTests(startStreamingService);
 
 /** Two forwards with core tasks in one namespace: the tools of the second have a prefix. */
 async function twoUpstreams(): Promise<{ url: string; first: CoreTasksUpstream; second: CoreTasksUpstream }> {

@@ -1,11 +1,12 @@
 import { status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { notification } from '../../../testing/live-tests.ts';
+import { startStreamingService } from '../../../testing/service.ts';
 import { callText, ResponseReader, sessionClient } from '../../../testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../../../testing/streamer.ts';
 import { operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 
-const tests = operationTests();
+const tests = operationTests(startStreamingService);
 const { registered, serviceWith, eventsOf } = tests;
 
 it('a disconnecting modern client cancels the call at the service', async () => {
