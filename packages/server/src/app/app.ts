@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { Clusters } from '../http/clusters.ts';
@@ -19,7 +20,7 @@ import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
 import { RegistryChanges } from '../management/registry-changes.ts';
 import { plainError } from '../management/responses.ts';
-import { Management, managementObserver } from '../management/server.ts';
+import { Management, managementTelemetry } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
@@ -234,10 +235,13 @@ async function start(
   const sessions = new ClientSessions(sealer, profiles, sessionStore, activeSessions);
   const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
-  const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
   const requestMetrics = new RequestMetrics(secure);
+  const toolCalls = new ToolCallEvents(logger, {
+    isCompletion: (id) => interactions.completion(id) !== undefined,
+    metrics: requestMetrics,
+  });
   const timeSeries = new TimeSeries({
     toolCalls,
     requests: requestMetrics,
@@ -410,6 +414,7 @@ async function start(
     clusters,
     proxyLog: logger.target('service::inference'),
     recorder,
+    completionMetrics: requestMetrics,
     auth: config.auth,
     proxies,
     hostRule,
@@ -458,6 +463,7 @@ async function start(
     }),
   });
 
+  const telemetry = managementTelemetry(requests);
   const managementLog = logger.target('service::mgmt');
   const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
@@ -527,9 +533,9 @@ async function start(
     connections,
     hostRule: createHostRule({ allowedHosts, publicUrl: consoleUrl }),
     bodies,
-    observe: managementObserver(requests),
+    telemetry,
     authenticate: proxyHeaders(),
-    serveMcp: managementMcpHandler(chains, listening, consoleUrl),
+    serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
   });
 
   open.defer(() => management.close());
@@ -548,7 +554,7 @@ async function start(
   );
   if (peerServer && config.peerListen) {
     const peer = await bindAs('SERVICE_PEER_LISTEN', peerServer, config.peerListen);
-    bound.push({ name: 'peer', listener: peer });
+    bound.push({ name: REPLICA_LISTENER, listener: peer });
   }
   addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);

@@ -88,6 +88,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   });
   const taskRelay = new TaskRelay({
     ...calling,
+    toolCalls,
     tasks,
     forwards,
     router: relay,

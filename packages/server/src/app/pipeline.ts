@@ -18,8 +18,9 @@ import { type InterceptOptions, serviceIntercept } from '../inference/recorder.t
 import { managementMcpNamespace } from '../management/server.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
+import { type FindMissing, McpExchange, type McpFilter, type McpMethodFilter } from '../mcp/exchange.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { type RequestView, requestHandler, type ServingOptions } from '../mcp/listener.ts';
+import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
 import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
@@ -32,7 +33,6 @@ import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
-import type { FindMissing, McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
@@ -40,7 +40,7 @@ import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { type RequestTelemetryParts, requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
@@ -212,20 +212,23 @@ export const READ_TIMEOUT_MS = 300_000;
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
   const { guard, requests, allow, connections } = options;
-  const serving = servingOptions(listener, options);
-  const { mcp } = serving;
+  const servesMcp = hasMcp(listener);
+  const target = servesMcp ? 'service::mcp::access' : 'service::inference::access';
+  const telemetry = new RequestTelemetry(name, target, requests);
+  const serving = servingOptions(listener, { ...options, telemetry });
   return createHttpServer(
     {
       tls: keyPair,
-      readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
+      readTimeoutMs: readTimeoutMs ?? (servesMcp ? READ_TIMEOUT_MS : 0),
       maxConnections,
       connections,
       guard,
       ...(allow && { restrict: createInferenceRestriction(allow) }),
-      passesOn: !mcp,
+      passesOn: !servesMcp,
       errorResponse: malformedResponse(serving, guard),
       authenticate: proxyHeaders(),
-      observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
+      telemetry,
+      createExchange: (head, request, response) => new McpExchange(head, request, response),
     },
     requestHandler(serving),
   );
@@ -258,43 +261,40 @@ export interface ListenerChain {
  */
 export function managementMcpHandler(
   chains: readonly ListenerChain[],
-  options: Omit<PipelineListenerOptions, 'chain' | 'allow'>,
+  options: Omit<ServingParts, 'chain'>,
   consoleUrl: PublicUrl | undefined,
-): ServeRequest | undefined {
-  const serving = chains.filter(({ listener }) => listener.filters.some(({ settings }) => settings.filter === 'mcp'));
+): ServeRequest<McpExchange> | undefined {
+  const serving = chains.filter(({ listener }) => hasMcp(listener));
   const used = serving.find(({ listener }) => listener.name === MCP_LISTENER) ?? serving[0];
   if (!used) return undefined;
   const { listener, chain } = used;
-  return requestHandler({
-    ...servingOptions(listener, { ...options, chain }),
-    secure: false,
-    view: managementView(consoleUrl),
-  });
+  return requestHandler({ ...servingOptions(listener, { ...options, chain }), view: managementView(consoleUrl) });
 }
 
-/** Returns a request to the management listener as the chain sees it. */
-function managementView(consoleUrl: PublicUrl | undefined): RequestView {
-  return (request) => {
-    const { target, headers } = request;
-    const [path = ''] = (consoleUrl ? withoutPrefix(target, consoleUrl) : target).split('?', 1);
+function hasMcp({ filters }: Pick<LoadedListener, 'filters'>): boolean {
+  return filters.some(({ settings }) => settings.filter === 'mcp');
+}
+
+/** Shows the chain a request to the management listener. */
+function managementView(consoleUrl: PublicUrl | undefined): (exchange: McpExchange) => void {
+  return (exchange) => {
+    const path = consoleUrl ? withoutPrefix(exchange.path, consoleUrl) : exchange.path;
+    exchange.path = `/${managementMcpNamespace(path)}/mcp`;
+    exchange.query = '';
     // Exactly the headers that no setting can copy upstream.
-    const protocol = Object.entries(headers).filter(([name]) => isNeverCopied(name));
-    return { ...request, target: `/${managementMcpNamespace(path)}/mcp`, headers: Object.fromEntries(protocol) };
+    exchange.headers = Object.fromEntries(Object.entries(exchange.headers).filter(([name]) => isNeverCopied(name)));
   };
 }
 
-/** Returns a request to a listener that serves MCP as the chain sees it: without the prefix of its public URL. */
-function publicView(url: PublicUrl): RequestView {
-  return (request) => {
-    const target = withoutPrefix(request.target, url);
-    return target === request.target ? request : { ...request, target };
-  };
+/** What the serving of requests needs of a listener. */
+export interface ServingParts extends Omit<PipelineListenerOptions, 'allow' | 'guard' | 'requests' | 'connections'> {
+  readonly telemetry: RequestTelemetry;
 }
 
 /** How the requests of a listener are served. */
 export function servingOptions(
-  { filters, keyPair }: LoadedListener,
-  { chain, events, openResponses, logger, registry, bodies, publicUrl }: Omit<PipelineListenerOptions, 'allow'>,
+  { filters }: LoadedListener,
+  { chain, events, openResponses, logger, registry, bodies, publicUrl, telemetry }: ServingParts,
 ): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
@@ -316,11 +316,18 @@ export function servingOptions(
         };
   return {
     chain,
-    secure: keyPair !== undefined,
+    telemetry,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
     corsHeaders: corsSettings?.filter === 'cors' ? corsHeaders(corsSettings) : undefined,
-    ...(mcp && publicUrl && publicUrl.prefix !== '' && { view: publicView(publicUrl) }),
+    // Without the prefix of the public URL.
+    ...(mcp &&
+      publicUrl &&
+      publicUrl.prefix !== '' && {
+        view: (exchange) => {
+          exchange.path = withoutPrefix(exchange.path, publicUrl);
+        },
+      }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import type { Peers } from '../http/peers.ts';
 import { createUser } from '../identity/principal.ts';
-import type { McpRequest } from '../mcp/request.ts';
+import type { McpExchange } from '../mcp/exchange.ts';
 import { type PassOnParts, passOn } from './replica-chain.ts';
 
 const CANCELLATION = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
@@ -17,12 +17,12 @@ test.each([
     members: { addresses },
     listener: 'mcp',
   } as unknown as PassOnParts);
-  const request = {
-    viaPeer: false,
+  const exchange = {
+    head: { listener: 'mcp' },
     session: { id: 's' },
     message: { kind: 'notification', method: 'notifications/cancelled', text: CANCELLATION },
     principal: createUser(id, 'proxy'),
-  } as unknown as McpRequest;
-  expect(filter(request)).toBeUndefined();
+  } as unknown as McpExchange;
+  expect(filter(exchange)).toBeUndefined();
   expect(notify).toHaveBeenCalledTimes(sent);
 });

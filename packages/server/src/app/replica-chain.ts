@@ -1,10 +1,11 @@
 import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { paramText } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
+import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { PeerRequest, Peers } from '../http/peers.ts';
 import { encodePrincipal } from '../identity/peer.ts';
-import type { McpFilter, McpOutcome, McpRequest } from '../mcp/request.ts';
+import type { McpExchange, McpFilter, McpOutcome } from '../mcp/exchange.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
@@ -20,12 +21,12 @@ export function liveChain(
   shared: Pick<SharedLog, 'members' | 'rejoin'>,
   maxStalenessMs: number,
 ): McpFilter {
-  return (context) => {
+  return (exchange) => {
     const { members } = shared;
-    if (members.isLive) return chain(context);
+    if (members.isLive) return chain(exchange);
     return shared.rejoin().then(
-      () => chain(context),
-      () => (members.staleMs <= maxStalenessMs ? chain(context) : OUTDATED),
+      () => chain(exchange),
+      () => (members.staleMs <= maxStalenessMs ? chain(exchange) : OUTDATED),
     );
   };
 }
@@ -44,19 +45,19 @@ const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
 
 /** Runs a filter again if the registry lacked an object that another replica has just added (docs/replicas.md). */
 export function recheckMisses(filter: McpFilter, registry: Registry): McpFilter {
-  const recheck = async (context: McpRequest, missed: ErrorOutcome) => {
+  const recheck = async (exchange: McpExchange, missed: ErrorOutcome) => {
     const before = registry.current;
     await registry.recheck();
     if (registry.current === before) return missed;
-    const { namespace } = context;
-    if (namespace) context.namespace = registry.current.namespace(namespace.name) ?? namespace;
-    return await filter(context);
+    const { namespace } = exchange;
+    if (namespace) exchange.namespace = registry.current.namespace(namespace.name) ?? namespace;
+    return await filter(exchange);
   };
-  const check = (context: McpRequest, outcome: McpOutcome | undefined) =>
-    outcome?.kind === 'error' && outcome.isMiss ? recheck(context, outcome) : outcome;
-  return (context) => {
-    const outcome = filter(context);
-    return outcome instanceof Promise ? outcome.then((settled) => check(context, settled)) : check(context, outcome);
+  const check = (exchange: McpExchange, outcome: McpOutcome | undefined) =>
+    outcome?.kind === 'error' && outcome.isMiss ? recheck(exchange, outcome) : outcome;
+  return (exchange) => {
+    const outcome = filter(exchange);
+    return outcome instanceof Promise ? outcome.then((settled) => check(exchange, settled)) : check(exchange, outcome);
   };
 }
 
@@ -90,36 +91,36 @@ const UNREACHABLE = {
  * its replica.
  */
 export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
-  const to = async (owner: string, context: McpRequest) => {
+  const to = async (owner: string, exchange: McpExchange) => {
     const address = await members.addressOf(owner);
     if (address === undefined) return undefined;
-    const request = peerRequest(context, listener);
+    const request = peerRequest(exchange, listener);
     return request ? peers.exchange(address, request, UNREACHABLE) : PRINCIPAL_TOO_LARGE;
   };
-  const find = (context: McpRequest, outcome: McpOutcome | undefined) => {
-    if (outcome || context.viaPeer) return outcome;
-    const { message, session } = context;
+  const find = (exchange: McpExchange, outcome: McpOutcome | undefined) => {
+    if (outcome || exchange.head.listener === REPLICA_LISTENER) return outcome;
+    const { message, session } = exchange;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
       const { addresses } = members;
       // The call may be at this replica: a principal that cannot be sent does not prevent its cancellation here.
-      const request = addresses.length > 0 ? peerRequest(context, listener) : undefined;
+      const request = addresses.length > 0 ? peerRequest(exchange, listener) : undefined;
       if (!request) return undefined;
       const body = Buffer.from(cancellationOf(message.text));
       for (const address of addresses) peers.notify(address, request, body);
       return undefined;
     }
-    const taskId = taskOf(context);
+    const taskId = taskOf(exchange);
     if (taskId !== undefined) {
       return tasks
         .locate(taskId)
-        .then((owner) => (owner === undefined || owner === members.id ? undefined : to(owner, context)));
+        .then((owner) => (owner === undefined || owner === members.id ? undefined : to(owner, exchange)));
     }
-    const owner = ownerOf(context, ids);
-    return owner === undefined || owner === members.id ? undefined : to(owner, context);
+    const owner = ownerOf(exchange, ids);
+    return owner === undefined || owner === members.id ? undefined : to(owner, exchange);
   };
-  return (context) => {
-    const outcome = filter(context);
-    return outcome instanceof Promise ? outcome.then((settled) => find(context, settled)) : find(context, outcome);
+  return (exchange) => {
+    const outcome = filter(exchange);
+    return outcome instanceof Promise ? outcome.then((settled) => find(exchange, settled)) : find(exchange, outcome);
   };
 }
 
@@ -135,7 +136,7 @@ function cancellationOf(text: string): string {
 
 /** The id of the replica that has what a request is about; undefined for most requests, which any replica can answer. */
 function ownerOf(
-  { message, session, headers }: McpRequest,
+  { message, session, headers }: McpExchange,
   { events, suspendedCalls }: Pick<PassOnParts, 'events' | 'suspendedCalls'>,
 ): string | undefined {
   if (!message) {
@@ -152,7 +153,7 @@ function ownerOf(
 }
 
 /** The task that a request is about; undefined for most requests. */
-function taskOf({ message, era }: McpRequest): string | undefined {
+function taskOf({ message, era }: McpExchange): string | undefined {
   if (message?.kind !== 'request' || era !== 'modern' || !TASK_REQUESTS.modern.includes(message.method))
     return undefined;
   const { taskId } = message.params;
@@ -166,10 +167,10 @@ function replicaIn(idText: string | undefined): string | undefined {
 
 /** Undefined if the other replica would not accept the principal. */
 function peerRequest(
-  { method, path, query, headers, principal: caller, observation }: McpRequest,
+  { head, path, query, headers, principal: caller }: McpExchange,
   listener: string,
 ): PeerRequest | undefined {
   const principal = encodePrincipal(caller);
   if (principal === undefined) return undefined;
-  return { method, target: `${path}${query}`, headers, listener, client: observation?.head.address, principal };
+  return { method: head.method, target: `${path}${query}`, headers, listener, client: head.address, principal };
 }

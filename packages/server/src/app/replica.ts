@@ -1,3 +1,4 @@
+import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, Peers, peerKey, peerServerTls } from '../http/peers.ts';
 import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
@@ -5,13 +6,13 @@ import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer } from '../http/server.ts';
 import { fromPeer } from '../identity/peer.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
+import { McpExchange, type McpFilter } from '../mcp/exchange.ts';
 import { requestHandler } from '../mcp/listener.ts';
-import type { McpFilter } from '../mcp/request.ts';
 import { ConversationCache, ConversationReader } from '../policy/llm/history.ts';
 import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 import {
@@ -87,29 +88,34 @@ export class Replica {
   ): HttpServer | undefined {
     if (!this.#key) return undefined;
     const allViews = { ...views, ...this.#conversationView() };
+    const telemetry = new RequestTelemetry(REPLICA_LISTENER, 'service::mcp::access', options.requests);
     const handlers = new Map(
       chains.map(({ listener, chain }) => [
         listener.name,
-        requestHandler({ ...servingOptions(listener, { ...options, chain, guard: () => undefined }), viaPeer: true }),
+        requestHandler(servingOptions(listener, { ...options, chain, telemetry })),
       ]),
     );
-    const observe = requestObserver('peer', 'service::mcp::access', options.requests);
     return createHttpServer(
       {
         tls: peerServerTls(this.#key),
         readTimeoutMs: READ_TIMEOUT_MS,
         maxConnections: undefined,
         guard: () => undefined,
-        observe: (head) => observe({ ...head, address: stringOf(head.headers[PEER_CLIENT]) ?? head.address }),
+        telemetry,
+        createExchange: (head, request, response) => {
+          const address = stringOf(head.headers[PEER_CLIENT]) ?? head.address;
+          return new McpExchange({ ...head, address }, request, response);
+        },
         isForReplicas: true,
         authenticate: fromPeer,
         requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_VIEWS ? 'open' : 'optional'),
       },
-      (request, response, observation, rejection) => {
+      (exchange, rejection) => {
+        const { request, response } = exchange;
         const listener = stringOf(request.headers[PEER_LISTENER]);
         if (listener === PEER_VIEWS) return serveView(allViews, request, response);
         const handler = handlers.get(listener ?? '');
-        if (handler) return handler(request, response, observation, rejection);
+        if (handler) return handler(exchange, rejection);
         drainRequestBody(request);
         response.writeHead(404, []);
         response.end();

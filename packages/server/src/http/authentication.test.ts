@@ -7,13 +7,14 @@ import type { Authenticate, Rejected } from '../identity/authenticator.ts';
 import { ANONYMOUS, createUser, type Principal } from '../identity/principal.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { HttpExchange } from './exchange.ts';
 import { createHttpServer, type HttpServerOptions } from './server.ts';
 
 const ANN = createUser('ann', 'proxy');
 
 /** A server that responds with the key of the principal, `complete` if the body had arrived before, and its length. */
-async function start(authenticate: Authenticate, options: Partial<HttpServerOptions> = {}) {
+async function start(authenticate: Authenticate, options: Partial<HttpServerOptions<HttpExchange>> = {}) {
   const lines: string[] = [];
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const served: string[] = [];
@@ -24,15 +25,16 @@ async function start(authenticate: Authenticate, options: Partial<HttpServerOpti
       readTimeoutMs: 0,
       maxConnections: undefined,
       guard: (_address, host) => (host === 'foreign' ? { status: 403, reason: 'Host not allowed' } : undefined),
-      observe: requestObserver('mcp', 'service::mcp::access', {
+      telemetry: new RequestTelemetry('mcp', 'service::mcp::access', {
         metrics: new RequestMetrics(),
         logger,
         tracing: undefined,
       }),
+      createExchange: (head, request, response) => new HttpExchange(head, request, response),
       authenticate,
       ...options,
     },
-    (request, response, { principal }, rejection) => {
+    ({ request, response, principal }, rejection) => {
       served.push(request.url);
       const wasComplete = request.complete;
       let bytes = 0;

@@ -1,12 +1,12 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { compile, type Filter, type NamedFilter } from './chain.ts';
-import { RequestContext } from './context.ts';
+import { exchangeParts } from './exchange.fixture.ts';
+import { HttpExchange } from './exchange.ts';
 import type { Outcome } from './outcome.ts';
 
-function context(): RequestContext {
-  return new RequestContext('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
+function exchange(): HttpExchange {
+  return new HttpExchange(...exchangeParts());
 }
 
 const plain = (status: number): Outcome => ({ kind: 'plain', status });
@@ -26,20 +26,20 @@ const chainOf = (...filters: NamedFilter<Filter>[]) => compile(filters, new Serv
 
 describe('a compiled chain', () => {
   it('runs filters in order until one responds', () => {
-    const request = context();
+    const request = exchange();
     const chain = chainOf(named('a'), named('b'), named('c', plain(200)), named('d', plain(500)));
     expect(chain(request)).toEqual(plain(200));
     expect(request.metadata.get('trace')).toBe('abc');
   });
 
   it('creates no promise if no filter waits', () => {
-    expect(chainOf(named('a'), named('b', plain(200)))(context())).not.toBeInstanceOf(Promise);
-    expect(chainOf(named('a'), named('b'))(context())).toBeUndefined();
-    expect(chainOf()(context())).toBeUndefined();
+    expect(chainOf(named('a'), named('b', plain(200)))(exchange())).not.toBeInstanceOf(Promise);
+    expect(chainOf(named('a'), named('b'))(exchange())).toBeUndefined();
+    expect(chainOf()(exchange())).toBeUndefined();
   });
 
   it('continues after a filter that waited, and stops at one that responds asynchronously', async () => {
-    const request = context();
+    const request = exchange();
     const chain = chainOf(
       named('a', undefined, true),
       named('b'),
@@ -74,7 +74,7 @@ describe('a compiled chain', () => {
       ],
       metrics,
     );
-    const request = context();
+    const request = exchange();
     expect(await chain(request)).toEqual(plain(200));
     expect(request.metadata.get('trace')).toBe('callacalls');
     const { filters } = metrics.snapshot();
@@ -100,19 +100,19 @@ describe('a compiled chain', () => {
         { name: 'busy', filter: busy },
       ],
       metrics,
-    )(context());
+    )(exchange());
     const { filters } = metrics.snapshot();
     expect(filters.slow?.duration.total_ms).toBeGreaterThan(2);
     expect(filters.busy?.duration.total_ms).toBeGreaterThanOrEqual(1);
   });
 
   it('returns undefined if all filters pass the request on', async () => {
-    expect(await chainOf(named('a', undefined, true), named('b'))(context())).toBeUndefined();
+    expect(await chainOf(named('a', undefined, true), named('b'))(exchange())).toBeUndefined();
   });
 
   it('keeps concurrent requests separate', async () => {
     const chain = chainOf(named('a', undefined, true), named('b'));
-    const requests = [context(), context()];
+    const requests = [exchange(), exchange()];
     await Promise.all(requests.map(chain));
     expect(requests.map(({ metadata }) => metadata.get('trace'))).toEqual(['ab', 'ab']);
   });
@@ -126,9 +126,9 @@ describe('a compiled chain', () => {
       },
     };
     const late: NamedFilter<Filter> = { name: 'late', filter: () => Promise.reject(broken) };
-    expect(() => chainOf(named('a'), thrower)(context())).toThrow(broken);
+    expect(() => chainOf(named('a'), thrower)(exchange())).toThrow(broken);
     for (const chain of [chainOf(named('a', undefined, true), thrower, named('b', plain(200))), chainOf(late)]) {
-      await expect(chain(context())).rejects.toBe(broken);
+      await expect(chain(exchange())).rejects.toBe(broken);
     }
   });
 });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { FilterCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import type { RequestContext } from './context.ts';
+import type { HttpExchange } from './exchange.ts';
 import type { Outcome } from './outcome.ts';
 import { method, path, requiredHeaders } from './settings.ts';
 
@@ -14,8 +14,8 @@ export interface AnyOutcome {
  * One step of a chain. Returns the outcome of the request, or undefined to pass it on. A promise is returned only by a
  * filter that has to wait.
  */
-export type Filter<Context extends RequestContext = RequestContext, Result extends AnyOutcome = Outcome> = (
-  context: Context,
+export type Filter<E extends HttpExchange = HttpExchange, Result extends AnyOutcome = Outcome> = (
+  exchange: E,
 ) => Result | undefined | Promise<Result | undefined>;
 
 /** A filter, and the requests that it is called for. */
@@ -43,8 +43,8 @@ interface Step<F> {
 }
 
 /** A compiled chain. */
-interface Chain<Context extends RequestContext, Result extends AnyOutcome> {
-  readonly steps: readonly Step<Filter<Context, Result>>[];
+interface Chain<E extends HttpExchange, Result extends AnyOutcome> {
+  readonly steps: readonly Step<Filter<E, Result>>[];
   /** Numbers of the methods that filters are limited to, from 1; all others are 0. */
   readonly methodNumbers: ReadonlyMap<string | undefined, number>;
 }
@@ -64,10 +64,10 @@ interface Chain<Context extends RequestContext, Result extends AnyOutcome> {
  * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next, and a filter for other
  * methods takes no time.
  */
-export function compile<Context extends RequestContext, Result extends AnyOutcome>(
-  filters: readonly NamedFilter<Filter<Context, Result>>[],
+export function compile<E extends HttpExchange, Result extends AnyOutcome>(
+  filters: readonly NamedFilter<Filter<E, Result>>[],
   metrics: Pick<ServiceMetrics, 'filter'>,
-): Filter<Context, Result> {
+): Filter<E, Result> {
   const limitedMethods = new Set(filters.flatMap(({ methods = [] }) => methods));
   const methodNumbers = new Map(Array.from(limitedMethods, (method, index) => [method, index + 1]));
   const steps = filters.map(({ name, filter, methods: own }) => ({
@@ -77,40 +77,40 @@ export function compile<Context extends RequestContext, Result extends AnyOutcom
     counters: metrics.filter(name),
   }));
   const chain = { steps, methodNumbers };
-  return (context) => run(chain, 0, context, performance.now());
+  return (exchange) => run(chain, 0, exchange, performance.now());
 }
 
 /** Runs the steps of a chain from `first` on, which received the request at `since` (`performance.now()`). */
-function run<Context extends RequestContext, Result extends AnyOutcome>(
-  chain: Chain<Context, Result>,
+function run<E extends HttpExchange, Result extends AnyOutcome>(
+  chain: Chain<E, Result>,
   first: number,
-  context: Context,
+  exchange: E,
   since: number,
-): ReturnType<Filter<Context, Result>> {
+): ReturnType<Filter<E, Result>> {
   const { steps, methodNumbers } = chain;
   let startedAt = since;
-  let method = context.rpcMethod;
+  let method = exchange.rpcMethod;
   let methodNumber = methodNumbers.get(method) ?? 0;
   for (let at = first, step = steps[at]; step !== undefined; step = steps[++at]) {
     if (step.accepts?.[methodNumber] === false) {
       step.counters.continued++;
       continue;
     }
-    let outcome: ReturnType<Filter<Context, Result>>;
+    let outcome: ReturnType<Filter<E, Result>>;
     try {
-      outcome = step.filter(context);
+      outcome = step.filter(exchange);
     } catch (error) {
       step.counters.failed++;
       step.counters.totalMs += performance.now() - startedAt;
       throw error;
     }
-    if (outcome instanceof Promise) return continueAfter(outcome, step, chain, at + 1, context, startedAt);
+    if (outcome instanceof Promise) return continueAfter(outcome, step, chain, at + 1, exchange, startedAt);
     const now = performance.now();
-    settle(step, context, outcome, now - startedAt);
+    settle(step, exchange, outcome, now - startedAt);
     if (outcome !== undefined) return outcome;
     startedAt = now;
-    if (context.rpcMethod !== method) {
-      method = context.rpcMethod;
+    if (exchange.rpcMethod !== method) {
+      method = exchange.rpcMethod;
       methodNumber = methodNumbers.get(method) ?? 0;
     }
   }
@@ -118,12 +118,12 @@ function run<Context extends RequestContext, Result extends AnyOutcome>(
 }
 
 /** Waits for a step, then runs the steps from `next` on unless it responded. */
-async function continueAfter<Context extends RequestContext, Result extends AnyOutcome>(
+async function continueAfter<E extends HttpExchange, Result extends AnyOutcome>(
   pending: Promise<Result | undefined>,
-  step: Step<Filter<Context, Result>>,
-  chain: Chain<Context, Result>,
+  step: Step<Filter<E, Result>>,
+  chain: Chain<E, Result>,
   next: number,
-  context: Context,
+  exchange: E,
   startedAt: number,
 ): Promise<Result | undefined> {
   let outcome: Result | undefined;
@@ -135,14 +135,14 @@ async function continueAfter<Context extends RequestContext, Result extends AnyO
     throw error;
   }
   const now = performance.now();
-  settle(step, context, outcome, now - startedAt);
-  return outcome ?? run(chain, next, context, now);
+  settle(step, exchange, outcome, now - startedAt);
+  return outcome ?? run(chain, next, exchange, now);
 }
 
 /** Counts a step and its duration, and records which filter responded. */
 function settle(
   { name, counters }: Step<unknown>,
-  { observation }: RequestContext,
+  { facts }: HttpExchange,
   outcome: AnyOutcome | undefined,
   ms: number,
 ): void {
@@ -153,7 +153,7 @@ function settle(
   }
   if (isRejection(outcome)) counters.rejected++;
   else counters.answered++;
-  if (observation) observation.filter = name;
+  facts.filter = name;
 }
 
 /** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */
@@ -190,29 +190,29 @@ export const condition = z
   });
 
 /** Limits a filter to requests that meet all conditions; other requests are passed on. */
-export function conditional<Context extends RequestContext, Result extends AnyOutcome>(
-  filter: Filter<Context, Result>,
+export function conditional<E extends HttpExchange, Result extends AnyOutcome>(
+  filter: Filter<E, Result>,
   conditions: readonly Condition[] = [],
-): Filter<Context, Result> {
+): Filter<E, Result> {
   if (conditions.length === 0) return filter;
   const tests = conditions.map((condition) => {
     const matches = matcher('when' in condition ? condition.when : condition.unless);
-    return 'when' in condition ? matches : (context: RequestContext) => !matches(context);
+    return 'when' in condition ? matches : (exchange: HttpExchange) => !matches(exchange);
   });
-  return (context) => (tests.every((test) => test(context)) ? filter(context) : undefined);
+  return (exchange) => (tests.every((test) => test(exchange)) ? filter(exchange) : undefined);
 }
 
-function matcher({ path, path_prefix, methods, headers }: Match): (context: RequestContext) => boolean {
+function matcher({ path, path_prefix, methods, headers }: Match): (exchange: HttpExchange) => boolean {
   const hasHeaders = headersMatcher(headers);
-  return (context) =>
-    (path === undefined || context.path === path) &&
-    (path_prefix === undefined || context.path.startsWith(path_prefix)) &&
-    (methods === undefined || methods.includes(context.method)) &&
-    hasHeaders(context);
+  return (exchange) =>
+    (path === undefined || exchange.path === path) &&
+    (path_prefix === undefined || exchange.path.startsWith(path_prefix)) &&
+    (methods === undefined || methods.includes(exchange.head.method)) &&
+    hasHeaders(exchange);
 }
 
 /** Returns a predicate for requests that have all of these headers with these values. */
-export function headersMatcher(headers: Readonly<Record<string, string>> = {}): (context: RequestContext) => boolean {
+export function headersMatcher(headers: Readonly<Record<string, string>> = {}): (exchange: HttpExchange) => boolean {
   const required = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
-  return (context) => required.every(([name, value]) => context.headers[name] === value);
+  return (exchange) => required.every(([name, value]) => exchange.headers[name] === value);
 }

@@ -1,4 +1,4 @@
-import type { ResponseLike } from './context.ts';
+import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
 
 /** Response of a filter. A filter without one passes the request on. */

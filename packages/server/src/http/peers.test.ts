@@ -8,7 +8,8 @@ import { createUser, type Principal } from '../identity/principal.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { HttpExchange } from './exchange.ts';
 import { MAX_HEAD_BYTES } from './message-parser.ts';
 import { PEER_CLIENT, PEER_LISTENER, Peers, peerServerTls } from './peers.ts';
 import { createHttpServer, type ServeRequest } from './server.ts';
@@ -24,7 +25,8 @@ type Received = {
 /** A listener of replicas or of clients, and the requests that reach it. */
 async function start(kind: 'replicas' | 'clients') {
   const received: Received[] = [];
-  const serve: ServeRequest = ({ headers, rawHeaders }, response, { principal }, rejection) => {
+  const serve: ServeRequest<HttpExchange> = ({ request, response, principal }, rejection) => {
+    const { headers, rawHeaders } = request;
     received.push({ principal, rejection: rejection?.status, headers, raw: rawHeaders.join('\n') });
     response.writeHead(rejection?.status ?? 204, []);
     response.end();
@@ -39,7 +41,8 @@ async function start(kind: 'replicas' | 'clients') {
       readTimeoutMs: 0,
       maxConnections: undefined,
       guard: () => undefined,
-      observe: requestObserver('peer', 'service::mcp::access', parts),
+      telemetry: new RequestTelemetry('peer', 'service::mcp::access', parts),
+      createExchange: (head, request, response) => new HttpExchange(head, request, response),
       ...(kind === 'replicas'
         ? { tls: peerServerTls(KEY), isForReplicas: true, authenticate: fromPeer }
         : { tls: undefined, authenticate: proxyHeaders() }),

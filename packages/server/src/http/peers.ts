@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:h
 import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
-import type { ResponseLike } from './context.ts';
+import type { ResponseLike } from './exchange.ts';
 import type { PassedOutcome } from './outcome.ts';
 import { clientResponseHeaders, HOP_BY_HOP } from './proxy.ts';
 

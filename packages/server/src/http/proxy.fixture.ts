@@ -3,7 +3,7 @@ import type { TransportOptions } from './client/client.ts';
 import type { UpstreamError } from './client/errors.ts';
 import { createTransport } from './client/pool.ts';
 import { httpProblem } from './outcome.ts';
-import { Exchange, upstreamRequestHeaders } from './proxy.ts';
+import { ProxiedExchange, upstreamRequestHeaders } from './proxy.ts';
 import { startHttp1Server } from './server/http1-server.fixture.ts';
 
 /** A proxy in front of one upstream. */
@@ -29,7 +29,7 @@ export async function startProxy(upstream: string, options: TransportOptions = {
       onFailure: (error: UpstreamError) => void errors.push(error),
       observer: undefined,
     };
-    new Exchange(plan, request, response).start();
+    new ProxiedExchange(plan, request, response).start();
   });
   return { port, errors };
 }

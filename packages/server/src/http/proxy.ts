@@ -9,7 +9,7 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
-import type { ExchangeObserver, ResponseLike } from './context.ts';
+import type { ExchangeObserver, ResponseLike } from './exchange.ts';
 import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 import type { ServerRequest } from './server/request.ts';
@@ -112,7 +112,7 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
  * A proxied HTTP request with both bodies streamed unmodified, with backpressure in both directions (decisions 4.6, 4.8). If
  * the client disconnects, the upstream request is canceled.
  */
-export class Exchange implements ResponseHandler {
+export class ProxiedExchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
   readonly #request: ServerRequest;
   readonly #response: ResponseLike;

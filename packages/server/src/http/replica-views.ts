@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import type { ResponseLike } from './exchange.ts';
 import { type jsonLines, parseJsonLines } from './json-lines.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
 import { sendBody } from './response-body.ts';
 import type { ServerRequest } from './server/request.ts';
-import type { ServerResponse } from './server/response.ts';
 
 /** What a replica answers about itself when another one asks, each piece made when the one before was sent. */
 export type View = (query: URLSearchParams) => Iterable<Buffer> | Promise<Iterable<Buffer>>;
@@ -14,7 +14,7 @@ export type View = (query: URLSearchParams) => Iterable<Buffer> | Promise<Iterab
 export type Views = Readonly<Record<string, View>>;
 
 /** Answers another replica. */
-export function serveView(views: Views, request: ServerRequest, response: ServerResponse): void {
+export function serveView(views: Views, request: ServerRequest, response: ResponseLike): void {
   drainRequestBody(request);
   const { method, url } = request;
   const { pathname, searchParams } = new URL(url, 'http://replica');

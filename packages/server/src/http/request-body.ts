@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
-import type { ResponseLike } from './context.ts';
+import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
 import type { QuotaOwner } from './shares.ts';
 

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import type { ResponseLike } from './context.ts';
+import type { ResponseLike } from './exchange.ts';
 
 /**
  * Sends a body as fast as the client reads it, and ends the response, whose head was written. A client that disconnects ends the

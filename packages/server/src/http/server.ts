@@ -4,8 +4,9 @@ import type { RequestHead } from '../exchange/head.ts';
 import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
 import { CLIENT_CLOSED_REQUEST } from '../telemetry/metrics/request-metrics.ts';
-import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import type { HttpExchange } from './exchange.ts';
 import type { Rejection } from './host-rule.ts';
 import { ListenerConnections } from './listener-connections.ts';
 import { drainRequestBody } from './request-body.ts';
@@ -15,14 +16,15 @@ import type { ServerRequest } from './server/request.ts';
 import type { ServerResponse } from './server/response.ts';
 
 /** Options of {@link createHttpServer}. */
-export interface HttpServerOptions
+export interface HttpServerOptions<E extends HttpExchange>
   extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas'> {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
-  /** Starts the observation of a request, which ends with its response. */
-  readonly observe: ObserveRequest;
+  readonly telemetry: RequestTelemetry;
+  /** Creates the exchange of a request when it arrives. */
+  readonly createExchange: (head: RequestHead, request: ServerRequest, response: ServerResponse) => E;
   /** Decides who makes a request that has passed the checks. */
   readonly authenticate: Authenticate;
   /** Decides by its head whether a request is authenticated; `optional` by default. */
@@ -58,83 +60,85 @@ const UNAUTHENTICATED: Rejection = {
 };
 
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
-export type ServeRequest = (
-  request: ServerRequest,
-  response: ServerResponse,
-  observation: RequestObservation,
-  rejection: Rejection | undefined,
-) => void;
+export type ServeRequest<E extends HttpExchange> = (exchange: E, rejection: Rejection | undefined) => void;
 
 /**
- * Creates the server of a listener. It observes all requests, checks them, authenticates those that pass the checks, and passes
- * them to `serve`. The caller listens and closes. Part of the hot path.
+ * Creates the server of a listener. It creates the exchange of each request, checks the request, authenticates those that pass the
+ * checks, and passes the exchange to `serve`. The caller listens and closes. Part of the hot path.
  */
-export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): HttpServer {
-  const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, observe, probes, restrict } = options;
-  const { authenticate, requires, connections = unlimitedConnections(), maxConnections } = options;
+export function createHttpServer<E extends HttpExchange>(
+  options: HttpServerOptions<E>,
+  serve: ServeRequest<E>,
+): HttpServer {
+  const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, telemetry, probes, restrict } = options;
+  const { authenticate, requires, createExchange, connections = unlimitedConnections(), maxConnections } = options;
+  const { listener } = telemetry;
+  const scheme = tls === undefined ? 'http' : 'https';
   const receive = (request: ServerRequest, response: ServerResponse): void => {
     const { method, url: target, headers, socket } = request;
     const { ambiguity } = request.head;
-    const observation = observe({ method, target, headers, address: socket.remoteAddress, inBatch: false });
+    const head = {
+      method,
+      target,
+      headers,
+      address: socket.remoteAddress,
+      listener,
+      scheme,
+      inBatch: false,
+      startedAt: performance.now(),
+    } as const;
+    const exchange = createExchange(head, request, response);
+    telemetry.begin(exchange);
     response.on('close', () => {
-      observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
+      const status = response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST;
+      telemetry.end(exchange, status, response.writableFinished);
     });
     const restricted = restrict?.(method, target, headers);
-    const unchecked = (rejection: Rejection): Rejection => ({
-      ...rejection,
-      isForeignOrigin: guard(socket.localAddress, headers.host, headers.origin)?.isForeignOrigin ?? false,
-    });
     if (ambiguity !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
       request.resume();
-      return serve(request, response, observation, restricted ?? unchecked({ status: 400, reason: ambiguity }));
+      return serve(exchange, restricted ?? unchecked(exchange, { status: 400, reason: ambiguity }));
     }
     const isExcessive = excess.size > 0 && excess.has(socket);
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
     // Whoever restarts the service when it does not respond must not do so because it has many clients.
     const rejection =
       isExcessive && !isProbe
-        ? unchecked(TOO_MANY_CONNECTIONS)
+        ? unchecked(exchange, TOO_MANY_CONNECTIONS)
         : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
     if (isExcessive) response.shouldKeepAlive = false;
-    if (rejection) return reject(request, response, observation, rejection);
-    const requirement = requires?.(observation.head) ?? 'optional';
-    if (requirement === 'open') return serve(request, response, observation, undefined);
+    if (rejection) return reject(exchange, rejection);
+    const requirement = requires?.(exchange.head) ?? 'optional';
+    if (requirement === 'open') return serve(exchange, undefined);
     const isRequired = requirement === 'required';
-    const authenticated = authenticate(observation.head);
-    if (!(authenticated instanceof Promise)) return admit(request, response, observation, authenticated, isRequired);
+    const authenticated = authenticate(exchange.head);
+    if (!(authenticated instanceof Promise)) return admit(exchange, authenticated, isRequired);
     // Meanwhile the body stays unread.
     void authenticated
       .catch((error: unknown) => {
-        observation.failure = error instanceof Error ? error.name : 'authentication_failed';
+        exchange.facts.failure = error instanceof Error ? error.name : 'authentication_failed';
         return UNAVAILABLE;
       })
       .then((settled) => {
-        if (!response.destroyed) admit(request, response, observation, settled, isRequired);
+        if (!response.destroyed) admit(exchange, settled, isRequired);
       });
   };
-  const reject = (
-    request: ServerRequest,
-    response: ServerResponse,
-    observation: RequestObservation,
-    rejection: Rejection,
-  ): void => {
-    drainRequestBody(request);
-    serve(request, response, observation, rejection);
+  /** A rejection that precedes the check of the origin. */
+  const unchecked = ({ request }: E, rejection: Rejection): Rejection => {
+    const { socket, headers } = request;
+    const isForeignOrigin = guard(socket.localAddress, headers.host, headers.origin)?.isForeignOrigin ?? false;
+    return { ...rejection, isForeignOrigin };
   };
-  const admit = (
-    request: ServerRequest,
-    response: ServerResponse,
-    observation: RequestObservation,
-    authenticated: Principal | Rejected,
-    isRequired: boolean,
-  ): void => {
-    if (authenticated.kind === 'rejected') return reject(request, response, observation, authenticated);
-    if (authenticated.kind === 'anonymous' && isRequired)
-      return reject(request, response, observation, UNAUTHENTICATED);
-    observation.principal = authenticated;
-    serve(request, response, observation, undefined);
+  const reject = (exchange: E, rejection: Rejection): void => {
+    drainRequestBody(exchange.request);
+    serve(exchange, rejection);
+  };
+  const admit = (exchange: E, authenticated: Principal | Rejected, isRequired: boolean): void => {
+    if (authenticated.kind === 'rejected') return reject(exchange, authenticated);
+    if (authenticated.kind === 'anonymous' && isRequired) return reject(exchange, UNAUTHENTICATED);
+    exchange.principal = authenticated;
+    serve(exchange, undefined);
   };
   const server = createHttp1Server(
     {

@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { correlationOf } from '../exchange/correlation.ts';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
+import { type CompletionMetrics, type RecordedCompletion, recordCompletion } from '../telemetry/completions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { RecordedCompletion } from '../telemetry/request-spans.ts';
 import { AnswerCapture } from './answer-capture.ts';
 import { apiOfPath } from './apis/apis.ts';
 import { MemoryBudget } from './bounded-memory.ts';
@@ -14,14 +14,18 @@ import { RequestCapture } from './request-capture.ts';
 /** Options of {@link serviceIntercept}. */
 export interface InterceptOptions {
   readonly recorder: Pick<InteractionRecorder, 'start'>;
+  readonly completionMetrics: CompletionMetrics;
 }
 
 /** Creates the filter that records the completions that a `load_balancer` after it proxies (decisions 1.4, 4.8). */
-export function serviceIntercept({ recorder }: InterceptOptions): Filter {
-  return (context) => {
-    const { method, path, headers, observation } = context;
-    const onRecorded = observation && ((completion: RecordedCompletion) => observation.completed(completion));
-    context.recording = () => recorder.start(method, path, headers, onRecorded);
+export function serviceIntercept({ recorder, completionMetrics }: InterceptOptions): Filter {
+  return (exchange) => {
+    const { head, path, headers, correlation, facts } = exchange;
+    const { method, startedAt } = head;
+    // Not of the exchange, which the recording may outlive.
+    const onRecorded = (completion: RecordedCompletion): void =>
+      recordCompletion(completionMetrics, { startedAt, correlation, facts }, completion);
+    exchange.recording = () => recorder.start(method, path, headers, onRecorded);
     return undefined;
   };
 }

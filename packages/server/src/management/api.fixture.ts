@@ -45,7 +45,7 @@ import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
 import { plainError } from './responses.ts';
-import { Management, managementObserver } from './server.ts';
+import { Management, managementTelemetry } from './server.ts';
 
 /** A response of the API as received by a client. */
 export interface Answered {
@@ -262,7 +262,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     guard,
     hostRule: createHostRule({ allowedHosts }),
     bodies: new BodyBudget(),
-    observe: managementObserver({ metrics: requestMetrics, logger, tracing: undefined }),
+    telemetry: managementTelemetry({ metrics: requestMetrics, logger, tracing: undefined }),
     authenticate: settings.authenticate ?? proxyHeaders(),
     legacyBackend,
     corsOrigin,

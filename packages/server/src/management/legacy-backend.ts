@@ -4,12 +4,12 @@ import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
 import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
+import type { ResponseLike } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
-import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
+import { ProxiedExchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { ServerRequest } from '../http/server/request.ts';
-import type { ServerResponse } from '../http/server/response.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 
 /**
@@ -78,7 +78,7 @@ export class LegacyBackendProxy {
    * Serves a request whose body is unread. `ownHeaders`: own response headers, alternating names and values. Returns false
    * when the request was not sent to the backend.
    */
-  serve(request: ServerRequest, response: ServerResponse, ownHeaders: readonly string[]): boolean {
+  serve(request: ServerRequest, response: ResponseLike, ownHeaders: readonly string[]): boolean {
     const transport = this.#transport;
     const { url } = request;
     const respond = ({ status, headers, body }: PlainOutcome): false => {
@@ -100,7 +100,7 @@ export class LegacyBackendProxy {
       ...(this.#onFailure && { onFailure: this.#onFailure }),
       observer: undefined,
     };
-    new Exchange(plan, request, response).start();
+    new ProxiedExchange(plan, request, response).start();
     return true;
   }
 

@@ -66,7 +66,7 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
   router.add(view, async ({ http, principal, name, query }) => {
     const profile = profiles.of(parseEra(query('era')), parseCapabilities(query('capabilities')));
     const { remoteAddress: address } = http.socket;
-    const cause = { namespace: { name }, principal, observation: { head: { address } } };
+    const cause = { namespace: { name }, principal, head: { address } };
     // Not on behalf of a namespace that does not exist.
     if (registry.current.namespace(name)) await forwards.ensureDiscoveredFor(profile, cause);
     const namespace = registry.current.namespace(name);

@@ -1,9 +1,9 @@
 import { realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { operations } from '@sluice/contract';
-import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
+import type { ResponseLike } from '../http/exchange.ts';
+import { ProxiedExchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import type { ServerRequest } from '../http/server/request.ts';
-import type { ServerResponse } from '../http/server/response.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { SECURITY_HEADERS } from './admin-console.ts';
 import type { ManagementContext } from './context.ts';
@@ -87,7 +87,7 @@ export interface PluginServiceOptions {
  */
 export function servePluginService(
   request: ServerRequest,
-  response: ServerResponse,
+  response: ResponseLike,
   { plugins, ownHeaders, log }: PluginServiceOptions,
 ): ApiResponse | string {
   const { url } = request;
@@ -107,7 +107,7 @@ export function servePluginService(
     onFailure: ({ message }: Error) => log.warn('service of a plugin failed', { plugin, service, reason: message }),
     observer: undefined,
   };
-  new Exchange(plan, request, response).start();
+  new ProxiedExchange(plan, request, response).start();
   return target.host;
 }
 

@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
+import { MANAGEMENT_LISTENER } from '../exchange/head.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
-import type { HeaderEdits } from '../http/context.ts';
+import type { HeaderEdits } from '../http/exchange.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
@@ -11,19 +12,14 @@ import type { HostOriginGuard } from '../http/request-validation.ts';
 import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import type { ServerRequest } from '../http/server/request.ts';
-import type { ServerResponse } from '../http/server/response.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { quotaOwner } from '../http/shares.ts';
 import type { Authenticate } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
+import { McpExchange } from '../mcp/exchange.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
-import {
-  type ObserveRequest,
-  type RequestObservation,
-  type RequestTelemetryParts,
-  requestObserver,
-} from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import { adminConsoleRoutes } from './admin-console.ts';
 import { backupRoutes } from './backup.ts';
@@ -53,9 +49,9 @@ const PROBES: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz', '
 /** Paths of health checks, which any `Host` may request from other machines (decisions 10.3). */
 const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 
-/** Creates the observer of management requests. */
-export function managementObserver(parts: RequestTelemetryParts): ObserveRequest {
-  return requestObserver('management', 'service::mgmt::access', parts, PROBES);
+/** Creates the telemetry of management requests. */
+export function managementTelemetry(parts: RequestTelemetryParts): RequestTelemetry {
+  return new RequestTelemetry(MANAGEMENT_LISTENER, 'service::mgmt::access', parts, PROBES);
 }
 
 /**
@@ -114,12 +110,12 @@ export interface ManagementOptions extends ManagementContext {
   readonly hostRule: HostRule;
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
-  readonly observe: ObserveRequest;
+  readonly telemetry: RequestTelemetry;
   readonly authenticate: Authenticate;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener (decisions 10.6); undefined if the pipeline does not serve MCP. */
-  readonly serveMcp?: ServeRequest | undefined;
+  readonly serveMcp?: ServeRequest<McpExchange> | undefined;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
   /** Largest request body in bytes (default 1 MiB, decisions 8). */
@@ -168,14 +164,15 @@ export class Management {
         guard: options.guard,
         connections: options.connections,
         probes: HEALTH_CHECKS,
-        observe: options.observe,
+        telemetry: options.telemetry,
+        createExchange: (head, request, response) => new McpExchange(head, request, response),
         authenticate: options.authenticate,
         errorResponse: (message, { status }) => {
           const { headers, body } = errorResponse(status === 431 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST', message);
           return { headers: Object.entries({ ...this.#cors, ...headers }).flat(), body };
         },
       },
-      (request, response, observation, rejection) => this.#serve(request, response, observation, rejection),
+      (exchange, rejection) => this.#serve(exchange, rejection),
     );
   }
 
@@ -184,18 +181,13 @@ export class Management {
     this.#stopWarning();
   }
 
-  #serve(
-    request: ServerRequest,
-    response: ServerResponse,
-    observation: RequestObservation,
-    rejection: Rejection | undefined,
-  ): void {
+  #serve(exchange: McpExchange, rejection: Rejection | undefined): void {
     const { consoleUrl } = this.#options;
+    const { request, response, principal } = exchange;
     if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
     const { method, url, headers, socket } = request;
-    const { principal } = observation;
     const [path = ''] = url.split('?', 1);
-    const send = (sent: ApiResponse): void => this.#send(response, sent, observation);
+    const send = (sent: ApiResponse): void => this.#send(exchange, sent);
 
     if (rejection) {
       const { status, reason, headers: extra = [] } = rejection;
@@ -204,12 +196,12 @@ export class Management {
       const pairs = extra.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), extra[at + 1] ?? '']] : []));
       return send({ status, headers: { ...headers, ...Object.fromEntries(pairs) }, body });
     }
-    if (this.#proxy(request, response, observation, path)) return;
+    if (this.#proxy(exchange, path)) return;
     if (method !== 'OPTIONS' && isPluginServicePath(path)) {
-      return this.#servePlugin(request, response, observation);
+      return this.#servePlugin(exchange);
     }
     if (managementMcpNamespace(path) !== undefined && method !== 'OPTIONS') {
-      return this.#serveMcp(request, response, observation);
+      return this.#serveMcp(exchange);
     }
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
@@ -252,34 +244,35 @@ export class Management {
   }
 
   /** Proxies to a service of a plugin, which the headless distribution does not. */
-  #servePlugin(request: ServerRequest, response: ServerResponse, observation: RequestObservation): void {
+  #servePlugin(exchange: McpExchange): void {
+    const { request, response } = exchange;
     const { plugins, uiPath, log } = this.#options;
     const ownHeaders = Object.entries(this.#cors).flat();
     const served =
       uiPath === undefined
         ? errorResponse('NOT_FOUND', `path not found: ${request.url.split('?', 1)[0]}`)
         : servePluginService(request, response, { plugins, ownHeaders, log });
-    if (typeof served === 'string') observation.upstream = served;
+    if (typeof served === 'string') exchange.facts.upstream = served;
     else {
       drainRequestBody(request);
-      this.#send(response, served, observation);
+      this.#send(exchange, served);
     }
   }
 
   /** Serves MCP: for the console, which the browser lets reach no other origin. */
-  #serveMcp(request: ServerRequest, response: ServerResponse, observation: RequestObservation): void {
+  #serveMcp(exchange: McpExchange): void {
     const { serveMcp } = this.#options;
     if (serveMcp) {
-      observation.via = 'console';
-      editResponseHead(response, [this.#corsEdits]);
-      return serveMcp(request, response, observation, undefined);
+      editResponseHead(exchange.response, [this.#corsEdits]);
+      return serveMcp(exchange, undefined);
     }
-    drainRequestBody(request);
-    this.#send(response, errorResponse('UNAVAILABLE', 'no listener of the pipeline serves MCP'), observation);
+    drainRequestBody(exchange.request);
+    this.#send(exchange, errorResponse('UNAVAILABLE', 'no listener of the pipeline serves MCP'));
   }
 
   /** Proxies requests for the legacy backend; false for all others. */
-  #proxy(request: ServerRequest, response: ServerResponse, observation: RequestObservation, path: string): boolean {
+  #proxy(exchange: McpExchange, path: string): boolean {
+    const { request, response, facts } = exchange;
     const { method, headers } = request;
     // CORS preflights are answered here.
     const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
@@ -288,13 +281,13 @@ export class Management {
     const refusal = refuseForwardedHost(hostRule, request.socket.localAddress, headers);
     if (refusal) {
       drainRequestBody(request);
-      this.#send(response, errorResponse('FORBIDDEN', refusal.reason), observation);
+      this.#send(exchange, errorResponse('FORBIDDEN', refusal.reason));
       return true;
     }
     if (legacyBackend.serve(request, response, Object.entries(this.#cors).flat())) {
-      observation.upstream = legacyBackend.server;
+      facts.upstream = legacyBackend.server;
     } else {
-      observation.rejected = true;
+      facts.rejected = true;
     }
     return true;
   }
@@ -344,15 +337,15 @@ export class Management {
     return errorResponse('INTERNAL', 'internal error; see the service log');
   }
 
-  #send(response: ServerResponse, { status, headers, body }: ApiResponse, observation: RequestObservation): void {
-    observation.rejected = status >= 400;
+  #send({ head, facts, response }: McpExchange, { status, headers, body }: ApiResponse): void {
+    facts.rejected = status >= 400;
     const isStream = body instanceof Readable;
     // The client disconnected while the response was made, or its body took too long.
     if (response.destroyed || response.headersSent) return void (isStream && body.destroy());
     const length = isStream || status === 204 ? undefined : { 'content-length': String(Buffer.byteLength(body)) };
     response.writeHead(status, Object.entries({ ...this.#cors, ...headers, ...length }).flat());
     if (!isStream) return void response.end(body);
-    if (observation.head.method === 'HEAD') {
+    if (head.method === 'HEAD') {
       body.destroy();
       return void response.end();
     }

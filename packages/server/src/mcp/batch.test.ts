@@ -16,11 +16,11 @@ import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { McpExchange, type McpFilter } from './exchange.ts';
 import { requestHandler } from './listener.ts';
 import { mcp } from './methods/parse.ts';
 import { OpenResponses } from './open-responses.ts';
-import type { McpFilter } from './request.ts';
 import { EventStore } from './sessions/event-store.ts';
 
 const tests = relayTests();
@@ -408,16 +408,21 @@ describe('every message of a batch', () => {
   /** Address of a listener whose chain accepts every batch and has this as its last filter. */
   async function listening(last: McpFilter): Promise<string> {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
+    const telemetry = new RequestTelemetry('mcp', 'service::mcp::access', {
+      metrics: new RequestMetrics(),
+      logger: log,
+      tracing: undefined,
+    });
     const options = {
       chain: compile(
         [
           { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, MESSAGE_LIMITS, () => false) },
-          { name: 'batches', filter: (context) => context.batch },
+          { name: 'batches', filter: (exchange) => exchange.batch },
           { name: 'last', filter: last },
         ],
         new ServiceMetrics(),
       ),
-      secure: false,
+      telemetry,
       mcp: {
         events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
         openResponses: new OpenResponses(),
@@ -428,13 +433,16 @@ describe('every message of a batch', () => {
       },
       log: log.target('service::mcp'),
     };
-    const observe = requestObserver('mcp', 'service::mcp::access', {
-      metrics: new RequestMetrics(),
-      logger: log,
-      tracing: undefined,
-    });
     const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
-    const server = createHttpServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
+    const server = createHttpServer(
+      {
+        ...connection,
+        guard: () => undefined,
+        telemetry,
+        createExchange: (head, request, response) => new McpExchange(head, request, response),
+      },
+      requestHandler(options),
+    );
     ends.push(() => {
       server.close();
       server.closeAllConnections();
@@ -444,8 +452,8 @@ describe('every message of a batch', () => {
 
   it('runs each message through the chain as if it had been sent alone', async () => {
     const seen: unknown[] = [];
-    const at = await listening(({ method, path, headers, message, metadata, session: opened }) => {
-      seen.push([method, path, headers['x-a'], message?.text, metadata.get('mcp.method'), opened]);
+    const at = await listening(({ head, path, headers, message, metadata, session: opened }) => {
+      seen.push([head.method, path, headers['x-a'], message?.text, metadata.get('mcp.method'), opened]);
       metadata.set('mcp.method', 'changed');
       return { kind: 'result', json: '{}', headers: ['X-B', 'b'] };
     });
@@ -459,14 +467,14 @@ describe('every message of a batch', () => {
 
   it('has the principal of the request', async () => {
     const seen: unknown[] = [];
-    const at = await listening(({ principal, observation }) => {
-      seen.push(principal, observation?.principal);
+    const at = await listening(({ principal }) => {
+      seen.push(principal);
       return { kind: 'result', json: '{}' };
     });
     await post(at, `[ ${ping('1')} , ${INITIALIZED} ]`, { 'x-forwarded-user': 'ann' });
     const [first] = seen;
     expect(first).toMatchObject({ key: 'user:ann' });
-    expect(seen.map((each) => each === first)).toEqual([true, true, true, true]);
+    expect(seen.map((each) => each === first)).toEqual([true, true]);
   });
 
   it('isolates a failing message from the others', async () => {

@@ -5,9 +5,10 @@ import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
-import type { ResponseLike } from '../http/context.ts';
+import type { ResponseLike } from '../http/exchange.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import type { McpExchange } from './exchange.ts';
 import type { OpenResponses } from './open-responses.ts';
-import { McpRequest } from './request.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
 /** The message of a batch that a member responds to. */
@@ -215,58 +216,51 @@ const TURN_CHARACTERS = 128 * 1024;
 /** Dependencies of {@link serveBatch}. */
 export interface BatchParts {
   readonly openResponses: OpenResponses | undefined;
-  /** Runs the filter chain for one message and writes the outcome to its target. */
-  serve(context: McpRequest, target: ResponseLike): void;
+  readonly telemetry: Pick<RequestTelemetry, 'begin' | 'end'>;
+  /** Runs the filter chain for one message and writes the outcome to its response. */
+  serve(member: McpExchange): void;
 }
 
 /**
  * Serves a batch (2025-03-26, "Batching"; mcp 6): each message runs through the whole filter chain, as if it had been sent
  * on its own with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for
- * another, but large ones are parsed in turns of their own. `context` is that of the batch.
+ * another, but large ones are parsed in turns of their own. `exchange` is that of the batch.
  */
-export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, parts: BatchParts): void {
+export function serveBatch(exchange: McpExchange, batch: Batch, parts: BatchParts): void {
   const { messages } = batch;
   // Parsing the batch took the time of this turn.
   const isLarge = messages.reduce((sum, { length }) => sum + length, 0) > TURN_CHARACTERS;
-  if (isLarge) setImmediate(() => startBatch(context, batch, response, parts));
-  else startBatch(context, batch, response, parts);
+  if (isLarge) setImmediate(() => startBatch(exchange, batch, parts));
+  else startBatch(exchange, batch, parts);
 }
 
-function startBatch(
-  context: McpRequest,
-  batch: Batch,
-  response: ResponseLike,
-  { openResponses, serve }: BatchParts,
-): void {
-  const { headers, responseHeaders } = context;
-  const { messages, hasRequests } = batch;
+function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, parts: BatchParts): void {
+  const { head, headers, response, responseHeaders } = exchange;
+  const { openResponses, telemetry, serve } = parts;
   const result = new BatchResponse(response, responseHeaders, {
     size: messages.length,
     hasRequests,
     streams: acceptsEventStream(headers.accept),
   });
-  if (openResponses)
-    result.keepOpen(openResponses, headers.accept, context.observation?.startedAt ?? performance.now());
+  if (openResponses) result.keepOpen(openResponses, headers.accept, head.startedAt);
+  const startMember = (text: string): void => {
+    const member = exchange.member(text);
+    const part = result.addMember(member);
+    member.response = part;
+    telemetry.begin(member);
+    part.once('close', () => telemetry.end(member, part.status, part.writableEnded));
+    serve(member);
+  };
   const start = (first: number): void => {
     let characters = 0;
     for (let at = first; at < messages.length; at++) {
       const text = messages[at] ?? '';
       characters += text.length;
       if (at > first && characters > TURN_CHARACTERS) return void setImmediate(() => start(at));
-      startMember(context, text, result, serve);
+      startMember(text);
     }
   };
   // As did finding the requests of a large one.
   if ((messages[0]?.length ?? 0) > TURN_CHARACTERS) setImmediate(() => start(0));
   else start(0);
-}
-
-function startMember(context: McpRequest, text: string, result: BatchResponse, serve: BatchParts['serve']): void {
-  const { method, path, headers } = context;
-  const observation = context.observation?.member();
-  const part = new McpRequest(method, path, headers, ChunkBuffer.of(Buffer.from(text)), observation, true);
-  part.scheme = context.scheme;
-  const member = result.addMember(part);
-  if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
-  serve(part, member);
 }

@@ -11,27 +11,32 @@ import { createHttpServer } from '../http/server.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { McpExchange, type McpOutcome } from './exchange.ts';
 import { COMMENTS } from './fixtures/silence.ts';
 import { requestHandler } from './listener.ts';
 import { OpenResponses } from './open-responses.ts';
-import type { McpOutcome, McpRequest } from './request.ts';
 import { EventStore } from './sessions/event-store.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 
 /** A listener whose filters decide about requests to `/checked` when the test does; those to `/silent` never end. */
 async function startListener(decision: Promise<McpOutcome>): Promise<(path: string) => ResponseReader> {
-  const chain = (context: McpRequest): McpOutcome | Promise<McpOutcome> => {
-    const message = parseMessage(context.body);
-    if (message.kind === 'request') context.message = message;
-    return context.path === '/checked' ? decision : { kind: 'deferred', start: () => undefined };
+  const chain = (exchange: McpExchange): McpOutcome | Promise<McpOutcome> => {
+    const message = parseMessage(exchange.body);
+    if (message.kind === 'request') exchange.message = message;
+    return exchange.path === '/checked' ? decision : { kind: 'deferred', start: () => undefined };
   };
   const log = createLogger(DEFAULT_LOG_FILTER, () => {});
   const events = new EventStore(new TokenSealer(Buffer.alloc(32)), 'r');
+  const telemetry = new RequestTelemetry('mcp', 'service::mcp::access', {
+    metrics: new RequestMetrics(),
+    logger: log,
+    tracing: undefined,
+  });
   const handle = requestHandler({
     chain,
-    secure: false,
+    telemetry,
     mcp: {
       events,
       openResponses: new OpenResponses({ resumableMs: 50, headMs: 50, commentMs: 50, stepMs: 10 }),
@@ -42,10 +47,16 @@ async function startListener(decision: Promise<McpOutcome>): Promise<(path: stri
     },
     log: log.target('service::mcp'),
   });
-  const metrics = new RequestMetrics();
-  const observe = requestObserver('mcp', 'service::mcp::access', { metrics, logger: log, tracing: undefined });
   const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
-  const server = createHttpServer({ ...connection, guard: () => undefined, observe }, handle);
+  const server = createHttpServer(
+    {
+      ...connection,
+      guard: () => undefined,
+      telemetry,
+      createExchange: (head, request, response) => new McpExchange(head, request, response),
+    },
+    handle,
+  );
   onTestFinished(async () => {
     events.close();
     server.close();

@@ -10,17 +10,17 @@ import { createHttpServer } from '../http/server.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
+import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { McpExchange, type McpOutcome } from './exchange.ts';
 import { requestHandler } from './listener.ts';
 import { OpenResponses } from './open-responses.ts';
-import type { McpOutcome, McpRequest } from './request.ts';
 import { EventStore } from './sessions/event-store.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/x"}';
 
 /** Whether the outcome of a request is started when its client disconnected before the decision. */
-async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
+async function begun(body: string, era: McpExchange['era']): Promise<boolean> {
   const reached = Promise.withResolvers<void>();
   const decided = Promise.withResolvers<void>();
   let started = false;
@@ -30,18 +30,23 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
       started = true;
     },
   };
-  const chain = async (context: McpRequest) => {
-    const message = parseMessage(context.body);
-    if (message.kind === 'request' || message.kind === 'notification') context.message = message;
-    context.era = era;
+  const chain = async (exchange: McpExchange) => {
+    const message = parseMessage(exchange.body);
+    if (message.kind === 'request' || message.kind === 'notification') exchange.message = message;
+    exchange.era = era;
     reached.resolve();
     await decided.promise;
     return outcome;
   };
   const log = createLogger(DEFAULT_LOG_FILTER, () => {});
+  const telemetry = new RequestTelemetry('mcp', 'service::mcp::access', {
+    metrics: new RequestMetrics(),
+    logger: log,
+    tracing: undefined,
+  });
   const options = {
     chain,
-    secure: false,
+    telemetry,
     mcp: {
       events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
       openResponses: new OpenResponses(),
@@ -53,17 +58,20 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
     log: log.target('service::mcp'),
   };
   const closed = Promise.withResolvers<void>();
-  const observe = requestObserver('mcp', 'service::mcp::access', {
-    metrics: new RequestMetrics(),
-    logger: log,
-    tracing: undefined,
-  });
   const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
   const handle = requestHandler(options);
-  const server = createHttpServer({ ...connection, guard: () => undefined, observe }, (request, response, ...rest) => {
-    response.on('close', () => closed.resolve());
-    handle(request, response, ...rest);
-  });
+  const server = createHttpServer(
+    {
+      ...connection,
+      guard: () => undefined,
+      telemetry,
+      createExchange: (head, request, response) => new McpExchange(head, request, response),
+    },
+    (exchange, rejection) => {
+      exchange.response.on('close', () => closed.resolve());
+      handle(exchange, rejection);
+    },
+  );
   onTestFinished(async () => {
     server.close();
     server.closeAllConnections();

@@ -2,26 +2,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { post, type RawClient, reply } from '../../../../test/fixtures/raw-client.ts';
 import { textResultText, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { client, eras } from '../../testing/relay.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
-import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { exchangeParts } from '../http/exchange.fixture.ts';
 import { createUser } from '../identity/principal.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import { createLogger } from '../telemetry/log.ts';
-import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { FirstDiscoveries } from '../upstreams/mcp/first-discoveries.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { DiscoveryWaits } from './discovery-waits.ts';
-import { McpRequest } from './request.ts';
+import { McpExchange } from './exchange.ts';
 
 const WAIT = { timeout: 20_000, interval: 5 };
 const closers: (() => unknown)[] = [];
@@ -268,20 +264,13 @@ describe('requests that wait', () => {
     for (const forward of ['one', 'two']) firstDiscoveries.add(forward, true);
     const forwards = { ensureDiscoveredFor: () => undefined, firstDiscoveries, reread: () => undefined };
     const waits = new DiscoveryWaits({ forwards, registry, calls, waitMs, maxWaiting });
-    const logger = createLogger(DEFAULT_LOG_FILTER, () => {});
-    const observe = requestObserver('mcp', 'service::mcp::access', {
-      metrics: new RequestMetrics(),
-      logger,
-      tracing: undefined,
-    });
     const begin = async (namespace: string, user: string) => {
       const state = registry.current.namespace(namespace);
       if (!state) throw new Error(`no namespace ${namespace}`);
       const target = `/${namespace}/mcp`;
-      const observation = observe({ method: 'POST', target, headers: {}, address: undefined, inBatch: false });
-      observation.principal = createUser(user, 'proxy');
-      const context = new McpRequest('POST', target, {}, ChunkBuffer.of(Buffer.of()), observation);
-      const waited = await waits.beforeAnswer(context, state);
+      const exchange = new McpExchange(...exchangeParts({ target }));
+      exchange.principal = createUser(user, 'proxy');
+      const waited = await waits.beforeAnswer(exchange, state);
       return waited && 'namespace' in waited ? waited.namespace?.name : waited;
     };
     return { waits, firstDiscoveries, calls, begin };

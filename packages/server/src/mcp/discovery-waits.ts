@@ -7,7 +7,7 @@ import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { ANNOUNCED_LISTS } from '../upstreams/mcp/streams/list-change-watcher.ts';
 import type { ClientProfile } from './client-profile.ts';
-import type { McpFilter, McpOutcome, McpRequest } from './request.ts';
+import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 
 /** Dependencies of {@link DiscoveryWaits}. */
 export interface DiscoveryWaitParts {
@@ -56,13 +56,13 @@ export class DiscoveryWaits {
    * Waits for the first discoveries of the namespace and, with a profile, for those with its capabilities. Undefined if there is
    * nothing to wait for, as nearly always.
    */
-  beforeAnswer(context: McpRequest, namespace: NamespaceState, profile?: ClientProfile): Promise<Waited> | undefined {
+  beforeAnswer(exchange: McpExchange, namespace: NamespaceState, profile?: ClientProfile): Promise<Waited> | undefined {
     const { forwards } = this.#parts;
     const first = forwards.firstDiscoveries.pending === 0 ? undefined : forwards.firstDiscoveries.all(namespace.name);
-    const own = profile && forwards.ensureDiscoveredFor(profile, context);
+    const own = profile && forwards.ensureDiscoveredFor(profile, exchange);
     if (!first && !own) return undefined;
     const discovered = Promise.all([first, own]).then(() => undefined);
-    return this.#wait(context, namespace, () => discovered, true).then((ended) =>
+    return this.#wait(exchange, namespace, () => discovered, true).then((ended) =>
       ended ? { ended } : { namespace: this.#current(namespace) },
     );
   }
@@ -80,27 +80,29 @@ export class DiscoveryWaits {
 
   /** Makes a filter look again for what it did not find, after each discovery that may have found it. */
   retryMisses(filter: McpFilter): McpFilter {
-    const check = (context: McpRequest, outcome: McpOutcome | undefined) =>
-      outcome?.kind === 'error' && outcome.isMiss ? this.#retry(filter, context, outcome) : outcome;
-    return (context) => {
-      const outcome = filter(context);
-      return outcome instanceof Promise ? outcome.then((settled) => check(context, settled)) : check(context, outcome);
+    const check = (exchange: McpExchange, outcome: McpOutcome | undefined) =>
+      outcome?.kind === 'error' && outcome.isMiss ? this.#retry(filter, exchange, outcome) : outcome;
+    return (exchange) => {
+      const outcome = filter(exchange);
+      return outcome instanceof Promise
+        ? outcome.then((settled) => check(exchange, settled))
+        : check(exchange, outcome);
     };
   }
 
   #retry(
     filter: McpFilter,
-    context: McpRequest,
+    exchange: McpExchange,
     missed: ErrorOutcome,
   ): McpOutcome | undefined | Promise<McpOutcome | undefined> {
-    const { namespace } = context;
-    const discovery = namespace && (this.#nextFirst(namespace) ?? this.#reread(context, namespace));
-    return discovery ? this.#retryAfter(filter, context, namespace, discovery, missed) : missed;
+    const { namespace } = exchange;
+    const discovery = namespace && (this.#nextFirst(namespace) ?? this.#reread(exchange, namespace));
+    return discovery ? this.#retryAfter(filter, exchange, namespace, discovery, missed) : missed;
   }
 
   async #retryAfter(
     filter: McpFilter,
-    context: McpRequest,
+    exchange: McpExchange,
     namespace: NamespaceState,
     discovery: Promise<unknown>,
     missed: ErrorOutcome,
@@ -114,17 +116,17 @@ export class DiscoveryWaits {
         await next;
         const current = this.#current(namespace);
         if (isOver() || !current) break;
-        context.namespace = current;
-        outcome = await filter(context);
+        exchange.namespace = current;
+        outcome = await filter(exchange);
         if (outcome?.kind !== 'error' || !outcome.isMiss) break;
         next = this.#nextFirst(namespace);
         if (next || isReread) continue;
         isReread = true;
-        next = this.#reread(context, namespace);
+        next = this.#reread(exchange, namespace);
       }
       return { outcome };
     };
-    const waited = await this.#wait(context, namespace, search, false);
+    const waited = await this.#wait(exchange, namespace, search, false);
     if (!waited) return missed;
     return 'kind' in waited ? waited : waited.outcome;
   }
@@ -136,7 +138,7 @@ export class DiscoveryWaits {
   }
 
   /** Reads lists again that may have what the request has missed, whether it is unknown or hidden. */
-  #reread({ message }: McpRequest, { name }: NamespaceState): Promise<unknown> | undefined {
+  #reread({ message }: McpExchange, { name }: NamespaceState): Promise<unknown> | undefined {
     if (this.#parts.waitMs === 0) return undefined;
     const method = message?.kind === 'request' ? message.method : '';
     const list = ANNOUNCED_LISTS.find((one) => method.startsWith(`${one}/`));
@@ -154,16 +156,16 @@ export class DiscoveryWaits {
    * not wait. `endsWithClient`: whether there is nothing to be done for a client that has disconnected, in either era.
    */
   async #wait<Result>(
-    context: McpRequest,
+    exchange: McpExchange,
     { name }: NamespaceState,
     work: (isOver: () => boolean) => Promise<Result>,
     endsWithClient: boolean,
   ): Promise<Result | CallOutcome | undefined> {
     const { calls, waitMs } = this.#parts;
     const now = performance.now();
-    const { waitUntil = now + waitMs } = context;
-    context.waitUntil = waitUntil;
-    const holder = quotaOwner(name, context.principal, context.observation?.head.address);
+    const { waitUntil = now + waitMs } = exchange;
+    exchange.waitUntil = waitUntil;
+    const holder = quotaOwner(name, exchange.principal, exchange.head.address);
     if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
     const stopped = Promise.withResolvers<undefined>();
     let isOver = false;
@@ -172,9 +174,9 @@ export class DiscoveryWaits {
       stopped.resolve(undefined);
     };
     this.#waiting.set(stop, holder, 1);
-    if (endsWithClient) context.client?.on('close', stop);
+    if (endsWithClient) exchange.response.on('close', stop);
     const timer = setTimeout(stop, waitUntil - now);
-    const request = new CancelableRequest(context, calls);
+    const request = new CancelableRequest(exchange, calls);
     try {
       return await request.outcome(Promise.race([stopped.promise, work(() => isOver)]));
     } finally {

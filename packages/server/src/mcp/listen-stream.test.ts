@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import type { ResponseLike } from '../http/context.ts';
+import type { ResponseLike } from '../http/exchange.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';

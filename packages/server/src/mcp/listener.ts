@@ -1,23 +1,21 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import type { RequestHead } from '../exchange/head.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
-import type { ResponseLike } from '../http/context.ts';
+import { NO_BODY, type ResponseLike } from '../http/exchange.ts';
 import type { CorsHeaders } from '../http/filters/cors.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
-import type { ServerRequest } from '../http/server/request.ts';
 import type { ServeRequest } from '../http/server.ts';
 import { quotaOwner } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { RequestObservation } from '../telemetry/request-telemetry.ts';
+import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
+import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 import { bodyTooLarge } from './methods/parse.ts';
 import type { OpenResponses } from './open-responses.ts';
-import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/event-store.ts';
 
@@ -55,24 +53,19 @@ export class NullResponse implements ResponseLike {
 export interface ServingOptions {
   /** The compiled filter chain. */
   readonly chain: McpFilter;
-  /** True for a TLS listener. */
-  readonly secure: boolean;
   /**
    * Options of a chain with the filter `mcp`, which gets complete bodies and JSON-RPC errors. Undefined for chains that
    * stream bodies.
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
-  /** True for requests of other replicas. */
-  readonly viaPeer?: boolean;
-  /** Target and headers for the chain, where they are not those of the request. */
-  readonly view?: RequestView;
+  /** Reports the messages of batches. */
+  readonly telemetry: Pick<RequestTelemetry, 'begin' | 'end'>;
+  /** Sets path, query and headers for the chain, where they are not those of the request. */
+  readonly view?: (exchange: McpExchange) => void;
   /** CORS headers of responses to requests that do not reach the chain; undefined without any. */
   readonly corsHeaders?: CorsHeaders | undefined;
 }
-
-/** Returns a request as the chain sees it. */
-export type RequestView = (head: RequestHead) => RequestHead;
 
 /** See {@link ServingOptions}. */
 export interface McpServing {
@@ -92,6 +85,7 @@ export interface McpServing {
   readonly recheck?: () => Promise<void> | undefined;
 }
 
+/** The body of a request that is known to have none. */
 const EMPTY = new ChunkBuffer();
 
 /**
@@ -100,186 +94,155 @@ const EMPTY = new ChunkBuffer();
  *
  * Part of the hot path.
  */
-export function requestHandler(options: ServingOptions): ServeRequest {
-  const { mcp } = options;
-  return (request, response, observation, rejection) => {
-    if (rejection) return reject(options, observation, response, rejection);
+export function requestHandler(serving: ServingOptions): ServeRequest<McpExchange> {
+  const { mcp, view } = serving;
+  return (exchange, rejection) => {
+    if (rejection) return reject(serving, exchange, rejection);
+    view?.(exchange);
+    if (!mcp) return serve(serving, exchange);
+    const { request, path } = exchange;
     const { headers } = request;
-    if (!mcp) return handle(options, observation, request, response, undefined);
-    if (hasBody(headers)) {
-      const { target } = options.view?.(observation.head) ?? observation.head;
-      const query = target.indexOf('?');
-      const path = query === -1 ? target : target.slice(0, query);
-      if (mcp.readsBody(path)) return receive(options, mcp, path, observation, request, response);
-      const refuse = () => handle(options, observation, request, response, undefined, true);
-      const rechecked = mcp.recheck?.();
-      if (!rechecked) return refuse();
-      return void rechecked.then(() =>
-        mcp.readsBody(path) ? receive(options, mcp, path, observation, request, response) : refuse(),
-      );
+    if (!hasBody(headers)) {
+      request.resume();
+      // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
+      if (headers['content-length'] !== undefined) exchange.body = EMPTY;
+      return serve(serving, exchange);
     }
-    request.resume();
-    // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
-    handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
+    if (mcp.readsBody(path)) return receive(serving, exchange, mcp);
+    const rechecked = mcp.recheck?.();
+    if (!rechecked) return serveUnread(serving, exchange);
+    void rechecked.then(() => (mcp.readsBody(path) ? receive(serving, exchange, mcp) : serveUnread(serving, exchange)));
   };
 }
 
 /** Reads the body of a request, then runs the chain. */
-function receive(
-  options: ServingOptions,
-  mcp: McpServing,
-  path: string,
-  observation: RequestObservation,
-  request: ServerRequest,
-  response: ResponseLike,
-): void {
+function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing): void {
+  const { request, response, path } = exchange;
   const whole = takeSmallBody(request, mcp.maxRequestBytes);
-  if (whole) return handle(options, observation, request, response, whole);
-  const { principal, head } = observation;
+  if (whole) {
+    exchange.body = whole;
+    return serve(serving, exchange);
+  }
   const memory = {
     budget: mcp.bodies,
     response,
-    holder: () => quotaOwner(mcp.namespaceAt(path) ?? '', principal, head.address),
+    holder: () => quotaOwner(mcp.namespaceAt(path) ?? '', exchange.principal, exchange.head.address),
   };
   collectBody(request, mcp.maxRequestBytes, memory, {
-    onBody: (body) => handle(options, observation, request, response, body),
+    onBody: (body) => {
+      exchange.body = body;
+      serve(serving, exchange);
+    },
     onTooLarge: () => {
       drainRequestBody(request);
-      reject(options, observation, response, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) });
+      reject(serving, exchange, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) });
     },
     onNoMemory: () => {
       drainRequestBody(request);
-      observation.rejected = true;
-      const headers = ['Retry-After', RETRY_AFTER_SECONDS, ...corsHeadersOf(options, observation)];
-      const client = new ResponseWriter(response, headers, 'null');
-      observation.answer = client;
-      client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
+      const headers = ['Retry-After', RETRY_AFTER_SECONDS];
+      rejectingWriter(serving, exchange, headers).sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
     },
     // The client disconnected before its request was complete.
     onError: () => response.destroy(),
   });
 }
 
+/** Runs the chain for a request that it will reject, whose body is not read. */
+function serveUnread(serving: ServingOptions, exchange: McpExchange): void {
+  exchange.isUnread = true;
+  serve(serving, exchange);
+}
+
 /** Responds to a request that did not reach the chain. */
-function reject(
-  options: ServingOptions,
-  observation: RequestObservation,
-  response: ResponseLike,
-  { status, reason, headers: extra = [], isForeignOrigin = false }: Rejection,
-): void {
-  observation.rejected = true;
-  const cors = isForeignOrigin ? [] : corsHeadersOf(options, observation);
-  const client = new ResponseWriter(response, [...extra, ...cors], 'null');
-  observation.answer = client;
-  if (options.mcp) return client.sendError({ code: INVALID_REQUEST, message: reason }, status);
+function reject(serving: ServingOptions, exchange: McpExchange, rejection: Rejection): void {
+  const { status, reason, headers: extra = [], isForeignOrigin } = rejection;
+  const client = rejectingWriter(serving, exchange, extra, isForeignOrigin);
+  if (serving.mcp) return client.sendError({ code: INVALID_REQUEST, message: reason }, status);
   const { headers, body } = httpProblem(status, reason);
   client.sendPlain(status, headers, body);
 }
 
-function corsHeadersOf({ corsHeaders }: ServingOptions, { head }: RequestObservation): readonly string[] {
-  return corsHeaders?.(head.headers.origin) ?? [];
+function rejectingWriter(
+  { corsHeaders }: ServingOptions,
+  { head, facts, response }: McpExchange,
+  headers: readonly string[],
+  isForeignOrigin = false,
+): ResponseWriter {
+  facts.rejected = true;
+  const cors = (!isForeignOrigin && corsHeaders?.(head.headers.origin)) || [];
+  return new ResponseWriter(response, [...headers, ...cors], 'null', undefined, facts);
 }
 
-/** A request, and its body where that was read. */
-interface ReceivedRequest {
-  readonly request: ServerRequest;
-  readonly body: ChunkBuffer | undefined;
-}
-
-function handle(
-  options: ServingOptions,
-  observation: RequestObservation,
-  request: ServerRequest,
-  response: ResponseLike,
-  body: ChunkBuffer | undefined,
-  isUnread = false,
-): void {
-  const { method, target, headers } = options.view?.(observation.head) ?? observation.head;
-  const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
-  context.isUnread = isUnread;
-  if (options.viaPeer) context.viaPeer = true;
-  if (options.secure) context.scheme = 'https';
-  context.localAddress = request.socket.localAddress;
-  serve(options, context, response, { request, body });
-}
-
-/** `received` is undefined for a message of a batch, which has no request of its own. */
-function serve(options: ServingOptions, context: McpRequest, response: ResponseLike, received?: ReceivedRequest): void {
-  context.client = response;
+/** Runs the chain for a request, or for a message of a batch, and writes the outcome. */
+function serve(serving: ServingOptions, exchange: McpExchange): void {
   try {
-    const outcome = options.chain(context);
-    if (!(outcome instanceof Promise)) return respond(options, context, response, outcome, received);
+    const outcome = serving.chain(exchange);
+    if (!(outcome instanceof Promise)) return respond(serving, exchange, outcome);
     outcome
-      .then((settled) => respond(options, context, response, settled, received))
-      .catch((error: unknown) => fail(options, context, response, error, received));
+      .then((settled) => respond(serving, exchange, settled))
+      .catch((error: unknown) => fail(serving, exchange, error));
   } catch (error) {
-    fail(options, context, response, error, received);
+    fail(serving, exchange, error);
   }
 }
 
-function fail(
-  options: ServingOptions,
-  context: McpRequest,
-  response: ResponseLike,
-  error: unknown,
-  received: ReceivedRequest | undefined,
-): void {
-  options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
+function fail(serving: ServingOptions, exchange: McpExchange, error: unknown): void {
+  serving.log.error('request failed', { error, method: exchange.metadata.get('mcp.method') });
   // A partial response cannot be replaced: closing the connection shows that it is incomplete.
-  if (response.headersSent) response.destroy();
-  else respond(options, context, response, internalError(options, context), received);
+  if (exchange.response.headersSent) exchange.response.destroy();
+  else respond(serving, exchange, internalError(serving, exchange));
 }
 
 /** Only a JSON-RPC request has an error in the response body; all others have the HTTP status only. */
-function internalError({ mcp }: ServingOptions, { message }: McpRequest): McpOutcome {
+function internalError({ mcp }: ServingOptions, { message }: McpExchange): McpOutcome {
   if (!mcp) return httpProblem(500, 'internal error');
   return { kind: 'error', error: INTERNAL, status: message?.kind === 'request' ? 200 : 500 };
 }
 
 function respond(
-  options: ServingOptions,
-  context: McpRequest,
-  response: ResponseLike,
-  outcome: McpOutcome = unhandledOutcome(options, context),
-  received?: ReceivedRequest,
+  serving: ServingOptions,
+  exchange: McpExchange,
+  outcome: McpOutcome = unhandledOutcome(serving, exchange),
 ): void {
-  if (response.destroyed) return continueWithoutClient(context, outcome);
-  if (context.observation) context.observation.rejected = isRejection(outcome);
+  const { head, facts, request, response } = exchange;
+  if (response.destroyed) return continueWithoutClient(exchange, outcome);
+  facts.rejected = isRejection(outcome);
   // Rejected before the chain, or by its first filter.
-  if (outcome.kind === 'error' && received && context.responseHeaders.length === 0) {
-    context.responseHeaders = options.corsHeaders?.(context.headers.origin) ?? [];
+  if (outcome.kind === 'error' && !head.inBatch && exchange.responseHeaders.length === 0) {
+    exchange.responseHeaders = serving.corsHeaders?.(exchange.headers.origin) ?? [];
   }
-  if (context.headerEdits.length > 0 && !context.inBatch) editResponseHead(response, context.headerEdits);
+  if (exchange.headerEdits.length > 0 && !head.inBatch) editResponseHead(response, exchange.headerEdits);
   if (outcome.kind === 'exchange') {
     // A message of a batch is not an HTTP request that could be proxied.
-    if (!received) return respond(options, context, response, unhandledOutcome(options, context));
-    return outcome.start(received.request, response, received.body?.concat());
+    if (head.inBatch) return respond(serving, exchange, unhandledOutcome(serving, exchange));
+    return outcome.start(request, response, exchange.body === NO_BODY ? undefined : exchange.body.concat());
   }
-  if (outcome.kind === 'passed') return outcome.start(response, context.body.concat());
+  if (outcome.kind === 'passed') return outcome.start(response, exchange.body.concat());
   // Drains the unused body, so that the next request can be read.
-  if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request);
-  const { idText = context.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : context;
-  const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
-  if (context.observation) context.observation.answer = client;
+  if ((!serving.mcp || exchange.isUnread) && !head.inBatch) drainRequestBody(request);
+  const { idText = exchange.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : exchange;
+  const stream = openStream(serving, exchange, outcome);
+  const client = new ResponseWriter(response, exchange.responseHeaders, idText, stream, facts);
   switch (outcome.kind) {
     case 'result':
       return client.sendResult(
         outcome.json,
         outcome.bytes,
         outcome.headers,
-        context.inBatch ? undefined : context.headers.accept,
+        head.inBatch ? undefined : exchange.headers.accept,
       );
     case 'error':
       return client.sendError(outcome.error, outcome.status);
     case 'plain':
       return client.sendPlain(outcome.status, outcome.headers, outcome.body);
     case 'deferred':
-      keepOpen(options, context, client);
+      keepOpen(serving, exchange, client);
       return outcome.start(client);
     case 'batch':
-      return serveBatch(context, outcome, response, {
-        openResponses: options.mcp?.openResponses,
-        serve: (part, target) => serve(options, part, target),
+      return serveBatch(exchange, outcome, {
+        openResponses: serving.mcp?.openResponses,
+        telemetry: serving.telemetry,
+        serve: (member) => serve(serving, member),
       });
   }
 }
@@ -288,31 +251,31 @@ function respond(
  * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation (mcp 1):
  * its call is executed, although the response cannot be resumed without a stream.
  */
-function continueWithoutClient({ era, message, idText }: McpRequest, outcome: McpOutcome): void {
+function continueWithoutClient({ era, message, idText }: McpExchange, outcome: McpOutcome): void {
   if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
   outcome.start(new ResponseWriter(new NullResponse(), [], idText));
 }
 
 /** Outcome of a request that no filter of the chain handled. */
-function unhandledOutcome({ mcp }: ServingOptions, { era, metadata }: McpRequest): McpOutcome {
+function unhandledOutcome({ mcp }: ServingOptions, { era, metadata }: McpExchange): McpOutcome {
   if (!mcp) return httpProblem(404, 'no filter handles this request');
   const message = `method not found: ${metadata.get('mcp.method')}`;
   return { kind: 'error', error: { code: METHOD_NOT_FOUND, message }, status: era === 'modern' ? 404 : 200 };
 }
 
 /** All checks of our own have passed: from here on, the client waits for an upstream. */
-function keepOpen({ mcp }: ServingOptions, context: McpRequest, client: ResponseWriter): void {
-  const { session, headers, inBatch, observation } = context;
+function keepOpen({ mcp }: ServingOptions, exchange: McpExchange, client: ResponseWriter): void {
+  const { session, headers, head } = exchange;
   // The messages of a batch share its response.
-  if (!mcp || inBatch) return;
+  if (!mcp || head.inBatch) return;
   const isResumable = session !== undefined && session.protocolVersion >= POLLING_VERSION;
-  client.keepOpen(mcp.openResponses, headers.accept, observation?.startedAt ?? performance.now(), isResumable);
+  client.keepOpen(mcp.openResponses, headers.accept, head.startedAt, isResumable);
 }
 
 /** Returns the function that opens a resumable stream for the response; undefined if it cannot be resumed. */
-function openStream({ mcp }: ServingOptions, context: McpRequest, outcome: McpOutcome): OpenStream | undefined {
-  const { session, message, inBatch } = context;
+function openStream({ mcp }: ServingOptions, exchange: McpExchange, outcome: McpOutcome): OpenStream | undefined {
+  const { session, message, head } = exchange;
   // The stream of a batch carries the responses to several requests, so it cannot be resumed.
-  if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || inBatch) return undefined;
+  if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || head.inBatch) return undefined;
   return (request) => mcp.events.open(session, request);
 }

@@ -86,7 +86,7 @@ describe('values of a member', () => {
     ['inputResponses', 'tools/call', { name: 'x', requestState: 'x', inputResponses: { x: values } }],
     ['task', 'tools/call', { name: 'x', task: { x: values } }],
     ['uri', 'resources/read', { uri: values }],
-    ['context', 'completion/complete', { ref: {}, argument: {}, context: { x: values } }],
+    ['exchange', 'completion/complete', { ref: {}, argument: {}, exchange: { x: values } }],
     ['reason', 'notifications/cancelled', { requestId: 1, reason: values }],
   ];
 

@@ -6,7 +6,7 @@ import { collectResponse } from '../http/client/collect-response.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
-import type { RequestContext } from '../http/context.ts';
+import type { HttpExchange } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import type { PublicUrl } from '../http/public-url.ts';
@@ -85,8 +85,9 @@ export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
   // Without an identity provider, the filter handles no request.
   if (!auth) return { methods: [], filter: () => undefined };
   const identityProvider = openProvider(auth, proxies);
-  const filter: Filter = (context) => {
-    const { path, query, method } = context;
+  const filter: Filter = (exchange) => {
+    const { path, query } = exchange;
+    const { method } = exchange.head;
     if (!isOAuthPath(path)) return undefined;
     const provider = `${auth.issuer}/protocol/openid-connect`;
     switch (path) {
@@ -94,15 +95,17 @@ export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
         return redirect(302, `${provider}/auth${query}`);
       case '/register':
         if (method === 'POST' && auth.forwardsRegistration)
-          return forwardToProvider(context, identityProvider, REGISTRATION, log);
+          return forwardToProvider(exchange, identityProvider, REGISTRATION, log);
         return redirect(method === 'POST' ? 307 : 302, `${auth.issuer}${REGISTRATION}${query}`);
       case '/token':
-        return method === 'POST' ? forwardToProvider(context, identityProvider, TOKEN, log) : notAllowed('POST');
+        return method === 'POST' ? forwardToProvider(exchange, identityProvider, TOKEN, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
-    const refusal = publicUrl ? undefined : refuseForwardedHost(hostRule, context.localAddress, context.headers);
+    const refusal = publicUrl
+      ? undefined
+      : refuseForwardedHost(hostRule, exchange.request.socket.localAddress, exchange.headers);
     if (refusal) return rpcError(INVALID_REQUEST, refusal.reason, refusal.status);
-    const origin = publicUrl?.href ?? originOf(context);
+    const origin = publicUrl?.href ?? originOf(exchange);
     const described = protectedResource(path);
     if (!described) return document(serverMetadata(origin, auth.issuer));
     if (!registry.current.namespace(described.namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
@@ -116,8 +119,8 @@ export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
 }
 
 /** The origin that the client used, from the headers of the proxy in front or the request itself. */
-function originOf({ headers, scheme }: RequestContext): string {
-  return `${forwardedScheme(headers) ?? scheme}://${forwardedHost(headers) ?? headers.host ?? 'localhost'}`;
+function originOf({ headers, head }: HttpExchange): string {
+  return `${forwardedScheme(headers) ?? head.scheme}://${forwardedHost(headers) ?? headers.host ?? 'localhost'}`;
 }
 
 /** The authorization server metadata (RFC 8414, OpenID Connect Discovery). `origin` may have a path. */
@@ -153,7 +156,7 @@ function openProvider({ upstreamIssuer }: AuthIssuer, proxies?: EgressProxies): 
 
 /** Forwards a request to an endpoint of the provider: its body and the client's credentials. */
 async function forwardToProvider(
-  { headers, body }: RequestContext,
+  { headers, body }: HttpExchange,
   { transport, path }: ProviderConnection,
   endpoint: string,
   log: TargetLogger,

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { describe, expect, it } from 'vitest';
-import type { ResponseLike } from '../http/context.ts';
+import type { ResponseLike } from '../http/exchange.ts';
 import { OpenResponses } from './open-responses.ts';
 import { ResponseWriter } from './response.ts';
 import { EventStore } from './sessions/event-store.ts';

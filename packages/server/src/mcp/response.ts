@@ -2,7 +2,8 @@ import { memberText } from '@sluice/protocol/json/text';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
-import type { ResponseLike } from '../http/context.ts';
+import type { ExchangeFacts } from '../exchange/facts.ts';
+import type { ResponseLike } from '../http/exchange.ts';
 import type { RpcError } from '../http/outcome.ts';
 import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
 import type { OpenResponse, OpenResponses } from './open-responses.ts';
@@ -27,6 +28,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
+  readonly #facts: Pick<ExchangeFacts, 'error'> | undefined;
   #streaming = false;
   /** A result was begun that is sent while it arrives. */
   #hasBody = false;
@@ -38,13 +40,16 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   #accept: string | undefined = undefined;
   /** A comment could not be sent: the client reads too slowly. */
   #isBlocked = false;
-  /** Code of the JSON-RPC error that was sent. */
-  errorCode: number | undefined = undefined;
-  /** Message of an error of our own; undefined for errors of upstreams, which may contain anything. */
-  errorMessage: string | undefined = undefined;
 
-  /** `openStream` for clients that can resume streams: those with a session. */
-  constructor(response: ResponseLike, headers: readonly string[], idText: string, openStream?: OpenStream) {
+  /** `openStream` for clients that can resume streams: those with a session. An error is written to `facts`. */
+  constructor(
+    response: ResponseLike,
+    headers: readonly string[],
+    idText: string,
+    openStream?: OpenStream,
+    facts?: Pick<ExchangeFacts, 'error'>,
+  ) {
+    this.#facts = facts;
     this.#response = response;
     this.#headers = headers;
     this.#openStream = openStream;
@@ -131,8 +136,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
 
   /** Sends a JSON-RPC error, as the last event of a stream that has begun; the status is then ignored. */
   sendError(error: RpcError, status = 200): void {
-    this.errorCode = error.code;
-    this.errorMessage = error.message;
+    if (this.#facts) this.#facts.error = error;
     if (this.#hasBody && !this.#stream) return this.destroy();
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
@@ -141,9 +145,14 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     this.#endText(text, bytes);
   }
 
+  /** Upstreams may send codes of any type. */
+  #setUpstreamError(code: number | undefined): void {
+    if (this.#facts && Number.isInteger(code)) this.#facts.error = { code: Number(code), message: undefined };
+  }
+
   /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
   sendResponse(text: string, failed: boolean, status: number, json: boolean, isAscii = false): void {
-    if (failed) this.errorCode = errorCodeOf(text);
+    if (failed) this.#setUpstreamError(Number(memberText(memberText(text, 'error') ?? '', 'code')));
     if (this.#streaming) return this.sendLastEvent(text);
     if (json || failed) {
       const bytes = isAscii ? text.length : Buffer.byteLength(text);
@@ -162,7 +171,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     status: number,
     json: boolean,
   ): void {
-    if (failed) this.errorCode = Number.isInteger(errorCode) ? Number(errorCode) : undefined;
+    if (failed) this.#setUpstreamError(typeof errorCode === 'number' ? errorCode : undefined);
     const parts = [...before, Buffer.from(this.idText), ...after];
     if (!this.#streaming && (json || failed)) {
       this.#writeHead(status, lengthOf(parts));
@@ -333,12 +342,6 @@ function toSingleLine(json: Buffer): Buffer {
   // A search for each line break would take seconds if there is nothing else.
   for (let at = 0; at < line.length; at++) if (line[at] === LF || line[at] === CR) line[at] = SPACE;
   return line;
-}
-
-/** Returns the code of an error response. */
-function errorCodeOf(text: string): number | undefined {
-  const code = Number(memberText(memberText(text, 'error') ?? '', 'code'));
-  return Number.isInteger(code) ? code : undefined;
 }
 
 /** Returns the JSON text of an error response. */

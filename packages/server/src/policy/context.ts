@@ -5,9 +5,10 @@ import { type Member, stringValue } from '@sluice/protocol/json/text';
 import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { truncateCharacters } from '@sluice/protocol/text';
 import type { Correlation } from '../exchange/correlation.ts';
+import type { ExchangeFacts } from '../exchange/facts.ts';
+import type { RequestHead } from '../exchange/head.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
@@ -16,7 +17,8 @@ export interface EvaluationInput extends CancelableInput {
   readonly message: Message | undefined;
   readonly correlation: Correlation;
   readonly principal: Principal;
-  readonly observation: RequestObservation | undefined;
+  readonly head: Pick<RequestHead, 'address' | 'listener'>;
+  readonly facts: ExchangeFacts;
   readonly metadata: Map<string, string>;
   namespace: NamespaceState | undefined;
   /** Set if evaluators run for the request. */

@@ -3,9 +3,10 @@ import { parseMessage } from '@sluice/protocol/mcp/message';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
+import { McpExchange, type McpOutcome } from '../mcp/exchange.ts';
 import { NullResponse } from '../mcp/listener.ts';
-import { type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
@@ -116,14 +117,14 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
     metrics,
     log: logger.target('service::evaluator'),
   });
-  const context = new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.from(request)));
-  const message = parseMessage(context.body);
+  const closeListeners: (() => void)[] = [];
+  const response = { on: (_event: string, listener: () => void) => closeListeners.push(listener) };
+  const context = new McpExchange(...exchangeParts({}, response));
+  const message = parseMessage(ChunkBuffer.of(Buffer.from(request)));
   if (message.kind !== 'request') throw new Error('not a request');
   context.message = message;
   context.era = 'modern';
   context.namespace = registry.current.namespace('default');
-  const closeListeners: (() => void)[] = [];
-  context.client = { on: (_event, listener) => closeListeners.push(listener) };
   return {
     engine,
     context,

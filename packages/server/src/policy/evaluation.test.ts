@@ -1,9 +1,9 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
-import { McpRequest } from '../mcp/request.ts';
+import { McpExchange } from '../mcp/exchange.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
@@ -47,7 +47,7 @@ async function lineOf(responses: readonly string[], failure?: Error): Promise<Re
   const evaluation = new Evaluation(
     evaluator,
     { method: 'tools/call', namespace: 'default', toolName: 't', arguments: [], conversationId: undefined },
-    new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0))),
+    new McpExchange(...exchangeParts()),
     {
       llm: client,
       actions: {

@@ -7,6 +7,7 @@ import type { Registry } from '../registry/registry.ts';
 import { type TargetLogger, withFields } from '../telemetry/log.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
 import type { EvaluatorCounters, FailureReason, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { spanOf } from '../telemetry/request-spans.ts';
 import { CANCELED } from '../telemetry/tool-calls/event.ts';
 import type { Span, SpanStart } from '../telemetry/tracing/span.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
@@ -81,7 +82,7 @@ export class Evaluation {
     this.#input = input;
     this.#options = options;
     this.#signal = signal;
-    const owner = quotaOwner(request.namespace, input.principal, input.observation?.head.address);
+    const owner = quotaOwner(request.namespace, input.principal, input.head.address);
     this.#turn = new Turn(owner.namespace, owner.name, options.llm.timeoutMs + HOST_LIMITS.runMs);
     const { name } = evaluator.definition;
     this.#counters = options.metrics.evaluator(name);
@@ -141,11 +142,10 @@ export class Evaluation {
 
   /** Adds the evaluation to those of the request, which its tool-call events contain. */
   #recordPass(verdict: ToolCallVerdict, startedAt: number): void {
-    const { observation } = this.#input;
-    if (!observation) return;
+    const { facts } = this.#input;
     const { name: evaluator } = this.#evaluator.definition;
     const durationMs = performance.now() - startedAt;
-    observation.evaluations = [...observation.evaluations, { evaluator, verdict, durationMs }];
+    facts.evaluations = [...facts.evaluations, { evaluator, verdict, durationMs }];
   }
 
   async #callLlm(): Promise<string> {
@@ -201,7 +201,7 @@ export class Evaluation {
 
   /** Starts a span below that of the request; undefined where no traces are exported. */
   #startSpan(start: SpanStart): Span | undefined {
-    const span = this.#input.observation?.span?.child(start);
+    const span = spanOf(this.#input.facts)?.child(start);
     if (span?.recorded) span.attributes['sluice.evaluator'] = this.#evaluator.definition.name;
     return span;
   }

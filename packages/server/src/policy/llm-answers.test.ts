@@ -1,5 +1,4 @@
 import { failingReason } from '@sluice/contract';
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import {
   type ChatCompletions,
@@ -9,8 +8,9 @@ import {
 } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { CODINGS } from '../http/client/codings.fixture.ts';
+import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
-import { McpRequest } from '../mcp/request.ts';
+import { McpExchange } from '../mcp/exchange.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
@@ -80,7 +80,7 @@ beforeEach(async () => {
   };
   run = async () => {
     const request = { method: 'tools/call', namespace: 'default', arguments: [], conversationId: undefined };
-    const input = new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
+    const input = new McpExchange(...exchangeParts());
     await new Evaluation(
       evaluator,
       { ...request, toolName: undefined },

@@ -27,19 +27,17 @@ export function recordRejection(
   registry: Snapshot,
   toolCalls: ToolCallSink,
 ): void {
-  const { observation, namespace } = input;
-  if (observation) {
-    observation.policyRejection = { evaluator, reason };
-    observation.outcome = isBusy ? 'failed' : 'blocked';
-  }
+  const { facts, namespace } = input;
+  facts.rejection = { evaluator, reason };
+  facts.outcome = isBusy ? 'failed' : 'blocked';
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
   const tool = namespace?.indexes.tool.get(name);
-  if (tool && observation) observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
+  if (tool) facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };
   const category = isBusy ? 'SERVICE_UNAVAILABLE' : 'POLICY_BLOCKED';
-  toolCalls.of(toolCallIdentity(input, called, target), observation).rejected(category, evaluator, reason);
+  toolCalls.of(toolCallIdentity(input, called, target), facts).rejected(category, evaluator, reason);
 }
 
 /** The service or upstream that would have executed the call (decisions 4.7, "Dispatch"). */

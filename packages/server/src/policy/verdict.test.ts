@@ -1,19 +1,19 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
-import { McpRequest } from '../mcp/request.ts';
+import { exchangeParts } from '../http/exchange.fixture.ts';
+import { McpExchange } from '../mcp/exchange.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 import { applyResponse } from './verdict.ts';
 
 /** Applies a response to a request with this method. */
 function apply(response: ActionResponse, method = 'tools/call') {
-  const context = new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
-  context.metadata.set('mcp.method', method);
+  const exchange = new McpExchange(...exchangeParts());
+  exchange.metadata.set('mcp.method', method);
   const lines: object[] = [];
-  const verdict = applyResponse(response, 'gate', context, {
+  const verdict = applyResponse(response, 'gate', exchange, {
     warn: (msg, fields) => void lines.push({ msg, ...fields }),
   });
-  context.metadata.delete('mcp.method');
-  return { verdict, lines, metadata: Object.fromEntries(context.metadata), onlyTools: context.onlyTools };
+  exchange.metadata.delete('mcp.method');
+  return { verdict, lines, metadata: Object.fromEntries(exchange.metadata), onlyTools: exchange.onlyTools };
 }
 
 const set = (key: string, value: string) => apply({ kind: 'set_metadata', key, value });

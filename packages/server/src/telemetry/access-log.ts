@@ -1,9 +1,11 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { detach, truncateCharacters } from '@sluice/protocol/text';
+import type { Exchange } from '../exchange/exchange.ts';
+import { lastEventOf } from './call-observer.ts';
 import type { LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
-import type { ObservedContext, RequestRecord } from './request-record.ts';
+import { decisionOf, spanOf } from './request-spans.ts';
 import { outcomeOf } from './tool-calls/event.ts';
 
 const MAX_REASON_LENGTH = 200;
@@ -35,12 +37,13 @@ export class AccessLog {
     this.#probes = probes;
   }
 
-  /** `completed` is false if the client disconnected before the end of the response. */
-  write(record: RequestRecord, status: number, durationMs: number, completed: boolean): void {
+  /** `isComplete` is false if the client disconnected before the end of the response. */
+  write(exchange: Exchange, status: number, durationMs: number, isComplete: boolean): void {
     if (!this.#enabled) return;
-    const { head, principal, correlation, context, decision, subject, answer, toolCall, policyRejection, outcome } =
-      record;
-    const message = context?.message;
+    const { head, principal, correlation, message, facts } = exchange;
+    const { subject, error, rejection, outcome } = facts;
+    const decision = decisionOf(facts);
+    const toolCall = lastEventOf(facts);
     if (head.target !== this.#target) {
       // Copies: a slice would retain the head that it is from.
       this.#target = detach(head.target);
@@ -54,7 +57,7 @@ export class AccessLog {
     const eventTool = eventName === undefined || eventName === tool ? undefined : boundedName(eventName);
     const details = toolCall?.details;
     const ended = details && details.type !== 'STARTED' ? outcomeOf(details) : undefined;
-    const metadata = this.#withMetadata && context ? metadataOf(context) : undefined;
+    const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;
     const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
     this.#log.write(level, 'request', (line) => {
@@ -63,24 +66,24 @@ export class AccessLog {
       line.value('status', status);
       line.value('duration_ms', roundMs(durationMs));
       line.text('decision', decision);
-      line.text('filter', record.filter);
-      line.text('namespace', context?.namespace?.name);
+      line.text('filter', facts.filter);
+      line.text('namespace', exchange.namespace?.name);
       line.text('mcp_method', mcpMethod);
       line.text('tool', tool);
       line.text('prompt', subject?.kind === 'prompt' ? subject.name : undefined);
-      line.text('upstream', record.upstream);
-      line.value('error_code', answer?.errorCode);
-      line.text('evaluator', policyRejection?.evaluator);
-      line.text('reason', decision === 'refused' ? reasonOf(record) : undefined);
-      line.text('error_type', record.failure);
+      line.text('upstream', facts.upstream);
+      line.value('error_code', error?.code);
+      line.text('evaluator', rejection?.evaluator);
+      line.text('reason', decision === 'refused' ? reasonOf(exchange) : undefined);
+      line.text('error_type', facts.failure);
       line.value('in_batch', head.inBatch || undefined);
-      line.value('client_left', completed || record.failure !== undefined ? undefined : true);
+      line.value('client_left', isComplete || facts.failure !== undefined ? undefined : true);
       line.text('client', head.address);
       line.text('user', principal.id.slice(0, MAX_USER_LENGTH) || undefined);
-      line.plainId('session_id', context?.session?.id);
+      line.plainId('session_id', exchange.session?.id);
       line.id('x_request_id', correlation.requestId);
       line.id('conversation_id', correlation.conversationId);
-      line.plainId('trace_id', record.traceId);
+      line.plainId('trace_id', spanOf(facts)?.context.traceId);
       line.plainId('event_id', toolCall?.eventId);
       line.text('event_type', details?.type);
       line.text('event_tool', eventTool === tool ? undefined : eventTool);
@@ -102,7 +105,7 @@ export class AccessLog {
 /** Metadata that has fields of its own. */
 const FIELDS: ReadonlySet<string> = new Set(['mcp.method', 'service.namespace']);
 
-function metadataOf({ metadata }: ObservedContext): Readonly<Record<string, string>> | undefined {
+function metadataOf({ metadata }: Exchange): Readonly<Record<string, string>> | undefined {
   const others = [...metadata].filter(([key]) => !FIELDS.has(key));
   return others.length > 0 ? Object.fromEntries(others) : undefined;
 }
@@ -111,14 +114,13 @@ function metadataOf({ metadata }: ObservedContext): Readonly<Record<string, stri
 const METHODS_BY_NAME: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
 /**
- * Returns the message of a rejection that contains at most the name of a tool, prompt or method, or that was created before
- * the body was parsed. Other messages may repeat parameters; those of resources contain addresses.
+ * Returns the message of a rejection that contains at most the name of a tool, prompt or method, or that no filter created: such
+ * a request was rejected unread. Other messages may repeat parameters; those of resources contain addresses.
  */
-function reasonOf({ answer, context, policyRejection }: RequestRecord): string | undefined {
-  if (policyRejection) return truncateCharacters(policyRejection.reason, MAX_POLICY_REASON_CHARACTERS);
-  const message = context?.message;
+function reasonOf({ message, facts }: Exchange): string | undefined {
+  const { error, rejection, filter } = facts;
+  if (rejection) return truncateCharacters(rejection.reason, MAX_POLICY_REASON_CHARACTERS);
   const method = message && 'method' in message ? message.method : '';
-  const code = answer?.errorCode;
-  const namesOnly = code === METHOD_NOT_FOUND || (code === INVALID_PARAMS && METHODS_BY_NAME.has(method));
-  return !context || namesOnly ? answer?.errorMessage?.slice(0, MAX_REASON_LENGTH) : undefined;
+  const namesOnly = error?.code === METHOD_NOT_FOUND || (error?.code === INVALID_PARAMS && METHODS_BY_NAME.has(method));
+  return filter === undefined || namesOnly ? error?.message?.slice(0, MAX_REASON_LENGTH) : undefined;
 }

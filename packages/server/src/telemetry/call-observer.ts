@@ -2,10 +2,11 @@ import type { Attributes } from '@opentelemetry/api';
 import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
+import type { EventTask, ExchangeFacts, ObservedCall } from '../exchange/facts.ts';
 import { serverAddress } from './metrics/instruments.ts';
+import type { RequestMetrics } from './metrics/request-metrics.ts';
 import { boundedSubject, loggableMethod, type Subject } from './redaction.ts';
-import { setSubjectAttributes } from './request-spans.ts';
-import type { RequestObservation } from './request-telemetry.ts';
+import { setSubjectAttributes, spanOf } from './request-spans.ts';
 import {
   CANCELED,
   contentOfResult,
@@ -38,6 +39,9 @@ export interface ToolCallRecorder {
   record(eventId: string, identity: ToolCallIdentity, details: EventDetails): ToolCallRecord;
 }
 
+/** Metrics of requests to upstreams. */
+export type UpstreamMetrics = Pick<RequestMetrics, 'mcpClient' | 'rpcClient'>;
+
 /** A tool call whose events are recorded. */
 export interface ObservedToolCall {
   readonly eventId: string;
@@ -63,8 +67,9 @@ const MAX_MESSAGE_CHARACTERS = 1000;
  * reported to metrics and as a client span. A tool call has a STARTED event and one at its end; one that fails before its
  * start has only the FAILED event (specification, "States and transitions"; decisions 6). Only the first end counts.
  */
-export class CallObserver {
-  readonly #observation: RequestObservation | undefined;
+export class CallObserver implements ObservedCall {
+  readonly #facts: ExchangeFacts | undefined;
+  readonly #metrics: UpstreamMetrics | undefined;
   readonly #tool: ObservedToolCall | undefined;
   #started: ToolCallRecord | undefined = undefined;
   /** `performance.now()` at the STARTED event. */
@@ -74,16 +79,24 @@ export class CallObserver {
   #sentAt = 0;
   #span: Span | undefined = undefined;
   #ended = false;
+  #last: ToolCallRecord | undefined = undefined;
+  task: (() => EventTask) | undefined = undefined;
 
   /**
-   * `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls, with the time of
-   * its start in milliseconds since the Unix epoch if another process has recorded that.
+   * `facts` are those of the client's request; undefined for a call without one, whose request upstream is not reported. `tool`
+   * for tool calls, with the time of its start in milliseconds since the Unix epoch if another process has recorded that.
    */
-  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall, startedAt?: number) {
-    this.#observation = observation;
+  constructor(facts?: ExchangeFacts, metrics?: UpstreamMetrics, tool?: ObservedToolCall, startedAt?: number) {
+    this.#facts = facts;
+    this.#metrics = metrics;
     this.#tool = tool;
     if (startedAt !== undefined) this.#startedAt = startedAt - performance.timeOrigin;
-    if (observation && tool) observation.eventId = tool.eventId;
+    if (facts && tool) facts.call = this;
+  }
+
+  /** Last event of the call; undefined until it has ended, or a task continues it. */
+  get lastEvent(): ToolCallRecord | undefined {
+    return this.#last;
   }
 
   /** Id of the events; undefined for a call without. */
@@ -93,18 +106,19 @@ export class CallObserver {
 
   /** Called before the request is sent. Returns the trace context for the upstream; undefined if no traces are exported. */
   send({ method, protocol, subject: given, server }: UpstreamRequestInfo): TraceContext | undefined {
-    const observation = this.#observation;
-    if (!observation) return undefined;
-    observation.upstream = server;
+    const facts = this.#facts;
+    if (!facts) return undefined;
+    facts.upstream = server;
     const subject = given && boundedSubject(given);
     this.#request = { method, protocol, subject, server };
     this.#sentAt = performance.now();
-    if (!observation.parts.tracing) return undefined;
+    const parent = spanOf(facts);
+    if (!parent) return undefined;
     const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : loggableMethod(method);
-    const span = observation.span?.child({ name, role: 'client' });
-    if (span?.recorded) setClientAttributes(span.attributes, this.#request);
+    const span = parent.child({ name, role: 'client' });
+    if (span.recorded) setClientAttributes(span.attributes, this.#request);
     this.#span = span;
-    return span?.context;
+    return span.context;
   }
 
   /** A tool call starts, at `now` (`performance.now()`). Ignored after the first time. */
@@ -126,7 +140,7 @@ export class CallObserver {
   continuedAsTask(): void {
     if (this.#ended) return;
     this.#end('completed', undefined, undefined);
-    if (this.#observation) this.#observation.toolCall = this.#started;
+    this.#last = this.#started;
   }
 
   /** The upstream sent a JSON-RPC response. */
@@ -182,14 +196,13 @@ export class CallObserver {
   ): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#observation) this.#observation.outcome = outcome;
+    if (this.#facts) this.#facts.outcome = outcome;
     if (this.#request) this.#endRequest(this.#request, errorType, now);
     if (!this.#tool || !lastEvent) return;
     const { events, eventId, identity } = this.#tool;
-    const task = this.#observation?.task?.();
+    const task = this.task?.();
     const details = task && lastEvent.type !== 'STARTED' ? { ...lastEvent, task } : lastEvent;
-    const record = events.record(eventId, identity, details);
-    if (this.#observation) this.#observation.toolCall = record;
+    this.#last = events.record(eventId, identity, details);
   }
 
   #endRequest(
@@ -197,13 +210,12 @@ export class CallObserver {
     errorType: string | undefined,
     now: number,
   ): void {
-    const observation = this.#observation;
-    if (!observation) return;
-    if (errorType === TOOL_ERROR) observation.failure = TOOL_ERROR;
-    const { metrics } = observation.parts;
+    const facts = this.#facts;
+    if (!facts) return;
+    if (errorType === TOOL_ERROR) facts.failure = TOOL_ERROR;
     const seconds = (now - this.#sentAt) / 1000;
-    if (protocol === 'grpc') metrics.rpcClient({ method, server, errorType, seconds });
-    else metrics.mcpClient({ method, subject, server, errorType, seconds });
+    if (protocol === 'grpc') this.#metrics?.rpcClient({ method, server, errorType, seconds });
+    else this.#metrics?.mcpClient({ method, subject, server, errorType, seconds });
     const span = this.#span;
     if (!span) return;
     if (errorType !== undefined) {
@@ -213,6 +225,11 @@ export class CallObserver {
     }
     span.end(now);
   }
+}
+
+/** Returns the last event of the tool call of a request. */
+export function lastEventOf({ call }: Pick<ExchangeFacts, 'call'>): ToolCallRecord | undefined {
+  return call instanceof CallObserver ? call.lastEvent : undefined;
 }
 
 /** Sets attributes by OpenTelemetry's conventions for MCP ("Client") and for gRPC. */

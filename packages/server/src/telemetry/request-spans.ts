@@ -2,60 +2,112 @@ import type { Attributes } from '@opentelemetry/api';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { HEADER_PROTOCOL_VERSION, META_PROTOCOL_VERSION } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage, RequestMessage } from '@sluice/protocol/mcp/message';
-import { serverAddress } from './metrics/instruments.ts';
+import type { Exchange } from '../exchange/exchange.ts';
+import type { ExchangeFacts } from '../exchange/facts.ts';
 import { loggableMethod, loggablePath, loggableUri, type Subject } from './redaction.ts';
-import type { RequestRecord } from './request-record.ts';
 import type { Span, SpanStart } from './tracing/span.ts';
+import { traceContextOf } from './tracing/trace-context.ts';
+import type { Tracing } from './tracing/tracing.ts';
 
 const MAX_ID_LENGTH = 1_024;
 const MAX_VERSION_LENGTH = 32;
 const MAX_USER_LENGTH = 256;
 
 /**
+ * The span of a request, started when it is first needed: by then the message is known. A request without one is a preflight
+ * request, a stream that is opened, or a body that cannot be parsed.
+ */
+export class RequestSpan {
+  readonly #tracing: Tracing;
+  /** Undefined once the request has ended: a call that goes on must not retain it. */
+  #exchange: Exchange | undefined;
+  #span: Span | undefined = undefined;
+
+  constructor(exchange: Exchange, tracing: Tracing) {
+    this.#exchange = exchange;
+    this.#tracing = tracing;
+  }
+
+  /** The span; undefined if the request has none. */
+  get started(): Span | undefined {
+    if (this.#span || !this.#exchange) return this.#span;
+    const { head, message } = this.#exchange;
+    const start = serverSpan(this.#exchange);
+    if (!start) return undefined;
+    const meta = message && 'params' in message ? message.params._meta : undefined;
+    this.#span = this.#tracing.begin(start, traceContextOf(head.headers, isJsonObject(meta) ? meta : undefined));
+    return this.#span;
+  }
+
+  end(exchange: Exchange, status: number, errorType: string | undefined): void {
+    const span = this.started;
+    this.#exchange = undefined;
+    if (!span) return;
+    if (span.recorded) completeServerSpan(span, exchange, status);
+    if (errorType !== undefined) span.failed(errorType);
+    span.end();
+  }
+}
+
+/** Returns the span of a request; undefined for one without, and if no traces are exported. */
+export function spanOf(facts: Pick<ExchangeFacts, 'span'> | undefined): Span | undefined {
+  const span = facts?.span;
+  return span instanceof RequestSpan ? span.started : undefined;
+}
+
+/**
  * Returns the start of the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of a
  * proxied HTTP request. Undefined for requests without a span.
  */
-export function serverSpan({ startedAt, head, context, upstream }: RequestRecord): SpanStart | undefined {
-  const message = context?.message;
+function serverSpan({ head, message, facts }: Exchange): SpanStart | undefined {
+  const { startedAt } = head;
   if (message?.kind === 'response') return undefined;
   if (message) return { name: loggableMethod(message.method), role: 'server', startedAt };
-  return upstream === undefined ? undefined : { name: head.method, role: 'server', startedAt };
+  return facts.upstream === undefined ? undefined : { name: head.method, role: 'server', startedAt };
+}
+
+/** Result of a request: rejected, forwarded to an upstream, or answered by the service. */
+export type Decision = 'refused' | 'forwarded' | 'answered';
+
+/** Returns the result of a request. */
+export function decisionOf({ upstream, resumesCall, rejected }: ExchangeFacts): Decision {
+  if (upstream !== undefined || resumesCall) return 'forwarded';
+  return rejected ? 'refused' : 'answered';
 }
 
 /** Sets the name and attributes of the span of a request at its end; never arguments or results. */
-export function completeServerSpan(span: Span, record: RequestRecord, status: number): void {
-  const { head, principal, correlation, context } = record;
+function completeServerSpan(span: Span, exchange: Exchange, status: number): void {
+  const { head, principal, correlation, facts, message } = exchange;
   const { attributes } = span;
   if (head.address !== undefined) attributes['client.address'] = head.address;
   if (correlation.conversationId !== undefined) attributes['gen_ai.conversation.id'] = correlation.conversationId;
   if (principal.id !== '') attributes['enduser.id'] = principal.id.slice(0, MAX_USER_LENGTH);
-  attributes['sluice.decision'] = record.decision;
-  if (record.outcome !== undefined && record.outcome !== 'completed') attributes['sluice.outcome'] = record.outcome;
-  const message = context?.message;
-  if (message && message.kind !== 'response') return setMessageAttributes(span, record, message);
+  attributes['sluice.decision'] = decisionOf(facts);
+  if (facts.outcome !== undefined && facts.outcome !== 'completed') attributes['sluice.outcome'] = facts.outcome;
+  if (message && message.kind !== 'response') return setMessageAttributes(span, exchange, message);
   attributes['http.request.method'] = head.method;
   attributes['http.response.status_code'] = status;
   attributes['url.path'] = loggablePath(head.target);
   attributes['url.scheme'] = 'http';
 }
 
-function setMessageAttributes(span: Span, record: RequestRecord, message: RequestMessage | NotificationMessage): void {
+function setMessageAttributes(span: Span, exchange: Exchange, message: RequestMessage | NotificationMessage): void {
   const { attributes } = span;
-  const { subject, answer } = record;
-  const { namespace, session } = record.context ?? {};
+  const { namespace, session } = exchange;
+  const { subject, error } = exchange.facts;
   const { method, params } = message;
   attributes['mcp.method.name'] = loggableMethod(method);
   attributes['network.transport'] = 'tcp';
   attributes['network.protocol.name'] = 'http';
   if (namespace) attributes['sluice.namespace'] = namespace.name;
-  const version = protocolVersion(record, message);
+  const version = protocolVersion(exchange, message);
   if (version !== undefined) attributes['mcp.protocol.version'] = version;
   if (message.kind === 'request' && message.idText !== 'null') {
     attributes['jsonrpc.request.id'] = requestId(message.idText);
   }
   if (typeof params.uri === 'string') attributes['mcp.resource.uri'] = loggableUri(params.uri);
   if (session) attributes['mcp.session.id'] = session.id;
-  if (answer?.errorCode !== undefined) attributes['rpc.response.status_code'] = String(answer.errorCode);
+  if (error) attributes['rpc.response.status_code'] = String(error.code);
   if (!subject) return;
   span.name = `${method} ${subject.name}`;
   setSubjectAttributes(attributes, subject);
@@ -73,58 +125,16 @@ export function setSubjectAttributes(attributes: Attributes, { kind, name }: Sub
 
 /** Returns the protocol version of a message: from its metadata, the session or a header. */
 function protocolVersion(
-  { context, head }: RequestRecord,
+  { era, session, head }: Exchange,
   message: RequestMessage | NotificationMessage,
 ): string | undefined {
-  const meta = context?.era === 'modern' && message.kind === 'request' ? message.params._meta : undefined;
+  const meta = era === 'modern' && message.kind === 'request' ? message.params._meta : undefined;
   const declared = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
-  const version = declared ?? context?.session?.protocolVersion ?? head.headers[HEADER_PROTOCOL_VERSION];
+  const version = declared ?? session?.protocolVersion ?? head.headers[HEADER_PROTOCOL_VERSION];
   return typeof version === 'string' ? version.slice(0, MAX_VERSION_LENGTH) : undefined;
 }
 
 /** Returns the id of a request from its JSON text; a string without its quotes. */
 function requestId(idText: string): string {
   return (idText.startsWith('"') ? idText.slice(1, -1) : idText).slice(0, MAX_ID_LENGTH);
-}
-
-/** A recorded chat completion, without its content. */
-export interface RecordedCompletion {
-  readonly completionId: string | undefined;
-  readonly requestModel: string | undefined;
-  readonly responseModel: string | undefined;
-  readonly inputTokens: number | undefined;
-  readonly outputTokens: number | undefined;
-  /** Finish reasons of the choices, if the response has any. */
-  readonly finishReasons: readonly string[];
-  /** Kind of the error that a response with a status of success contains. */
-  readonly errorType: string | undefined;
-  /** HTTP status; 0 if the exchange ended before a response. */
-  readonly statusCode: number;
-  /** `performance.now()` at the end of the exchange. */
-  readonly endedAt: number;
-}
-
-/**
- * Starts the span of a completion as a child of the request's span (OpenTelemetry's conventions for generative AI,
- * "Inference"). The provider `openai` is the format of the request, for any server.
- */
-export function completionSpan(record: RequestRecord, parent: Span, completion: RecordedCompletion): Span {
-  const { startedAt, upstream, correlation } = record;
-  const { requestModel, responseModel, completionId, inputTokens, outputTokens, finishReasons } = completion;
-  const { conversationId } = correlation;
-  const name = requestModel === undefined ? 'chat' : `chat ${requestModel}`;
-  const span = parent.child({ name, role: 'client', startedAt });
-  Object.assign(span.attributes, {
-    'gen_ai.operation.name': 'chat',
-    'gen_ai.provider.name': 'openai',
-    ...(upstream !== undefined && serverAddress(upstream)),
-    ...(requestModel !== undefined && { 'gen_ai.request.model': requestModel }),
-    ...(responseModel !== undefined && { 'gen_ai.response.model': responseModel }),
-    ...(completionId !== undefined && { 'gen_ai.response.id': completionId }),
-    ...(conversationId !== undefined && { 'gen_ai.conversation.id': conversationId }),
-    ...(inputTokens !== undefined && { 'gen_ai.usage.input_tokens': inputTokens }),
-    ...(outputTokens !== undefined && { 'gen_ai.usage.output_tokens': outputTokens }),
-    ...(finishReasons.length > 0 && { 'gen_ai.response.finish_reasons': [...finishReasons] }),
-  });
-  return span;
 }

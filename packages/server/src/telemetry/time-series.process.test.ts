@@ -12,7 +12,7 @@ test('a sample is taken although the resident memory cannot be read, as without 
   let now = START;
   let completions = 0;
   const log = createLogger(DEFAULT_LOG_FILTER, () => {});
-  const toolCalls = new ToolCallEvents(log, undefined, () => now);
+  const toolCalls = new ToolCallEvents(log, { now: () => now });
   const requests = new RequestMetrics();
   const series = new TimeSeries({ toolCalls, requests, completions: () => completions, now: () => now });
   now += STEP;

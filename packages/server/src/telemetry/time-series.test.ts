@@ -16,8 +16,7 @@ function start() {
   let completions = 0;
   const toolCalls = new ToolCallEvents(
     createLogger(DEFAULT_LOG_FILTER, () => {}),
-    undefined,
-    () => now,
+    { now: () => now },
   );
   const requests = new RequestMetrics();
   const series = new TimeSeries({ toolCalls, requests, completions: () => completions, now: () => now });

@@ -3,10 +3,11 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { Correlation } from '../exchange/correlation.ts';
+import type { ExchangeFacts } from '../exchange/facts.ts';
+import type { RequestHead } from '../exchange/head.ts';
 import type { Outcome, RpcError } from '../http/outcome.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 
 /** Client of a request that is executed upstream. */
 export interface Caller {
@@ -18,8 +19,9 @@ export interface Caller {
   readonly principal: Principal;
   readonly capabilities: JsonObject;
   readonly correlation: Correlation;
-  /** Undefined where no telemetry is recorded. */
-  readonly observation: RequestObservation | undefined;
+  /** Undefined if the call belongs to no request of the client, as `facts`. */
+  readonly head: Pick<RequestHead, 'address' | 'listener'> | undefined;
+  readonly facts: ExchangeFacts | undefined;
 }
 
 /** Session of a legacy client (mcp 3). */

@@ -1,6 +1,6 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
-import { RequestContext } from '../context.ts';
+import { exchangeParts } from '../exchange.fixture.ts';
+import { HttpExchange } from '../exchange.ts';
 import type { Outcome } from '../outcome.ts';
 import { type CorsSettings, cors } from './cors.ts';
 
@@ -21,10 +21,10 @@ function run(settings: Partial<CorsSettings>, origin?: string, method = 'POST', 
     ...(origin !== undefined && { origin }),
     ...(requested !== undefined && { 'access-control-request-headers': requested }),
   };
-  const context = new RequestContext(method, '/default/mcp', headers, ChunkBuffer.of(Buffer.alloc(0)));
-  const outcome = cors({ ...DEFAULTS, ...settings })(context);
+  const exchange = new HttpExchange(...exchangeParts({ method, headers }));
+  const outcome = cors({ ...DEFAULTS, ...settings })(exchange);
   if (outcome instanceof Promise) throw new Error('the filter waits');
-  return { outcome, headers: { ...named(context.responseHeaders), ...named(preflightHeaders(outcome)) } };
+  return { outcome, headers: { ...named(exchange.responseHeaders), ...named(preflightHeaders(outcome)) } };
 }
 
 function preflightHeaders(outcome: Outcome | undefined): readonly string[] {

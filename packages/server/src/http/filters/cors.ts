@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseOrigin } from '../address.ts';
 import type { Filter } from '../chain.ts';
 import { condition } from '../chain.ts';
-import type { RequestContext } from '../context.ts';
+import type { HttpExchange } from '../exchange.ts';
 import type { Outcome } from '../outcome.ts';
 import { headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
 
@@ -64,23 +64,23 @@ const VARY: readonly string[] = ['Vary', 'Origin'];
 /** Adds CORS headers to all responses and responds to preflight requests. */
 export function cors(settings: CorsSettings): Filter {
   const headersFor = corsHeaders(settings);
-  return (context) => {
-    const { origin } = context.headers;
+  return (exchange) => {
+    const { origin } = exchange.headers;
     const headers = headersFor(origin);
-    context.responseHeaders = headers;
+    exchange.responseHeaders = headers;
     // `OPTIONS *` concerns the server, and is no preflight of a resource.
-    if (context.method !== 'OPTIONS' || context.path === '*') return undefined;
-    return preflight(context, settings, headers !== VARY || origin === undefined);
+    if (exchange.head.method !== 'OPTIONS' || exchange.path === '*') return undefined;
+    return preflight(exchange, settings, headers !== VARY || origin === undefined);
   };
 }
 
-function preflight(context: RequestContext, settings: CorsSettings, allowed: boolean): Outcome {
+function preflight(exchange: HttpExchange, settings: CorsSettings, allowed: boolean): Outcome {
   if (!allowed) return { kind: 'plain', status: settings.disallowed_origin_mode === 'reject' ? 403 : 204 };
   const headers = [
     'Access-Control-Allow-Methods',
     settings.allow_methods.join(', '),
     'Access-Control-Allow-Headers',
-    [...literalHeaders(settings), ...requestedByPrefix(context, settings)].join(', '),
+    [...literalHeaders(settings), ...requestedByPrefix(exchange, settings)].join(', '),
     'Access-Control-Max-Age',
     String(settings.max_age),
   ];
@@ -92,11 +92,11 @@ function literalHeaders(settings: CorsSettings): string[] {
 }
 
 /** Returns the requested headers that match a prefix such as `Mcp-Param-*`: their names are known only per request. */
-function requestedByPrefix(context: RequestContext, settings: CorsSettings): string[] {
+function requestedByPrefix(exchange: HttpExchange, settings: CorsSettings): string[] {
   const prefixes = settings.allow_headers
     .filter((header) => header.endsWith('*'))
     .map((header) => header.slice(0, -1).toLowerCase());
-  const requested = context.headers['access-control-request-headers'] ?? '';
+  const requested = exchange.headers['access-control-request-headers'] ?? '';
   return requested
     .split(',')
     .map((header) => header.trim())

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { Filter } from '../chain.ts';
 import { condition } from '../chain.ts';
-import type { HeaderEdits, ResponseLike } from '../context.ts';
+import type { HeaderEdits, ResponseLike } from '../exchange.ts';
 import { httpProblem } from '../outcome.ts';
 import { editableHeader, headerField, path } from '../settings.ts';
 
@@ -33,9 +33,9 @@ export function headers({
     add: response_add.flatMap(({ name, value }) => [name, value]),
   };
   const editsResponses = edits.remove.size > 0 || edits.set.length > 0 || edits.add.length > 0;
-  return (context) => {
-    if (added.length > 0) context.addedHeaders = [...context.addedHeaders, ...added];
-    if (editsResponses) context.headerEdits = [...context.headerEdits, edits];
+  return (exchange) => {
+    if (added.length > 0) exchange.addedHeaders = [...exchange.addedHeaders, ...added];
+    if (editsResponses) exchange.headerEdits = [...exchange.headerEdits, edits];
     return undefined;
   };
 }
@@ -88,14 +88,15 @@ const TOO_LONG = httpProblem(414, `the path has more than ${MAX_PATH_LENGTH} cha
 /** Rewrites the path for all later filters and for the upstream request (decisions 1.4). */
 export function pathRewrite({ strip_prefix, add_prefix, replace }: z.output<typeof pathRewriteSettings>): Filter {
   const pattern = replace && new RegExp(replace.pattern, 'u');
-  return (context) => {
+  return (exchange) => {
     if (strip_prefix !== undefined) {
-      if (context.path.startsWith(strip_prefix)) context.path = absolutePath(context.path.slice(strip_prefix.length));
+      if (exchange.path.startsWith(strip_prefix))
+        exchange.path = absolutePath(exchange.path.slice(strip_prefix.length));
     } else if (add_prefix !== undefined) {
-      context.path = add_prefix.replace(/\/$/, '') + context.path;
+      exchange.path = add_prefix.replace(/\/$/, '') + exchange.path;
     } else if (replace && pattern) {
-      if (context.path.length > MAX_PATH_LENGTH) return TOO_LONG;
-      context.path = absolutePath(context.path.replace(pattern, replace.replacement));
+      if (exchange.path.length > MAX_PATH_LENGTH) return TOO_LONG;
+      exchange.path = absolutePath(exchange.path.replace(pattern, replace.replacement));
     }
     return undefined;
   };

@@ -7,9 +7,9 @@ import type { Filter } from '../chain.ts';
 import { condition, headersMatcher } from '../chain.ts';
 import type { UpstreamError } from '../client/errors.ts';
 import { type Clusters, cluster } from '../clusters.ts';
-import type { RequestContext } from '../context.ts';
+import type { HttpExchange } from '../exchange.ts';
 import { httpProblem } from '../outcome.ts';
-import { Exchange, upstreamRequestHeaders } from '../proxy.ts';
+import { ProxiedExchange, upstreamRequestHeaders } from '../proxy.ts';
 import { InvalidSettingError, path, requiredHeaders, textSchema } from '../settings.ts';
 
 const conditions = z.array(condition).optional();
@@ -52,20 +52,20 @@ export function router({ routes }: z.output<typeof routerSettings>): Filter {
     }))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const noRoute = httpProblem(404, 'no route matches this request');
-  return (context) => {
+  return (exchange) => {
     // `OPTIONS *` concerns the server.
-    const path = context.path === '*' ? '/' : context.path;
+    const path = exchange.path === '*' ? '/' : exchange.path;
     const route = sorted.find(
-      ({ prefix, host, hasHeaders }) => path.startsWith(prefix) && matchesHost(context, host) && hasHeaders(context),
+      ({ prefix, host, hasHeaders }) => path.startsWith(prefix) && matchesHost(exchange, host) && hasHeaders(exchange),
     );
     if (!route) return noRoute;
-    context.cluster = route.cluster;
+    exchange.cluster = route.cluster;
     return undefined;
   };
 }
 
 /** Compares the Host header with a host; the port counts only if the host has one. */
-function matchesHost({ headers: { host: requested = '' } }: RequestContext, host: string | undefined): boolean {
+function matchesHost({ headers: { host: requested = '' } }: HttpExchange, host: string | undefined): boolean {
   if (host === undefined) return true;
   const lower = requested.toLowerCase();
   return lower === host || lower.replace(/:\d+$/, '') === host;
@@ -86,29 +86,29 @@ export interface LoadBalancerParts {
 
 /** Proxies a request to the cluster that `router` has set; both bodies are streamed (decisions 1.4, 4.8). */
 export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter {
-  return (context) => {
-    const { cluster, observation } = context;
+  return (exchange) => {
+    const { cluster, facts } = exchange;
     const target = cluster === undefined ? undefined : clusters.next(cluster);
     if (!target) return undefined;
     const unreachable = httpProblem(502, `${cluster} upstream unreachable`);
     return {
       kind: 'exchange',
       start(request, response, body) {
-        if (observation) observation.upstream = target.server;
+        facts.upstream = target.server;
         const plan = {
           transport: target.transport,
-          path: context.path === '*' ? '*' : `${target.pathPrefix}${context.path}${context.query}`,
-          headers: [...upstreamRequestHeaders(request.rawHeaders), ...context.addedHeaders],
+          path: exchange.path === '*' ? '*' : `${target.pathPrefix}${exchange.path}${exchange.query}`,
+          headers: [...upstreamRequestHeaders(request.rawHeaders), ...exchange.addedHeaders],
           body,
-          responseHeaders: context.responseHeaders,
+          responseHeaders: exchange.responseHeaders,
           failureResponse: () => unreachable,
           onFailure: ({ kind, message }: UpstreamError) => {
-            if (observation) observation.failure = kind;
+            facts.failure = kind;
             proxyLog.warn(`cluster ${cluster}: ${message}`);
           },
-          observer: context.recording?.(),
+          observer: exchange.recording?.(),
         };
-        new Exchange(plan, request, response).start();
+        new ProxiedExchange(plan, request, response).start();
       },
     };
   };

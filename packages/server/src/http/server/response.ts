@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import type { ResponseLike } from '../context.ts';
+import type { ResponseLike } from '../exchange.ts';
 import type { RequestConnection } from './request.ts';
 import type { RequestHead } from './request-parser.ts';
 import type { HeadEncoder } from './response-head.ts';
@@ -186,8 +186,13 @@ export class ServerResponse implements ResponseLike {
     if (this.destroyed) return;
     this.writableFinished = finished;
     this.destroyed = true;
-    this.#closeListener?.();
-    for (const listener of this.#otherListeners) listener();
+    const first = this.#closeListener;
+    const others = this.#otherListeners;
+    // A call may retain its response, which must not retain what listened to it.
+    this.#closeListener = undefined;
+    this.#otherListeners = NO_LISTENERS;
+    first?.();
+    for (const listener of others) listener();
   }
 
   #sendText(): void {

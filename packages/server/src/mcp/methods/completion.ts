@@ -5,7 +5,7 @@ import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { type NamespaceState, routeResource, type Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import type { FindMissing, McpFilter, McpMethodFilter, McpRequest } from '../request.ts';
+import type { FindMissing, McpExchange, McpFilter, McpMethodFilter } from '../exchange.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
 
@@ -22,15 +22,15 @@ export function serviceCompletion({
   relay,
   discoveryWaits,
 }: RelayParts & { readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'> }): McpMethodFilter {
-  const offersCompletions = ({ session, era, capabilities }: McpRequest, namespace: NamespaceState): boolean => {
+  const offersCompletions = ({ session, era, capabilities }: McpExchange, namespace: NamespaceState): boolean => {
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const declarations = declarationsTo(profile, registry.current, namespace);
     return declarations.some((one) => one.capabilities.has('completions'));
   };
-  const filter: McpFilter = (context) => {
-    const { message, namespace, era } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace, era } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
-    if (!offersCompletions(context, namespace)) {
+    if (!offersCompletions(exchange, namespace)) {
       // A forward that is not known yet may declare it.
       return discoveryWaits.isPending(namespace)
         ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`)
@@ -44,13 +44,13 @@ export function serviceCompletion({
     if (discovered) {
       const { forward, upstreamKey } = discovered;
       const upstreamName = reference.kind === 'prompt' ? upstreamKey : undefined;
-      return relay.call(context, message, { forward, entry, upstreamName });
+      return relay.call(exchange, message, { forward, entry, upstreamName });
     }
     return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
   };
-  const findMissing: FindMissing = (context) => {
-    const { message, namespace } = context;
-    if (message?.kind !== 'request' || !namespace || !offersCompletions(context, namespace)) return undefined;
+  const findMissing: FindMissing = (exchange) => {
+    const { message, namespace } = exchange;
+    if (message?.kind !== 'request' || !namespace || !offersCompletions(exchange, namespace)) return undefined;
     const reference = parseReference(message.params);
     if (typeof reference === 'string' || find(registry.current, namespace, reference)) return undefined;
     return referenceNotFound(reference);

@@ -28,9 +28,9 @@ import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
+import type { McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { declarationsTo, discoverResult, initializeResult, negotiate } from '../server-info.ts';
 import type { EventStore, Resumption } from '../sessions/event-store.ts';
@@ -81,7 +81,7 @@ async function handleResponse(session: ClientSession | undefined, message: Respo
 
 /** Notifications have no response. Those of a client without a session are ignored. */
 function handleNotification(
-  { session, headers }: McpRequest,
+  { session, headers }: McpExchange,
   message: NotificationMessage,
   parts: ClientMessageParts,
 ): McpOutcome {
@@ -126,13 +126,13 @@ export interface NotificationStreamParts {
  * an error.
  */
 function notificationStream(
-  context: McpRequest,
+  exchange: McpExchange,
   session: ClientSession,
   parts: NotificationStreamParts,
 ): McpOutcome | Promise<McpOutcome> {
-  const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
+  const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = exchange.headers;
   if (!acceptsEventStream(accept)) return NO_EVENT_STREAMS;
-  const headers = parts.relay.upstreamHeaders(context.headers);
+  const headers = parts.relay.upstreamHeaders(exchange.headers);
   // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
   if (typeof lastEventId !== 'string') return open(headers, session, parts, false);
@@ -240,27 +240,27 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
  */
 export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
   const { registry, profiles, discoveryWaits } = parts;
-  const filter: McpFilter = (context) => {
-    const { message, namespace } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace } = exchange;
     if (!namespace) return undefined;
-    if (!message) return withoutMessage(context, parts);
-    if (message.kind === 'response') return handleResponse(context.session, message);
-    if (message.kind === 'notification') return handleNotification(context, message, parts);
+    if (!message) return withoutMessage(exchange, parts);
+    if (message.kind === 'response') return handleResponse(exchange.session, message);
+    if (message.kind === 'notification') return handleNotification(exchange, message, parts);
 
-    if (context.era === 'modern') {
+    if (exchange.era === 'modern') {
       if (message.method !== 'server/discover') return undefined;
-      const profile = profiles.of('modern', context.capabilities);
+      const profile = profiles.of('modern', exchange.capabilities);
       const respond = (current: NamespaceState): McpOutcome => {
         const serverInfo = profiles.identities.of(current.name);
         return { kind: 'result', json: discoverResult(registry.current, current, serverInfo, profile) };
       };
-      const waiting = discoveryWaits.beforeAnswer(context, namespace);
+      const waiting = discoveryWaits.beforeAnswer(exchange, namespace);
       if (!waiting) return respond(namespace);
       return waiting.then((waited) => ('ended' in waited ? waited.ended : respond(waited.namespace ?? namespace)));
     }
-    if (message.method === 'initialize') return initialize(context, message, namespace, parts);
+    if (message.method === 'initialize') return initialize(exchange, message, namespace, parts);
     if (message.method === 'ping') return EMPTY_RESULT;
-    return message.method === 'logging/setLevel' ? setLevel(context, message, namespace, parts) : undefined;
+    return message.method === 'logging/setLevel' ? setLevel(exchange, message, namespace, parts) : undefined;
   };
   return { methods: ['initialize', 'server/discover', 'ping', 'logging/setLevel', undefined], filter };
 }
@@ -272,7 +272,7 @@ const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
  * the method does not exist, as the capabilities of the namespace say.
  */
 async function setLevel(
-  { session, era, capabilities }: McpRequest,
+  { session, era, capabilities }: McpExchange,
   { params: { level } }: RequestMessage,
   namespace: NamespaceState,
   { registry, profiles, sessionBindings }: McpInitParts,
@@ -293,7 +293,7 @@ async function setLevel(
 }
 
 async function initialize(
-  context: McpRequest,
+  exchange: McpExchange,
   message: RequestMessage,
   namespace: NamespaceState,
   { registry, sessions, profiles, discoveryWaits }: McpInitParts,
@@ -304,8 +304,8 @@ async function initialize(
   if (!isJsonObject(capabilities)) return rpcError(INVALID_PARAMS, 'parameter "capabilities" must be an object');
   if (!isJsonObject(clientInfo)) return rpcError(INVALID_PARAMS, 'parameter "clientInfo" must be an object');
   const version = negotiate(protocolVersion);
-  const { principal, observation } = context;
-  const address = observation?.head.address;
+  const { principal, head } = exchange;
+  const { address } = head;
   const opening = {
     namespace: namespace.name,
     protocolVersion: version,
@@ -319,7 +319,7 @@ async function initialize(
     return rpcError(INVALID_PARAMS, 'parameter "capabilities" is too large for a session');
   }
   const profile = profiles.of('legacy', capabilities);
-  const waited = await discoveryWaits.beforeAnswer(context, namespace, profile);
+  const waited = await discoveryWaits.beforeAnswer(exchange, namespace, profile);
   if (waited && 'ended' in waited) return waited.ended;
   return {
     kind: 'result',
@@ -329,9 +329,10 @@ async function initialize(
 }
 
 /** GET opens a legacy session's notification stream, DELETE ends the session. Other methods are 405 (mcp 6). */
-function withoutMessage(context: McpRequest, parts: McpInitParts): McpOutcome | Promise<McpOutcome> {
-  const { method, session } = context;
-  if (method === 'GET' && session) return notificationStream(context, session, parts);
+function withoutMessage(exchange: McpExchange, parts: McpInitParts): McpOutcome | Promise<McpOutcome> {
+  const { head, session } = exchange;
+  const { method } = head;
+  if (method === 'GET' && session) return notificationStream(exchange, session, parts);
   if (method === 'DELETE' && session) return endSession(session, parts);
   return { kind: 'plain', status: 405, headers: ALLOWED };
 }

@@ -1,6 +1,7 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { expect, it, onTestFinished } from 'vitest';
+import { exchangeParts } from '../../http/exchange.fixture.ts';
 import { commit } from '../../registry/fixtures/commit.ts';
 import { createEntry } from '../../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../../registry/operations-topology.ts';
@@ -11,7 +12,7 @@ import { FirstDiscoveries } from '../../upstreams/mcp/first-discoveries.ts';
 import { type InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { DiscoveryWaits } from '../discovery-waits.ts';
-import { McpRequest } from '../request.ts';
+import { McpExchange } from '../exchange.ts';
 import { serviceToolList } from './lists.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
@@ -41,12 +42,12 @@ it.each(['is removed', 'is deleted and recreated'])(
       profiles,
       registry,
     });
-    const context = new McpRequest('POST', '/ops/mcp', {}, ChunkBuffer.of(Buffer.from(REQUEST)));
-    const message = parseMessage(context.body);
+    const exchange = new McpExchange(...exchangeParts({ target: '/ops/mcp' }));
+    const message = parseMessage(ChunkBuffer.of(Buffer.from(REQUEST)));
     if (message.kind !== 'request') throw new Error('the request is none');
-    context.message = message;
-    context.namespace = registry.current.namespace('ops');
-    const outcome = filter(context);
+    exchange.message = message;
+    exchange.namespace = registry.current.namespace('ops');
+    const outcome = filter(exchange);
     await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
     if (how.endsWith('recreated')) await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     admitted.resolve(registry.current);

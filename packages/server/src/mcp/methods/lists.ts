@@ -6,7 +6,7 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 
 /** Dependencies of list filters. */
 export interface ListParts {
@@ -27,8 +27,8 @@ function lists(
   methods: readonly string[],
   { discoveryWaits, profiles, registry }: ListParts,
 ): McpMethodFilter {
-  const filter: McpFilter = (context) => {
-    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
@@ -42,7 +42,7 @@ function lists(
       const list = onlyTools ? index.listOf(onlyTools, view, method, turns) : index.listInSlices(view, method, turns);
       return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
-    const waiting = discoveryWaits.beforeAnswer(context, namespace, profile);
+    const waiting = discoveryWaits.beforeAnswer(exchange, namespace, profile);
     if (!waiting) return respond(namespace);
     return waiting.then((waited) => {
       if ('ended' in waited) return waited.ended;

@@ -15,7 +15,7 @@ import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { appToolCall } from '../app-tools.ts';
-import type { FindMissing, McpFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { FindMissing, McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
 /** Settings of the `mcp` filter (decisions 1.4). */
@@ -45,49 +45,49 @@ export function mcp(
   limits: MessageLimits,
   passes?: (path: string) => boolean,
 ): McpFilter {
-  return (context) => {
-    if (context.method !== 'POST' || context.isUnread) return setEraFromHeader(context);
+  return (exchange) => {
+    if (exchange.head.method !== 'POST' || exchange.isUnread) return setEraFromHeader(exchange);
     // The listener enforces the largest limit of its chain's filters.
-    if (context.body.length > max_body_bytes) {
+    if (exchange.body.length > max_body_bytes) {
       return rpcError(INVALID_REQUEST, bodyTooLarge(max_body_bytes), 413);
     }
-    if (passes?.(context.path)) return undefined;
-    const outcome = parsePost(context, limits);
+    if (passes?.(exchange.path)) return undefined;
+    const outcome = parsePost(exchange, limits);
     if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
     return outcome;
   };
 }
 
-function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | undefined {
-  const message = parseMessage(context.body, limits);
+function parsePost(exchange: McpExchange, limits: MessageLimits): McpOutcome | undefined {
+  const message = parseMessage(exchange.body, limits);
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
-    setEraFromHeader(context);
+    setEraFromHeader(exchange);
     // A message that exceeds a limit is a valid one, whose errors have HTTP status 200 in the legacy era (mcp 1).
-    const status = code === INVALID_PARAMS && context.era === 'legacy' ? 200 : 400;
+    const status = code === INVALID_PARAMS && exchange.era === 'legacy' ? 200 : 400;
     return { kind: 'error', error: { code, message: reason }, status, idText };
   }
   if (message.kind === 'batch') {
-    if (context.inBatch) return rpcError(INVALID_REQUEST, 'invalid request: a batch in a batch', 400);
-    context.batch = message;
-    return setEraFromHeader(context);
+    if (exchange.head.inBatch) return rpcError(INVALID_REQUEST, 'invalid request: a batch in a batch', 400);
+    exchange.batch = message;
+    return setEraFromHeader(exchange);
   }
-  context.message = message;
+  exchange.message = message;
   if (message.kind === 'response') return undefined;
-  if (message.kind === 'request') context.rpcMethod = message.method;
-  const era = eraOf(message, context.headers);
+  if (message.kind === 'request') exchange.rpcMethod = message.method;
+  const era = eraOf(message, exchange.headers);
   if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
-  context.era = era.era;
+  exchange.era = era.era;
   if (era.era === 'legacy') return undefined;
-  if (era.capabilities) context.capabilities = era.capabilities;
-  const mismatch = checkModernHeaders(message, context.headers);
+  if (era.capabilities) exchange.capabilities = era.capabilities;
+  const mismatch = checkModernHeaders(message, exchange.headers);
   return mismatch && rpcError(mismatch.code, mismatch.message, 400);
 }
 
 /** A request without a message has only the version header to determine its era. */
-function setEraFromHeader(context: McpRequest): undefined {
-  const version = context.headers[HEADER_PROTOCOL_VERSION];
-  if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) context.era = 'modern';
+function setEraFromHeader(exchange: McpExchange): undefined {
+  const version = exchange.headers[HEADER_PROTOCOL_VERSION];
+  if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) exchange.era = 'modern';
 }
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
@@ -136,32 +136,32 @@ export function serviceNamespace(
   { registry, sessions, forwards }: NamespaceParts,
   passes?: (path: string) => boolean,
 ): McpFilter {
-  return (context) => {
-    const segment = namespaceSegment(context.path);
+  return (exchange) => {
+    const segment = namespaceSegment(exchange.path);
     if (segment === undefined) {
-      if (passes?.(context.path)) return undefined;
+      if (passes?.(exchange.path)) return undefined;
       return rpcError(INVALID_REQUEST, 'no MCP endpoint here: the path is /{namespace}/mcp', 404);
     }
     const namespace = registry.current.namespace(segment);
     if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
-    context.namespace = namespace;
-    const { batch, message } = context;
+    exchange.namespace = namespace;
+    const { batch, message } = exchange;
     if (message?.kind === 'request' && message.method === 'tools/call') {
-      context.message = appToolCall(message, namespace.indexes.tool) ?? message;
+      exchange.message = appToolCall(message, namespace.indexes.tool) ?? message;
     }
-    if (context.era === 'modern') return batch && noBatch();
+    if (exchange.era === 'modern') return batch && noBatch();
     if (message?.kind === 'request') forwards.onLegacyClient();
 
-    const token = context.headers['mcp-session-id'];
+    const token = exchange.headers['mcp-session-id'];
     if (typeof token !== 'string') return batch && noBatch();
     // A client that initializes again may still send its previous session id.
     if (message?.kind === 'request' && message.method === 'initialize') {
-      return context.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
+      return exchange.head.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
     }
-    const session = sessions.open(token, namespace.name, context.principal);
+    const session = sessions.open(token, namespace.name, exchange.principal);
     if (!session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
-    context.session = session;
-    context.capabilities = session.profile.capabilities;
+    exchange.session = session;
+    exchange.capabilities = session.profile.capabilities;
     return batch && (session.protocolVersion === BATCH_VERSION ? batch : noBatch());
   };
 }
@@ -171,7 +171,7 @@ export function serviceNamespace(
  * filters of single methods. A chain without it runs no evaluators. Names that do not exist are answered by `findMissing`.
  */
 export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>, findMissing: FindMissing): McpFilter {
-  return (context) => engine.evaluate(context, findMissing);
+  return (exchange) => engine.evaluate(exchange, findMissing);
 }
 
 function noBatch(): McpOutcome {

@@ -3,7 +3,7 @@ import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { FindMissing, McpFilter, McpMethodFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../exchange.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
 import { findMissingTask, type TaskMethodParts, taskRequest } from './tasks.ts';
 
@@ -22,11 +22,11 @@ export interface RelayParts extends TaskMethodParts {
  */
 export function serviceRelay(parts: RelayParts): McpMethodFilter {
   const { registry, profiles, relay } = parts;
-  const filter: McpFilter = (context) => {
-    const { message, namespace, session, era, capabilities } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace, session, era, capabilities } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
-    if (TASK_METHODS.has(method)) return taskRequest(context, message, namespace, parts);
+    if (TASK_METHODS.has(method)) return taskRequest(exchange, message, namespace, parts);
     const profile = session?.profile ?? profiles.of(era, capabilities);
     // A method of one era does not exist in the other, even under the same name.
     const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);
@@ -34,12 +34,12 @@ export function serviceRelay(parts: RelayParts): McpMethodFilter {
       declares(capabilities, extension) && declarations.some(({ extensions }) => extensions.has(extension));
     if (!isRelayable(method, isDeclared)) return undefined;
     const forward = forwardForMethod(method, declarations);
-    return forward === undefined ? undefined : relay.call(context, message, { forward });
+    return forward === undefined ? undefined : relay.call(exchange, message, { forward });
   };
-  const findMissing: FindMissing = (context) => {
-    const { message, namespace } = context;
+  const findMissing: FindMissing = (exchange) => {
+    const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace || !TASK_METHODS.has(message.method)) return undefined;
-    return findMissingTask(context, message, namespace, parts);
+    return findMissingTask(exchange, message, namespace, parts);
   };
   return { filter, findMissing };
 }

@@ -5,7 +5,7 @@ import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { FindMissing, McpFilter, McpMethodFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../exchange.ts';
 
 /**
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
@@ -46,22 +46,22 @@ function asList(value: JsonValue | undefined): JsonValue[] {
 
 /** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one (decisions 2.7). */
 export function servicePromptGet(relay: CallRouter): McpMethodFilter {
-  const filter: McpFilter = (context) => {
-    const { message, namespace } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.indexes.prompt.get(name);
     if (!prompt) return promptNotFound(name);
-    if (context.observation) context.observation.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
+    exchange.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const { discovered } = prompt;
     if (discovered) {
       const { forward, upstreamKey: upstreamName } = discovered;
-      return relay.call(context, message, { forward, entry: prompt, upstreamName });
+      return relay.call(exchange, message, { forward, entry: prompt, upstreamName });
     }
     const expanded = expandPrompt(prompt, message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
-    return { kind: 'result', json: resultText(context.era, expanded.result) };
+    return { kind: 'result', json: resultText(exchange.era, expanded.result) };
   };
   const findMissing: FindMissing = ({ message, namespace }) => {
     const name = message?.kind === 'request' ? message.params.name : undefined;

@@ -5,7 +5,7 @@ import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
 import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
 import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { FindMissing, McpFilter, McpMethodFilter } from '../request.ts';
+import type { FindMissing, McpFilter, McpMethodFilter } from '../exchange.ts';
 
 /** Dependencies of {@link serviceResourceRead}. */
 interface ResourceReadParts {
@@ -21,16 +21,16 @@ interface ResourceReadParts {
 export function serviceResourceRead({ registry, relay, bridge }: ResourceReadParts): McpMethodFilter {
   const routeOf = (namespace: NamespaceState, uri: string) =>
     routeResource(registry.current, namespace.indexes.resource, uri, () => relay.findUnlistedForward(namespace, uri));
-  const filter: McpFilter = (context) => {
-    const { message, namespace } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { uri } = message.params;
     if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
     const { entry, forward } = routeOf(namespace, uri) ?? {};
-    if (forward !== undefined) return relay.call(context, message, { forward, ...(entry && { entry }) });
+    if (forward !== undefined) return relay.call(exchange, message, { forward, ...(entry && { entry }) });
     if (!entry) return resourceNotFound(uri);
     return (
-      bridge.resource(context, uri, entry) ??
+      bridge.resource(exchange, uri, entry) ??
       rpcError(INTERNAL_ERROR, serviceNotFoundMessage(String(entry.members.type)))
     );
   };

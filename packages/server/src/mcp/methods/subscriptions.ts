@@ -20,10 +20,10 @@ import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import { boundedClientInfo } from '../client-info.ts';
+import type { FindMissing, McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
 import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
-import type { FindMissing, McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
@@ -50,7 +50,7 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
  */
 function resourceSubscription(
   method: SubscriptionMethod,
-  { headers, session, namespace }: McpRequest,
+  { headers, session, namespace }: McpExchange,
   { params: { uri } }: RequestMessage,
   parts: ResourceSubscriptionParts,
   log: TargetLogger,
@@ -180,15 +180,15 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
   const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
-  const filter: McpFilter = (context) => {
-    const { message, namespace, era } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace, era } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
-      if (!acceptsEventStream(context.headers.accept)) return NO_EVENT_STREAMS;
-      return listen(context, message, namespace.name, parts, listening);
+      if (!acceptsEventStream(exchange.headers.accept)) return NO_EVENT_STREAMS;
+      return listen(exchange, message, namespace.name, parts, listening);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
-      return resourceSubscription(message.method, context, message, parts, log);
+      return resourceSubscription(message.method, exchange, message, parts, log);
     }
     return undefined;
   };
@@ -204,13 +204,13 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
 }
 
 function listen(
-  context: McpRequest,
+  exchange: McpExchange,
   message: RequestMessage,
   namespace: Namespace,
   { relay, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
   listening: ListenParts,
 ): McpOutcome | Promise<McpOutcome> {
-  const { headers, capabilities, principal, observation } = context;
+  const { headers, capabilities, principal, head } = exchange;
   const requested = parseListenFilter(message.params.notifications);
   if (typeof requested === 'string') return rpcError(INVALID_PARAMS, requested);
   const uris = requested.resourceSubscriptions ?? [];
@@ -230,14 +230,14 @@ function listen(
     capabilities,
     headers: own,
   };
-  const holder = quotaOwner(namespace, principal, observation?.head.address);
+  const holder = quotaOwner(namespace, principal, head.address);
   const open = (tasks?: SubscribedTasks): McpOutcome => ({
     kind: 'deferred',
     start: (client) => new ListenStream(listening, requested, watcher, holder, client, tasks).start(),
   });
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
-  return Promise.all(taskIds.map((id) => tasks.find(id, context))).then((found) => {
+  return Promise.all(taskIds.map((id) => tasks.find(id, exchange))).then((found) => {
     const records = found.filter((record) => record !== undefined).filter((one) => clientEraOf(one) === 'modern');
     return open({ options: taskWatcherOptions, records });
   });

@@ -11,7 +11,7 @@ import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpOutcome, McpRequest } from '../request.ts';
+import type { McpExchange, McpOutcome } from '../exchange.ts';
 import { declarationsTo, offersTasks } from '../server-info.ts';
 
 /** Dependencies of {@link taskRequest}. */
@@ -37,31 +37,31 @@ const SIMILAR_TO_ID = /^task_?id$/i;
  * that does not exist for this client.
  */
 export async function taskRequest(
-  context: McpRequest,
+  exchange: McpExchange,
   message: RequestMessage,
   namespace: NamespaceState,
   parts: TaskMethodParts,
 ): Promise<McpOutcome | undefined> {
   const { method } = message;
-  const found = await findTask(context, message, namespace, parts);
+  const found = await findTask(exchange, message, namespace, parts);
   if (found.kind !== 'task') return found.kind === 'missing' ? found.error : found.outcome;
   const { record } = found;
   if (method === 'tasks/get' && !(await parts.tasks.pollTurn(record))) return TOO_MANY_POLLS;
   const current = parts.tasks.get(record.id);
   if (!current) return taskNotFound();
   if (current.replica !== undefined) return parts.autoTasks.request(message, current);
-  return parts.taskRelay.request(context, message, current, namespace.indexes.tool.get(current.tool.key));
+  return parts.taskRelay.request(exchange, message, current, namespace.indexes.tool.get(current.tool.key));
 }
 
 /** {@link FindMissing} of {@link taskRequest}. */
 export async function findMissingTask(
-  context: McpRequest,
+  exchange: McpExchange,
   message: RequestMessage,
   namespace: NamespaceState,
   parts: TaskMethodParts,
 ): Promise<ErrorOutcome | undefined> {
   if (typeof message.params.taskId !== 'string') return undefined;
-  const found = await findTask(context, message, namespace, parts);
+  const found = await findTask(exchange, message, namespace, parts);
   return found.kind === 'missing' ? found.error : undefined;
 }
 
@@ -72,21 +72,21 @@ type FoundTask =
   | { readonly kind: 'other'; readonly outcome: McpOutcome | undefined };
 
 async function findTask(
-  context: McpRequest,
+  exchange: McpExchange,
   message: RequestMessage,
   namespace: NamespaceState,
   parts: TaskMethodParts,
 ): Promise<FoundTask> {
-  const { era, capabilities } = context;
+  const { era, capabilities } = exchange;
   const { method, params } = message;
   const other = (outcome: McpOutcome | undefined): FoundTask => ({ kind: 'other', outcome });
   if (!TASK_REQUESTS[era].includes(method)) return other(undefined);
   const { taskId } = params;
-  const isOffered = isOfferedTo(context, namespace, parts);
-  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, context) : undefined;
+  const isOffered = isOfferedTo(exchange, namespace, parts);
+  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, exchange) : undefined;
   if (!isOffered && !record) return other(undefined);
   if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
-  if (method === 'tasks/list') return other(listTasks(context, message, parts));
+  if (method === 'tasks/list') return other(listTasks(exchange, message, parts));
   if (typeof taskId !== 'string') return other(rpcError(INVALID_PARAMS, 'missing required parameter: taskId'));
   const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
   if (similar !== undefined) {
@@ -101,7 +101,7 @@ async function findTask(
 }
 
 function isOfferedTo(
-  { era, capabilities, session }: McpRequest,
+  { era, capabilities, session }: McpExchange,
   namespace: NamespaceState,
   { registry, profiles }: TaskMethodParts,
 ): boolean {
@@ -122,11 +122,11 @@ export function isToolHidden(
 
 /** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */
 function listTasks(
-  context: McpRequest,
+  exchange: McpExchange,
   { params: { cursor } }: RequestMessage,
   { tasks }: TaskMethodParts,
 ): McpOutcome {
-  const records = tasks.list(context, context.session?.id).sort(byPlace);
+  const records = tasks.list(exchange, exchange.session?.id).sort(byPlace);
   let start = 0;
   if (cursor !== undefined) {
     const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';

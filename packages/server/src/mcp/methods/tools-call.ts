@@ -20,7 +20,7 @@ import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 
 /** Dependencies of {@link serviceToolCall}. */
 interface ToolCallParts {
@@ -44,38 +44,38 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
   const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
   const asAutoTask = autoTaskWrapper(parts, declaredParams);
-  const filter: McpFilter = (context) => {
-    const { message, namespace } = context;
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.indexes.tool.get(name);
     if (!tool) return toolNotFound(name);
     const declared = declaredParams.of(tool);
-    if (declared && context.era === 'modern') {
-      const problem = declared.visibleTo(context.capabilities)?.problem(message, context.headers);
+    if (declared && exchange.era === 'modern') {
+      const problem = declared.visibleTo(exchange.capabilities)?.problem(message, exchange.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
-    if (context.observation) context.observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
-    const { oversizedHeader } = context.correlation;
+    exchange.facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
+    const { oversizedHeader } = exchange.correlation;
     if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
-    const mirrored = declared?.expectedByUpstream(context.capabilities);
-    const outcome = execute(parts, context, message, tool, mirrored);
-    if (outcome) return asAutoTask(context, message, tool, outcome);
+    const mirrored = declared?.expectedByUpstream(exchange.capabilities);
+    const outcome = execute(parts, exchange, message, tool, mirrored);
+    if (outcome) return asAutoTask(exchange, message, tool, outcome);
     const address = upstreamAddress(tool);
-    if (address === undefined) return failUnexecutable(context, tool, toolCalls);
+    if (address === undefined) return failUnexecutable(exchange, tool, toolCalls);
     const call = (): McpOutcome =>
-      asAutoTask(context, message, tool, relay.call(context, message, { address, entry: tool, mirrored }));
+      asAutoTask(exchange, message, tool, relay.call(exchange, message, { address, entry: tool, mirrored }));
     const eraDetection = forwards.ensureEraKnown(address);
     if (!eraDetection) return call();
     // During the detection, the client can cancel the request like a call.
-    const request = new CancelableRequest(context, calls);
+    const request = new CancelableRequest(exchange, calls);
     return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : call())));
   };
   return {
     methods: ['tools/call'],
     filter,
-    findMissing: (context) => findMissingTool(context, parts.registry.current),
+    findMissing: (exchange) => findMissingTool(exchange, parts.registry.current),
   };
 }
 
@@ -84,7 +84,7 @@ function toolNotFound(name: string): ErrorOutcome {
 }
 
 /** A tool of another namespace is not missing before an action has run, which may copy it, unless its name is taken. */
-function findMissingTool({ message, namespace }: McpRequest, { namespaces }: Snapshot): ErrorOutcome | undefined {
+function findMissingTool({ message, namespace }: McpExchange, { namespaces }: Snapshot): ErrorOutcome | undefined {
   const name = message?.kind === 'request' ? message.params.name : undefined;
   if (typeof name !== 'string' || !namespace) return undefined;
   const { tool } = namespace.indexes;
@@ -162,12 +162,12 @@ function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink):
   if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {
     text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
     toolCalls
-      .of(toolCallIdentity(caller, tool, { transport: 'mcp' }), caller.observation)
+      .of(toolCallIdentity(caller, tool, { transport: 'mcp' }), caller.facts)
       .failed('TOOL_DEFINITION_ERROR', text);
   } else {
     text = serviceNotFoundMessage(String(toolType));
     toolCalls
-      .of(toolCallIdentity(caller, tool, { transport: 'grpc' }), caller.observation)
+      .of(toolCallIdentity(caller, tool, { transport: 'grpc' }), caller.facts)
       .failed('SERVICE_UNAVAILABLE', text);
   }
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };

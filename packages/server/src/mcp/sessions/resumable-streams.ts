@@ -1,5 +1,5 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
-import type { ResponseLike } from '../../http/context.ts';
+import type { ResponseLike } from '../../http/exchange.ts';
 import type { QuotaOwner } from '../../http/shares.ts';
 import type { ResponseBody } from '../../upstreams/downstream.ts';
 

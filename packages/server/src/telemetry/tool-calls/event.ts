@@ -1,17 +1,12 @@
-import type {
-  TaskEnd,
-  ToolCallErrorCategory,
-  ToolCallEvent,
-  ToolCallOutcome,
-  ToolCallTransport,
-  ToolCallVerdict,
-} from '@sluice/contract';
+import type { ToolCallErrorCategory, ToolCallEvent, ToolCallOutcome, ToolCallTransport } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import type { TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { detach, truncateBytes, truncateCharacters } from '@sluice/protocol/text';
 import type { Correlation } from '../../exchange/correlation.ts';
+import { type EventTask, type ExchangeFacts, NO_EVALUATIONS, type PassedEvaluation } from '../../exchange/facts.ts';
+import { MANAGEMENT_LISTENER, type RequestHead } from '../../exchange/head.ts';
 import type { StoredPrincipal } from '../../identity/principal.ts';
 import { roundMs } from '../metrics/instruments.ts';
+import { spanOf } from '../request-spans.ts';
 
 /** An event as it is stored: cheap to create, since most are never read. It contains no data that must be redacted. */
 export interface ToolCallRecord {
@@ -54,22 +49,6 @@ export interface ToolCallIdentity {
 
 /** Where a call comes from: the MCP endpoint of the management listener. */
 export type CallOrigin = 'console';
-
-/** An evaluation that a request has passed. */
-export interface PassedEvaluation {
-  readonly evaluator: string;
-  /** The decision, or the failure after which the request continued. */
-  readonly verdict: ToolCallVerdict;
-  readonly durationMs: number;
-}
-
-/** The task that continued a call. */
-export interface EventTask {
-  readonly id: string;
-  /** How its end became known; undefined for a call that became a task. */
-  readonly end: TaskEnd | undefined;
-  readonly states: readonly { readonly status: TaskStatus; readonly at: number }[];
-}
 
 /** Outcome of a call with a FAILED event. */
 export type FailureOutcome = Exclude<ToolCallOutcome, 'completed'>;
@@ -202,18 +181,12 @@ export interface ToolCaller {
   readonly namespace: { readonly name: string } | undefined;
   readonly correlation: Correlation;
   readonly principal: Pick<StoredPrincipal, 'id'>;
-  readonly observation:
-    | {
-        readonly traceId: string | undefined;
-        readonly via: CallOrigin | undefined;
-        readonly evaluations: readonly PassedEvaluation[];
-      }
-    | undefined;
+  /** Undefined for a call that belongs to no request. */
+  readonly head: Pick<RequestHead, 'listener'> | undefined;
+  readonly facts: ExchangeFacts | undefined;
 }
 
 const MAX_USER_CHARACTERS = 256;
-/** Evaluations of a request that no evaluator matches. */
-export const NO_EVALUATIONS: readonly PassedEvaluation[] = [];
 
 /** The service or upstream that executes a call, as far as it is known. */
 export interface ToolTarget {
@@ -227,7 +200,7 @@ export interface ToolTarget {
 
 /** Returns the identity of a call. */
 export function toolCallIdentity(
-  { namespace, correlation, principal, observation }: ToolCaller,
+  { namespace, correlation, principal, head, facts }: ToolCaller,
   tool: {
     readonly name: string;
     readonly members: { readonly toolType?: JsonValue };
@@ -246,10 +219,10 @@ export function toolCallIdentity(
     conversationId: correlation.conversationId,
     requestId: correlation.requestId,
     serviceRequestId,
-    traceId: observation?.traceId,
-    via: observation?.via,
+    traceId: spanOf(facts)?.context.traceId,
+    via: head?.listener === MANAGEMENT_LISTENER ? 'console' : undefined,
     user: userOf(principal),
-    evaluations: observation?.evaluations ?? NO_EVALUATIONS,
+    evaluations: facts?.evaluations ?? NO_EVALUATIONS,
   };
 }
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { TOOL_CALL_EVENT_CAPACITY, type ToolCallOutcome, type ToolCallTransport } from '@sluice/contract';
 import { detach } from '@sluice/protocol/text';
-import { CallObserver, type ToolCallRecorder } from '../call-observer.ts';
+import type { ExchangeFacts } from '../../exchange/facts.ts';
+import { CallObserver, type ToolCallRecorder, type UpstreamMetrics } from '../call-observer.ts';
 import { EventRing } from '../event-ring.ts';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
 import { boundedName } from '../redaction.ts';
-import type { RequestObservation } from '../request-telemetry.ts';
 import { type EventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './event.ts';
 
 /** Selects stored events. */
@@ -17,8 +17,18 @@ export interface EventFilter {
   readonly limit: number;
 }
 
+/** Options of {@link ToolCallEvents}. */
+export interface ToolCallEventsOptions {
+  /** Returns whether a completion of this id is recorded. */
+  readonly isCompletion?: (id: string) => boolean;
+  /** Metrics of the requests upstream; without, they are not counted. */
+  readonly metrics?: UpstreamMetrics;
+  /** Returns the milliseconds since the Unix epoch. */
+  readonly now?: () => number;
+}
+
 /** Observes tool calls. */
-export type ToolCallSink = Pick<ToolCallEvents, 'of'>;
+export type ToolCallSink = Pick<ToolCallEvents, 'of' | 'request'>;
 
 /**
  * Events of tool calls: counted, logged, stored and passed to listeners, which never delay a call (specification, "Events";
@@ -31,21 +41,28 @@ export class ToolCallEvents implements ToolCallRecorder {
   readonly counts = new ToolCallCounts();
   readonly #now: () => number;
   readonly #isCompletion: (id: string) => boolean;
+  readonly #metrics: UpstreamMetrics | undefined;
   readonly ring: EventRing<ToolCallRecord> = new EventRing(TOOL_CALL_EVENT_CAPACITY);
   readonly #ids = new EventIds();
   readonly #logs: Readonly<Record<ToolCallTransport, EventLog>>;
 
-  /** `isCompletion` returns whether a completion of this id is recorded, `now` the milliseconds since the Unix epoch. */
-  constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, now: () => number = Date.now) {
+  constructor(logger: Logger, options: ToolCallEventsOptions = {}) {
+    const { now = Date.now, isCompletion = () => false, metrics } = options;
     this.#now = now;
     this.#isCompletion = isCompletion;
+    this.#metrics = metrics;
     const bridge = eventLog(logger.target('service::bridge'));
     this.#logs = { mcp: eventLog(logger.target('service::forward')), grpc: bridge, code: bridge };
   }
 
-  /** Creates the observer of a tool call. `observation` is that of the client's request. */
-  of(identity: ToolCallIdentity, observation?: RequestObservation): CallObserver {
-    return new CallObserver(observation, { events: this, eventId: this.#ids.next(), identity });
+  /** Creates the observer of a tool call. `facts` are those of the client's request. */
+  of(identity: ToolCallIdentity, facts?: ExchangeFacts): CallObserver {
+    return new CallObserver(facts, this.#metrics, { events: this, eventId: this.#ids.next(), identity });
+  }
+
+  /** Creates the observer of another request upstream, which has no events. */
+  request(facts: ExchangeFacts | undefined): CallObserver {
+    return new CallObserver(facts, this.#metrics);
   }
 
   /** Records an event. Called by {@link CallObserver}. */

@@ -1,8 +1,8 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ExchangeFacts } from '../../exchange/facts.ts';
+import { lastEventOf } from '../call-observer.ts';
 import { createLogger, type LogThreshold } from '../log.ts';
-import { RequestMetrics } from '../metrics/request-metrics.ts';
-import { requestObserver } from '../request-telemetry.ts';
 import { codeSummary, codeToolName, contentOfTexts, eventOf, toolSummary } from './event.ts';
 import { EventIds, ToolCallEvents } from './events.ts';
 import { begun, identity } from './identities.fixture.ts';
@@ -31,11 +31,7 @@ function start(level: LogThreshold = 'info') {
   vi.spyOn(performance, 'now').mockImplementation(() => 1000 + passed);
   onTestFinished(() => void vi.restoreAllMocks());
   const logger = createLogger(filter, (line) => lines.push(line));
-  const events = new ToolCallEvents(
-    logger,
-    (id) => id === COMPLETION,
-    () => START + passed,
-  );
+  const events = new ToolCallEvents(logger, { isCompletion: (id) => id === COMPLETION, now: () => START + passed });
   const recorded = (limit = 1000) =>
     events
       .recent({ limit })
@@ -43,7 +39,6 @@ function start(level: LogThreshold = 'info') {
       .reverse();
   return {
     events,
-    logger,
     recorded,
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     pass: (ms: number) => {
@@ -261,17 +256,15 @@ describe('the log', () => {
   });
 
   test('is empty at level info: the last event is in the access log', () => {
-    const { events, lines, logger } = start('info');
-    const parts = { metrics: new RequestMetrics(), logger, tracing: undefined };
-    const request = { method: 'POST', target: '/', headers: {}, address: undefined, inBatch: false };
-    const observation = requestObserver('mcp', 'service::mcp::access', parts)(request);
-    const report = events.of(identity(), observation);
+    const { events, lines } = start('info');
+    const facts = new ExchangeFacts();
+    const report = events.of(identity(), facts);
     report.begin(codeSummary(0));
-    expect(observation.toolCall).toBeUndefined();
+    expect(lastEventOf(facts)).toBeUndefined();
     report.failed('UNKNOWN', '');
     report.completed(false, NOTHING);
     expect(lines()).toEqual([]);
-    expect(observation.toolCall).toMatchObject({
+    expect(lastEventOf(facts)).toMatchObject({
       eventId: report.eventId,
       completionId: COMPLETION,
       details: { type: 'FAILED', category: 'UNKNOWN' },

@@ -3,7 +3,6 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
-import { CallObserver } from '../../telemetry/call-observer.ts';
 import { contentOfTexts, NO_CONTENT, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
 import { findResourceService, findToolService } from './channels.ts';
@@ -78,7 +77,7 @@ export class GrpcBridge {
       serviceAddress: address,
       serviceRequestId: requestId,
     } as const;
-    const observer = toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
+    const observer = toolCalls.of(toolCallIdentity(caller, tool, target), caller.facts);
     const { InvokeTool } = protocols.toolInvoker;
     return {
       name: tool.name,
@@ -106,7 +105,7 @@ export class GrpcBridge {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;
-    const observer = new CallObserver(caller.observation);
+    const observer = this.#options.toolCalls.request(caller.facts);
     const error = (message: string): OperationResult => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,

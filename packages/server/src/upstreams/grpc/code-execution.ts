@@ -241,7 +241,7 @@ export class CodeTools {
         serviceAddress: service && serviceAddress(service),
         serviceRequestId: service && requestId,
       }),
-      caller.observation,
+      caller.facts,
     );
     const execution = new CodeExecution();
     return {

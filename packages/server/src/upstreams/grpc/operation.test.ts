@@ -25,7 +25,8 @@ function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy
     principal: ANONYMOUS,
     capabilities: {},
     correlation: { conversationId: undefined, requestId: undefined },
-    observation: undefined,
+    head: undefined,
+    facts: undefined,
   } as const;
   const start = () => {
     const client = new WaitingClient();

@@ -8,7 +8,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { ANONYMOUS } from '../../identity/principal.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 
-const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, observation: undefined };
+const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, head: {} };
 
 /** Profiles with a controlled discovery and clock. */
 function start(limits = { concurrent: 100, perMinute: 1_000 }) {

@@ -9,7 +9,7 @@ import { ClientDiscoveries } from './client-discoveries.ts';
 const cause = (user: string | undefined, namespace = 'a', address?: string) => ({
   namespace: { name: namespace },
   principal: user === undefined ? ANONYMOUS : createUser(user, 'proxy'),
-  observation: { head: { address } },
+  head: { address },
 });
 
 /** Discoveries that end when the test ends them, in the order in which they started. */

@@ -16,7 +16,7 @@ export const CLIENT_DISCOVERY_LIMITS: ClientDiscoveryLimits = { concurrent: 4, p
 export interface DiscoveryCause {
   readonly namespace: { readonly name: string } | undefined;
   readonly principal: Pick<StoredPrincipal, 'key'>;
-  readonly observation: { readonly head: { readonly address?: string | undefined } } | undefined;
+  readonly head: { readonly address?: string | undefined };
 }
 
 const MINUTE_MS = 60_000;
@@ -50,7 +50,7 @@ export class ClientDiscoveries {
    */
   run(cause: DiscoveryCause, discover: () => Promise<unknown>): Promise<void> | undefined {
     const { perMinute } = this.#limits;
-    const owner = quotaOwner(cause.namespace?.name ?? '', cause.principal, cause.observation?.head.address);
+    const owner = quotaOwner(cause.namespace?.name ?? '', cause.principal, cause.head.address);
     const { namespace, name } = owner;
     const recent = this.#recentOf(namespace);
     if (recent.length >= perMinute) return undefined;

@@ -31,7 +31,7 @@ async function start() {
   return { registry, forwards };
 }
 
-const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, observation: undefined };
+const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, head: {} };
 
 function input(name: string, address: string) {
   return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };

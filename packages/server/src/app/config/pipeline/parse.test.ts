@@ -182,7 +182,12 @@ filter_chains:
     [
       'the name of the management API’s listener',
       file().replace('name: one', 'name: management'),
-      ["p:2:6: listeners[0].name must not be management, which is the name of the management API's listener"],
+      ['p:2:6: listeners[0].name must not be management or peer, which are the names of listeners of the service'],
+    ],
+    [
+      'the name of the listener for replicas',
+      file().replace('name: one', 'name: peer'),
+      ['p:2:6: listeners[0].name must not be management or peer, which are the names of listeners of the service'],
     ],
     ['no name', file().replace('name: one, ', ''), ['p:2:5: listeners[0].name is missing']],
     [

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../../../exchange/head.ts';
 import { addressSchema } from '../../../http/address.ts';
 import { condition } from '../../../http/chain.ts';
 import { cluster } from '../../../http/clusters.ts';
@@ -73,12 +74,9 @@ const milliseconds = z
   .max(2 ** 31 - 1);
 const file = name.refine((path) => !path.includes('\0'), { error: 'must be a path' });
 
-/** Name of the management API's listener in logs, addresses and metrics. */
-const MANAGEMENT = 'management';
-
 const listener = z.strictObject({
-  name: name.refine((own) => own !== MANAGEMENT, {
-    error: `must not be ${MANAGEMENT}, which is the name of the management API's listener`,
+  name: name.refine((own) => own !== MANAGEMENT_LISTENER && own !== REPLICA_LISTENER, {
+    error: `must not be ${MANAGEMENT_LISTENER} or ${REPLICA_LISTENER}, which are the names of listeners of the service`,
   }),
   address: addressSchema(true),
   filter_chains: z.array(name).min(1, { error: 'must name at least one chain' }),

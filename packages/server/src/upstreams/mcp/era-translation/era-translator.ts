@@ -62,7 +62,7 @@ export class EraTranslator {
     return deferredOutcome((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
   }
 
-  #toLegacy({ namespace, principal, observation }: Caller, plan: CallPlan): CallOutcome {
+  #toLegacy({ namespace, principal, head }: Caller, plan: CallPlan): CallOutcome {
     const { message, capabilities } = plan;
     const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
@@ -71,7 +71,7 @@ export class EraTranslator {
       return deferredOutcome((client) => new RelayedCall(this.#options, translated, client));
     }
     const owner = { namespace: namespace?.name ?? '', principal };
-    const holder = quotaOwner(owner.namespace, principal, observation?.head.address);
+    const holder = quotaOwner(owner.namespace, principal, head?.address);
     return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, holder, client));
   }
 }

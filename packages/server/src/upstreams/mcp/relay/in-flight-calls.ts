@@ -152,10 +152,9 @@ export interface CancelableInput {
   readonly idText: string;
   readonly session: { readonly id: string } | undefined;
   readonly headers: { readonly accept?: string | undefined };
-  /** Observation of the request. */
-  readonly observation?: { outcome: ToolCallOutcome | undefined } | undefined;
+  readonly facts: { outcome: ToolCallOutcome | undefined };
   /** Closes when the client disconnects. */
-  readonly client: { on(event: 'close', listener: () => void): unknown } | undefined;
+  readonly response: { on(event: 'close', listener: () => void): unknown };
 }
 
 /**
@@ -186,9 +185,9 @@ export class CancelableRequest implements InFlightCall {
 
   /** Resolves with the awaited outcome, or as soon as the request is canceled with the outcome of that. */
   async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | CallOutcome> {
-    const { client, era } = this.#request;
+    const { response, era } = this.#request;
     this.#calls.add(this);
-    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_DISCONNECTED, 'canceled'));
+    if (era === 'modern') response.on('close', () => this.#cancel(CLIENT_DISCONNECTED, 'canceled'));
     try {
       return await Promise.race([this.#canceled.promise, awaited]);
     } finally {
@@ -221,9 +220,9 @@ export class CancelableRequest implements InFlightCall {
   }
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {
-    const { observation } = this.#request;
-    if (observation) observation.outcome = outcome;
-    const streams = acceptsEventStream(this.#request.headers.accept);
+    const { facts, headers } = this.#request;
+    facts.outcome = outcome;
+    const streams = acceptsEventStream(headers.accept);
     this.#canceled.resolve({ kind: 'deferred', start: (response) => response.endWithoutResponse(streams) });
     this.#abort.abort(reason);
   }

@@ -22,10 +22,11 @@ import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
+import { MANAGEMENT_LISTENER } from '../../../exchange/head.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { NamespaceState } from '../../../registry/snapshot.ts';
-import { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
@@ -139,7 +140,7 @@ export class CallRouter {
     const era = upstream.eraFor(caller.era);
     if (era === 'modern') {
       // Only those that we set ourselves for a call of the console (decisions 10.6).
-      const received = caller.observation?.via === undefined ? caller.headers : {};
+      const received = caller.head?.listener === MANAGEMENT_LISTENER ? {} : caller.headers;
       headers.push(...modernHeaders(message, name, received, mirrored));
     }
     const needsTranslation = era !== caller.era;
@@ -203,7 +204,7 @@ export class CallRouter {
       namespace: caller.namespace?.name,
       entry,
       principal: caller.principal,
-      clientAddress: caller.observation?.head.address,
+      clientAddress: caller.head?.address,
       tasks: tool && this.#options.tasks,
       acceptsTask: tool !== undefined && acceptsTask(caller, message),
       declaresTasks: declaresForClient,
@@ -287,7 +288,7 @@ export class CallRouter {
     const capabilities = legacyCapabilities(caller.capabilities);
     const request = { message, capabilities, headers, streams, json };
     const resumption = this.#options.suspendedCalls.resume(caller, request);
-    if (resumption.kind === 'handled' && caller.observation) caller.observation.resumesCall = true;
+    if (resumption.kind === 'handled' && caller.facts) caller.facts.resumesCall = true;
     return resumption;
   }
 
@@ -304,9 +305,9 @@ export class CallRouter {
 
   /** Returns the observer of a call; `tool` for tool calls. */
   #observe(caller: Caller, tool: Entry | undefined, upstream: Upstream | undefined): CallObserver {
-    if (!tool) return new CallObserver(caller.observation);
+    if (!tool) return this.#options.toolCalls.request(caller.facts);
     const target = { transport: 'mcp', serviceAddress: upstream?.origin } as const;
-    return this.#options.toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
+    return this.#options.toolCalls.of(toolCallIdentity(caller, tool, target), caller.facts);
   }
 
   /**

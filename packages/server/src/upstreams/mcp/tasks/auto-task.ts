@@ -425,6 +425,7 @@ function withoutRequest({ namespace, era, headers, principal, correlation }: Cal
     principal,
     capabilities: {},
     correlation,
-    observation: undefined,
+    head: undefined,
+    facts: undefined,
   };
 }

@@ -26,7 +26,8 @@ const caller: Caller = {
   principal: createUser('ann', 'proxy'),
   capabilities: { extensions: { [TASKS_EXTENSION]: {} } },
   correlation: { conversationId: undefined, requestId: undefined },
-  observation: undefined,
+  head: undefined,
+  facts: undefined,
 };
 const tool = { key: 'a', labels: { 'service.task': 'auto' }, discovered: undefined };
 const target = { tool, address: 'http://upstream/mcp', forward: undefined };

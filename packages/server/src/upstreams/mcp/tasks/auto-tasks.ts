@@ -10,7 +10,7 @@ import { toStored } from '../../../identity/principal.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
-import { type AutoCall, AutoTask, POLL_INTERVAL_MS } from './auto-task.ts';
+import { type AutoCall, AutoTask, type AutoTaskStore, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { ACKNOWLEDGED } from './task-requests.ts';
@@ -69,18 +69,19 @@ export class AutoTasks {
     if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
     return {
       kind: 'deferred',
-      start: (client) => {
-        const store = {
-          create: (task: AutoTask, caller: Caller) => this.#create(task, caller, target),
-          remove: (record: TaskRecord) => this.#options.tasks.remove(record),
-          current: ({ id }: TaskRecord) => this.#options.tasks.get(id),
-          report: (record: TaskRecord, status: TaskStatus, statusMessage: string | undefined) =>
-            this.#report(record, status, statusMessage),
-          reserve: (record: TaskRecord, bytes: number) => this.#reserve(record, bytes),
-          onError: (error: unknown) => this.#options.log.error('task could not be stored', { error }),
-        };
-        new AutoTask(call, store, client).start(outcome, this.#options.afterMs);
-      },
+      start: (client) => new AutoTask(call, this.#storeOf(target), client).start(outcome, this.#options.afterMs),
+    };
+  }
+
+  /** The task retains it, so it must not be created where the call is in scope. */
+  #storeOf(target: AutoTarget): AutoTaskStore {
+    return {
+      create: (task, caller) => this.#create(task, caller, target),
+      remove: (record) => this.#options.tasks.remove(record),
+      current: ({ id }) => this.#options.tasks.get(id),
+      report: (record, status, statusMessage) => this.#report(record, status, statusMessage),
+      reserve: (record, bytes) => this.#reserve(record, bytes),
+      onError: (error) => this.#options.log.error('task could not be stored', { error }),
     };
   }
 
@@ -104,7 +105,7 @@ export class AutoTasks {
 
   async #create(
     task: AutoTask,
-    { principal, observation, namespace: called }: Caller,
+    { principal, head, facts, namespace: called }: Caller,
     { tool, address, forward }: AutoTarget,
   ): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
@@ -114,13 +115,13 @@ export class AutoTasks {
       {
         namespace,
         principal: toStored(principal),
-        holder: quotaOwner(namespace, principal, observation?.head.address),
+        holder: quotaOwner(namespace, principal, head?.address),
         forward,
         address,
         era: 'modern',
         tool: { key: tool.key, upstreamKey: tool.discovered?.upstreamKey, copied: tool.discovered?.copied },
         replica,
-        eventId: observation?.eventId,
+        eventId: facts?.call?.eventId,
       },
       {
         taskId: randomUUID(),
@@ -135,7 +136,7 @@ export class AutoTasks {
     // It may have been removed before it was durable.
     if (!record || !tasks.get(record.id)) return undefined;
     this.#held.set(record.id, task);
-    if (observation) observation.task = () => eventTaskOf(tasks.get(record.id) ?? record);
+    if (facts?.call) facts.call.task = () => eventTaskOf(tasks.get(record.id) ?? record);
     return record;
   }
 

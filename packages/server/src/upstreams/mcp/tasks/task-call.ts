@@ -57,7 +57,7 @@ export function taskCallPlan(request: TaskCallRequest): CallPlan {
     needsTranslation: false,
     serverRequests: undefined,
     openSession: () => request.openSession(),
-    observer: new CallObserver(undefined),
+    observer: new CallObserver(),
     summary: undefined,
     failure: TASK_FAILURE,
     forward: upstream.forward,

@@ -1,14 +1,13 @@
 import type { TaskEnd } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
+import { type EventTask, NO_EVALUATIONS } from '../../../exchange/facts.ts';
 import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import {
   contentOfResult,
   type EventDetails,
-  type EventTask,
   isErrorResult,
-  NO_EVALUATIONS,
   type ToolCallIdentity,
   userOf,
 } from '../../../telemetry/tool-calls/event.ts';
@@ -70,9 +69,14 @@ export class TaskEvents {
   /** Observes the call of a record for its client, which another process has begun. */
   observerOf(record: TaskRecord): CallObserver {
     const { call, eventId } = record;
-    if (!call || eventId === undefined) return new CallObserver(undefined);
+    if (!call || eventId === undefined) return new CallObserver();
     const events = this.#options.toolCalls;
-    return new CallObserver(undefined, { eventId, events, identity: identityOf(record, call) }, call.startedAt);
+    return new CallObserver(
+      undefined,
+      undefined,
+      { eventId, events, identity: identityOf(record, call) },
+      call.startedAt,
+    );
   }
 
   #publish(record: TaskRecord, end?: TaskEnd): void {

@@ -7,7 +7,7 @@ import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/messag
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
-import { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import {
   type Caller,
   type CallOutcome,
@@ -38,6 +38,7 @@ export interface TaskRelayOptions extends CallContext {
   /** Identity of the service, for clients without one. */
   readonly clientInfo: Implementation;
   readonly creation: Pick<TaskCreation, 'takeUp'>;
+  readonly toolCalls: Pick<ToolCallSink, 'request'>;
 }
 
 /** Time for the response to a cancellation, in milliseconds. */
@@ -107,7 +108,7 @@ export class TaskRelay {
   }
 
   async #translate(caller: Caller, message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
-    const observer = new CallObserver(caller.observation);
+    const observer = this.#options.toolCalls.request(caller.facts);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: target.upstream.server });
     const outcome =
       target.record.era === 'legacy'
@@ -150,7 +151,7 @@ export class TaskRelay {
     const { tasks } = this.#options;
     const { method } = message;
     const headers = [...copied, ...taskHeaders(record.era, method, record.upstreamId)];
-    const observer = new CallObserver(caller.observation);
+    const observer = this.#options.toolCalls.request(caller.facts);
     const trace = observer.send({ method, protocol: 'mcp', subject: undefined, server: upstream.server });
     const { accept } = caller.headers;
     const plan: CallPlan = {
@@ -174,7 +175,7 @@ export class TaskRelay {
       namespace: caller.namespace?.name,
       entry: undefined,
       principal: caller.principal,
-      clientAddress: caller.observation?.head.address,
+      clientAddress: caller.head?.address,
       tasks: undefined,
       messages: record.era === 'legacy' ? this.#messages(caller, record) : undefined,
       waitsForTask: method === 'tasks/result',
@@ -191,7 +192,7 @@ export class TaskRelay {
     { record, upstream, headers, sessions }: TaskTarget,
   ): Promise<CallOutcome> {
     const { tasks } = this.#options;
-    const observer = new CallObserver(caller.observation);
+    const observer = this.#options.toolCalls.request(caller.facts);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: upstream.server });
     const edits = taskIdEdits(message, record);
     try {

@@ -1,45 +1,31 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
-import { type Correlation, correlationOf } from '../exchange/correlation.ts';
 import type { Filter, FilterRoute } from '../http/chain.ts';
-import { RequestContext } from '../http/context.ts';
+import { HttpExchange } from '../http/exchange.ts';
 import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
-import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { DeferredOutcome } from '../upstreams/downstream.ts';
 import type { ResponseWriter } from './response.ts';
 import type { ClientSession } from './sessions/sessions.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
 
-/**
- * State of one request to a pipeline listener: an HTTP request, or one message of a batch. Each mutable member names the
- * filter that sets it.
- */
-export class McpRequest extends RequestContext {
-  /** True for a message of a batch; each message runs through the chain as a request of its own. */
-  readonly inBatch: boolean;
-  readonly correlation: Correlation;
-  readonly principal: Principal;
-
-  /** True if another replica has passed the request on. Set by the listener. */
-  viaPeer = false;
+/** An exchange of a listener that may serve MCP. Each mutable member names the filter that sets it. */
+export class McpExchange extends HttpExchange {
   /** True if the body was not read, because the request will be rejected. Set by the listener. */
   isUnread = false;
   /** Parsed body of a POST request. Set by `mcp`. */
-  message: Message | undefined = undefined;
+  override message: Message | undefined = undefined;
   /** Set instead of `message` if the body is a batch, until the session is known to allow batches. Set by `mcp`. */
   batch: Batch | undefined = undefined;
   /** Set by `mcp`. */
-  era: Era = 'legacy';
+  override era: Era = 'legacy';
   /** State of the namespace when the request arrived or was evaluated. Set by `service_namespace`, `service_evaluator`. */
-  namespace: NamespaceState | undefined = undefined;
+  override namespace: NamespaceState | undefined = undefined;
   /** Session of a legacy client. Set by `service_namespace`. */
-  session: ClientSession | undefined = undefined;
+  override session: ClientSession | undefined = undefined;
   /** True if evaluators ran for this request: its response must not be cached. Set by `service_evaluator`. */
   evaluated = false;
   /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
@@ -49,31 +35,21 @@ export class McpRequest extends RequestContext {
   /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 
-  constructor(
-    method: string,
-    target: string,
-    headers: IncomingHttpHeaders,
-    body: ChunkBuffer,
-    observation?: RequestObservation,
-    inBatch = false,
-  ) {
-    super(method, target, headers, body, observation);
-    this.inBatch = inBatch;
-    this.correlation = observation ? observation.correlation : correlationOf(headers);
-    this.principal = observation ? observation.principal : ANONYMOUS;
-  }
-
-  protected override initialMetadata(): [string, string][] {
-    const { message, namespace } = this;
-    const own: [string, string][] = [];
-    if (message && 'method' in message) own.push(['mcp.method', message.method]);
-    if (namespace) own.push(['service.namespace', namespace.name]);
-    return own;
-  }
-
   /** JSON text of the request id, as sent by the client; `null` if there is none. */
   get idText(): string {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
+  }
+
+  /** Creates the exchange of one message of the batch that this request is, as if it had been sent on its own. */
+  member(text: string): McpExchange {
+    const head = { ...this.head, inBatch: true, startedAt: performance.now() };
+    const member = new McpExchange(head, this.request, this.response, this.correlation);
+    member.principal = this.principal;
+    member.path = this.path;
+    member.query = '';
+    member.headers = this.headers;
+    member.body = ChunkBuffer.of(Buffer.from(text));
+    return member;
   }
 }
 
@@ -81,13 +57,13 @@ export class McpRequest extends RequestContext {
 export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
 
 /** A filter that reads or sets the MCP part of a request. */
-export type McpFilter = Filter<McpRequest, McpOutcome>;
+export type McpFilter = Filter<McpExchange, McpOutcome>;
 
 /**
  * Returns "not found" for a request whose name the namespace does not serve, and would not after an action has run. The filter
  * itself would respond with the same.
  */
-export type FindMissing = (context: McpRequest) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;
+export type FindMissing = (exchange: McpExchange) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;
 
 /** A filter for the requests with certain JSON-RPC methods, or with all; `findMissing` if they name an entry or a task. */
 export interface McpMethodFilter extends FilterRoute<McpFilter> {

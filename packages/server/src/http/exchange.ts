@@ -1,69 +1,55 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import type { RequestObservation } from '../telemetry/request-telemetry.ts';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
+import type { Correlation } from '../exchange/correlation.ts';
+import { Exchange } from '../exchange/exchange.ts';
+import type { RequestHead } from '../exchange/head.ts';
 import type { ResponseHeaders } from './client/client.ts';
+import type { ServerRequest } from './server/request.ts';
+
+const NONE: readonly never[] = [];
+
+/** The body of a request that has none, or whose body has not been read. */
+export const NO_BODY: ChunkBuffer = new ChunkBuffer();
 
 /**
- * State of one HTTP request in a filter chain. The listener creates it; each mutable member names the filter that sets it.
+ * An exchange as filters see it. The listener creates it; each mutable member names the filter that sets it. Part of the hot
+ * path: all requests of all listeners have one class, and so one hidden class.
  */
-export class RequestContext {
-  readonly method: string;
-  /** Path without the query, as sent or as rewritten by `path_rewrite`. */
+export class HttpExchange extends Exchange {
+  /** A message of a batch has that of its batch. */
+  readonly request: ServerRequest;
+  /** A message of a batch has a part of that of its batch. */
+  response: ResponseLike;
+  /** Path without the query, as sent or as rewritten by the listener or `path_rewrite`. */
   path: string;
-  /** Query including its question mark; empty if there is none. */
-  readonly query: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: ChunkBuffer;
-  /** Telemetry of the request; undefined where none is recorded. */
-  readonly observation: RequestObservation | undefined;
+  /** Query including its question mark; empty if there is none. Set by the listener, as are the headers. */
+  query: string;
+  headers: IncomingHttpHeaders;
+  /** Set by the listener if it reads the body. */
+  body: ChunkBuffer = NO_BODY;
   /** JSON-RPC method of a request message, which selects the filters that it skips. Set by `mcp`. */
   rpcMethod: string | undefined = undefined;
-  #metadata: Map<string, string> | undefined = undefined;
-
-  /** Scheme of the client connection. Set by the listener. */
-  scheme: 'http' | 'https' = 'http';
-  /** Address of this machine that the client connected to. Set by the listener. */
-  localAddress: string | undefined = undefined;
-  /** Closes when the response is complete or the client disconnects. Set by the listener. */
-  client: Pick<ResponseLike, 'on'> | undefined = undefined;
   /** Headers of every response to this request: names and values, alternating. Set by `cors`. */
-  responseHeaders: readonly string[] = [];
-  /** Headers added to the upstream request: names and values, alternating. Set by `headers`. */
-  addedHeaders: readonly string[] = [];
+  responseHeaders: readonly string[] = NONE;
   /** Edits of the response headers. Set by `headers`. */
-  headerEdits: readonly HeaderEdits[] = [];
+  headerEdits: readonly HeaderEdits[] = NONE;
+  /** Headers added to the upstream request: names and values, alternating. Set by `headers`. */
+  addedHeaders: readonly string[] = NONE;
   /** Name of the upstream cluster. Set by `router`. */
   cluster: string | undefined = undefined;
   /** Starts recording the exchange. Set by `service_intercept`. */
   recording: (() => ExchangeObserver | undefined) | undefined = undefined;
 
-  /** `target` is the path and the query, if there is one. */
-  constructor(
-    method: string,
-    target: string,
-    headers: IncomingHttpHeaders,
-    body: ChunkBuffer,
-    observation?: RequestObservation,
-  ) {
+  /** `correlation` by default from the head. */
+  constructor(head: RequestHead, request: ServerRequest, response: ResponseLike, correlation?: Correlation) {
+    super(head, correlation);
+    const { target } = head;
     const query = target.indexOf('?');
-    this.method = method;
+    this.request = request;
+    this.response = response;
     this.path = query === -1 ? target : target.slice(0, query);
     this.query = query === -1 ? '' : target.slice(query);
-    this.headers = headers;
-    this.body = body;
-    this.observation = observation;
-    if (observation) observation.context = this;
-  }
-
-  /** Values that actions set, and those that the request has by itself; created when they are needed. */
-  get metadata(): Map<string, string> {
-    this.#metadata ??= new Map(this.initialMetadata());
-    return this.#metadata;
-  }
-
-  /** The metadata that the request has by itself. */
-  protected initialMetadata(): [string, string][] {
-    return [];
+    this.headers = head.headers;
   }
 }
 
