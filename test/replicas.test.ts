@@ -54,6 +54,14 @@ async function startGated(gate: Promise<void>): Promise<RawUpstream & AsyncDispo
   return Object.assign(gated, { [Symbol.asyncDispose]: () => gated.close() });
 }
 
+/** Another upstream with the same tool. */
+async function startMoved(): Promise<RawUpstream & AsyncDisposable> {
+  const moved = await startRawUpstream({
+    scripts: { 'tools/list': toolList(toolText('known')), 'tools/call': textResultText('moved') },
+  });
+  return Object.assign(moved, { [Symbol.asyncDispose]: () => moved.close() });
+}
+
 /** A service with a registry of its own, which knows legacy clients as the replicas do. */
 async function startAlone(): Promise<TestService & AsyncDisposable> {
   const service = await startTestService();
@@ -99,6 +107,22 @@ describe('behind a balancer', () => {
       const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
       expect(JSON.parse(called.text)).toHaveProperty('result');
     }
+  });
+
+  test('whichever replica changes a forward, all use its new address from the response on, and none after its deletion', async () => {
+    await using moved = await startMoved();
+    const [first] = replicas.services;
+    await first?.register('forwards', { name: 'moves', address: moved.url, namespace: 'moves' });
+    const call = async (service: TestService) =>
+      (await post(service.url('moves'), rpc('tools/call', { name: 'known', arguments: {} }))).text;
+    for (const [at, service] of replicas.services.entries()) {
+      const [address, text] = at % 2 === 0 ? [upstream.url, 'done'] : [moved.url, 'moved'];
+      expect(await service.manage('PATCH', '/forwards/moves', { address })).toMatchObject({ status: 200 });
+      for (const other of replicas.services) expect(await call(other)).toContain(`"text":"${text}"`);
+    }
+    expect((await first?.manage('DELETE', '/forwards/moves'))?.status).toBe(200);
+    for (const service of replicas.services) expect(JSON.parse(await call(service))).toHaveProperty('error');
+    await expect.poll(() => moved.streams()).toBe(0);
   });
 
   test('on every replica, requests wait for the first discovery of a forward', async () => {

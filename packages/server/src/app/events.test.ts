@@ -16,8 +16,8 @@ import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { PostgresRevisionStore } from '../policy/postgres-revision-store.ts';
 import { memoryRevisionStore } from '../policy/revision-store.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
-import { commit, TESTER } from '../registry/fixtures/commit.ts';
-import { registerService } from '../registry/operations-topology.ts';
+import { commit } from '../registry/fixtures/commit.ts';
+import { addForward, registerService } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { Database } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
@@ -145,8 +145,9 @@ const EVENTS: Readonly<Record<string, Open>> = {
     const clientInfo = { name: 'sluice', title: 'Sluice', version: '1' };
     const forwards = new Forwards({ registry, secrets: new Secrets(), log, clientInfo, healthCheckIntervalMs: 0 });
     onTestFinished(() => forwards.close());
+    forwards.open();
     const input = { name: 'f', address: 'http://127.0.0.1:9/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-    return emission(forwards.changed, () => forwards.add(input, TESTER));
+    return emission(forwards.changed, () => commit(registry, (draft) => addForward(draft, input)));
   },
   'ServiceHealthMonitor.changed': async ({ onTestFinished }) => {
     const registry = await openRegistry();

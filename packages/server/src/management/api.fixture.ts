@@ -169,6 +169,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,
   });
+  forwards.open();
   const channels = new GrpcChannels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);

@@ -47,7 +47,7 @@ export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Pick<
     Forwards,
-    'add' | 'change' | 'ensureDiscoveredFor' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status' | 'test'
+    'ensureDiscoveredFor' | 'history' | 'refresh' | 'requireUsableHeaders' | 'settled' | 'status' | 'test'
   >;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;

@@ -2,9 +2,9 @@ import { expect, type TestContext, test, vi } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
-import { commit, TESTER } from '../registry/fixtures/commit.ts';
+import { commit } from '../registry/fixtures/commit.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
-import { addForward } from '../registry/operations-topology.ts';
+import { addForward, removeForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
 
 /** An upstream whose responses to `tools/list` are released by the test. */
@@ -113,7 +113,7 @@ test('a list of many forwards contains one that is deleted while the list is sen
   let seen = 0;
   const { status } = api.forwards;
   vi.spyOn(api.forwards, 'status').mockImplementation((name) => {
-    if (++seen === 200) void api.forwards.remove('f', TESTER);
+    if (++seen === 200) void commit(api.registry, (draft) => removeForward(draft, 'f'));
     return status.call(api.forwards, name);
   });
   const { data } = await api.call('GET', '/api/v1/forwards');
@@ -126,12 +126,14 @@ test('a forward that is registered during shutdown gets no controller', async (c
   const up = await quick(context);
   store.hold = true;
   const input = { name: 'f', address: up.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const added = api.forwards.add(input, TESTER);
+  const added = commit(api.registry, (draft) => addForward(draft, input));
   await expect.poll(() => store.waiting).toBe(1);
   await api.forwards.close();
   store.hold = false;
   store.commitAll();
   await added;
+  await api.forwards.settled('f');
+  expect(api.forwards.upstream('f')).toBeUndefined();
   expect(up.seen.map(({ method }) => method)).toEqual([]);
 });
 

@@ -11,9 +11,9 @@ import { changeForwardInSteps, configurationOf, type ForwardChanges } from '../r
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
-import type { LongMutation } from '../registry/registry.ts';
+import { addForward, removeForwardInSteps } from '../registry/operations-topology.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
-import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
+import { type ForwardStatus, needsDiscovery } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
 import { entityTag, requireMatch } from './entity-tag.ts';
 import { pagedResponse } from './paging.ts';
@@ -23,7 +23,7 @@ import type { Router } from './router.ts';
 /** Status of a forward that was removed before the response. */
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
-/** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
+/** `/api/v1/forwards` with refreshes. */
 export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
   const { list, create, get, update, remove, refresh, test, history } = operations.forwards;
   const serialize = (forward: Forward, snapshot = registry.current): string => {
@@ -58,7 +58,9 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const expose = mergeExpose(undefined, body.expose);
     const compression = body.compression || undefined;
     const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
-    const { value: added, unconfirmed } = await forwards.add(described, origin);
+    forwards.requireUsableHeaders(described);
+    const { value: added, unconfirmed } = await registry.commit((draft) => addForward(draft, described), origin);
+    await forwards.settled(name);
     const location = `${create.path}/${encodeURIComponent(name)}`;
     return dataResponse(serialize(added), { status: 201, headers: { location }, unconfirmed });
   });
@@ -70,18 +72,21 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 
   router.addWithBody(update, async ({ http, name, body, origin }) => {
-    const mutation: LongMutation<Forward> = function* (draft) {
-      const forward = draft.forwards.get(name);
-      if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-      requireMatch(http.headers['if-match'], tagOf(forward), `forward ${name}`);
-      return yield* changeForwardInSteps(draft, forward, changesOf(forward, body));
-    };
-    const { value: changed, unconfirmed } = await forwards.change(name, mutation, origin);
-    return dataResponse(serialize(changed), { headers: { etag: tagOf(changed) }, unconfirmed });
+    const { value, unconfirmed } = await registry.commitInSteps(function* (draft) {
+      const before = draft.forwards.get(name);
+      if (!before) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
+      requireMatch(http.headers['if-match'], tagOf(before), `forward ${name}`);
+      const after = yield* changeForwardInSteps(draft, before, changesOf(before, body));
+      forwards.requireUsableHeaders(after, before);
+      return { before, after };
+    }, origin);
+    const { before, after } = value;
+    if (needsDiscovery(before, after)) await forwards.settled(name);
+    return dataResponse(serialize(after), { headers: { etag: tagOf(after) }, unconfirmed });
   });
 
   router.add(remove, async ({ name, origin }) => {
-    const { unconfirmed } = await forwards.remove(name, origin);
+    const { unconfirmed } = await registry.commitInSteps((draft) => removeForwardInSteps(draft, name), origin);
     return dataResponse(JSON.stringify({ removed: name }), { unconfirmed });
   });
 
@@ -112,7 +117,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 }
 
-/** The changes of a merge patch (decisions 10.1). */
+/** The changes of a merge patch. */
 function changesOf(forward: Forward, changes: ForwardPatch): ForwardChanges {
   const { address, namespace, labels, prefix, headers, expose, proxy, compression } = changes;
   return {
@@ -167,7 +172,7 @@ function countsOf(snapshot: Snapshot, forward: string): Omit<RefreshResult, 'ref
 /** Shadowed entries that a status message lists. */
 const MAX_LISTED = 100;
 
-/** Lists the shadowed entries of a forward (decisions 2.2). */
+/** Lists the shadowed entries of a forward. */
 function shadowedNote(shadowed: readonly Entry[]): string | undefined {
   if (shadowed.length === 0) return undefined;
   const named = shadowed.slice(0, MAX_LISTED).map(({ kind, key }) => `${kind} ${key}`);

@@ -14,7 +14,7 @@ import { pagedResponse } from './paging.ts';
 import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
+/** `/api/v1/namespaces`. */
 export function namespaceRoutes(router: Router, { registry, forwards, profiles, publicUrl }: ManagementContext): void {
   const namespaceJson = ({ name, labels }: { name: string; labels: Labels }): string =>
     JSON.stringify({ name, labels, ...(publicUrl && { mcpUrl: `${publicUrl.href}/${name}/mcp` }) });
@@ -46,12 +46,11 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
 
   router.add(remove, async ({ name, query, origin }) => {
     const cascade = query('cascade') === 'true';
-    const { value: removed, unconfirmed } = await registry.commitInSteps(
+    const { value: returned, unconfirmed } = await registry.commitInSteps(
       (draft) => removeNamespaceInSteps(draft, name, cascade),
       origin,
-      (visible) => forwards.onRemoved(visible.forwards),
     );
-    const disabled = removed.disabled.map((entry) => {
+    const disabled = returned.map((entry) => {
       return {
         kind: entry.kind,
         name: entry.name,
@@ -97,8 +96,8 @@ function parseCapabilities(text = '{}'): JsonObject {
 }
 
 /**
- * Logs a warning when a namespace `public` is created: authenticating proxies do not authenticate requests for its path
- * (decisions 5.2). Returns a function that stops the check.
+ * Logs a warning when a namespace `public` is created: authenticating proxies do not authenticate requests for its path.
+ * Returns a function that stops the check.
  */
 export function warnPublicNamespace(registry: Registry, log: TargetLogger): () => void {
   let known = false;
@@ -113,7 +112,7 @@ export function warnPublicNamespace(registry: Registry, log: TargetLogger): () =
   return registry.committed.subscribe(check);
 }
 
-/** `/api/v1/evaluators/namespaces`: bindings of namespaces to conversations (decisions 2.10, 4.5). */
+/** `/api/v1/evaluators/namespaces`: bindings of namespaces to conversations. */
 export function bindingRoutes(router: Router, { bindings: current }: ManagementContext): void {
   const { bindings, bind, unbind } = operations.evaluators;
 

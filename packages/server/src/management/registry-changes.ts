@@ -1,4 +1,5 @@
 import { MAX_EVENT_NAMES, type RegistryEvent } from '@sluice/contract';
+import { changedKeys } from '../registry/changes.ts';
 import { SECTION } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
@@ -9,7 +10,7 @@ const MIN_INTERVAL_MS = 100;
 
 type Names = Set<string>;
 
-/** Publishes changes of the registry as events (decisions 10.6), at most ten per second. */
+/** Publishes changes of the registry as events, at most ten per second. */
 export class RegistryChanges {
   readonly #registry: Registry;
   readonly #events: StateEvents;
@@ -66,21 +67,6 @@ function eventOf(changes: Readonly<Record<keyof typeof NO_NAMES, Names>>): Regis
 }
 
 const NO_NAMES = { namespaces: 0, forwards: 0, services: 0, tools: 0, resources: 0, prompts: 0 };
-
-/** Keys that only one of two maps has, or that have other values; `part` selects what is compared. */
-function changedKeys<Key extends string, Value>(
-  before: ReadonlyMap<Key, Value>,
-  after: ReadonlyMap<Key, Value>,
-  part: (value: Value) => unknown = (value) => value,
-): Names {
-  const changed: Names = new Set();
-  for (const [key, value] of after) {
-    const known = before.get(key);
-    if (known === undefined || part(known) !== part(value)) changed.add(key);
-  }
-  for (const key of before.keys()) if (!after.has(key)) changed.add(key);
-  return changed;
-}
 
 /** Lists of a namespace are reported by kind. */
 function namespaceOfState({ labels }: NamespaceState): object {

@@ -107,7 +107,7 @@ export function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
   };
 }
 
-/** True when other uris of the forward may be requested although no entry changes (decisions 10.1). */
+/** True when other uris of the forward may be requested although no entry changes. */
 export function accessDiffers(before: Forward, after: Forward): boolean {
   const access = ({ expose, orphanedOverrides: orphans = [] }: Forward): string => {
     const hidden = orphans.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
@@ -121,4 +121,19 @@ export function listsDiffer(before: Forward, after: Forward): boolean {
   const visible = ({ catalogs }: Forward): string =>
     JSON.stringify(catalogs.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
   return visible(before) !== visible(after);
+}
+
+/** Returns the keys that only one of two maps has, or that have other values; `part` selects what is compared. */
+export function changedKeys<Key extends string, Value>(
+  before: ReadonlyMap<Key, Value>,
+  after: ReadonlyMap<Key, Value>,
+  part: (value: Value) => unknown = (value) => value,
+): Set<Key> {
+  const changed = new Set<Key>();
+  for (const [key, value] of after) {
+    const known = before.get(key);
+    if (known === undefined || part(known) !== part(value)) changed.add(key);
+  }
+  for (const key of before.keys()) if (!after.has(key)) changed.add(key);
+  return changed;
 }

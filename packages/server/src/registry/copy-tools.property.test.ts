@@ -53,8 +53,10 @@ class Copying {
       case 2: {
         const namespace = this.#namespace();
         if (this.#int(3) > 0 || namespace === DEFAULT_NAMESPACE || !draft.namespaces.has(namespace)) return;
-        const gone = removeNamespace(draft, namespace, true);
-        this.#drop(({ forward: of }, place) => gone.forwards.includes(of) || place.startsWith(`${namespace}/`));
+        const forwards = [...draft.forwards.keys()];
+        removeNamespace(draft, namespace, true);
+        const gone = forwards.filter((name) => !draft.forwards.has(name));
+        this.#drop(({ forward: of }, place) => gone.includes(of) || place.startsWith(`${namespace}/`));
         return;
       }
       case 3: {

@@ -34,7 +34,7 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
   return forward;
 }
 
-/** Removes a forward and its discovered entries (decisions 4.3). OperationError NOT_FOUND. */
+/** Removes a forward and its discovered entries. OperationError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
   runSteps(removeForwardInSteps(draft, name));
 }
@@ -51,10 +51,7 @@ export interface LabeledNamespace {
   readonly labels: Labels;
 }
 
-/**
- * Creates a namespace, unless it exists (decisions 4.1). `created`: whether it did not exist. OperationError for an invalid
- * name.
- */
+/** Creates a namespace, unless it exists. `created`: whether it did not exist. OperationError for an invalid name. */
 export function createNamespace(
   draft: Draft,
   name: string,
@@ -67,33 +64,25 @@ export function createNamespace(
   return { namespace: { name: namespace, labels }, created: true };
 }
 
-/** Replaces a namespace's labels (decisions 2.3). OperationError NOT_FOUND. */
+/** Replaces a namespace's labels. OperationError NOT_FOUND. */
 export function labelNamespace(draft: Draft, name: string, labels: Labels): LabeledNamespace {
   const namespace = requireNamespace(draft, name);
   draft.putNamespace(namespace, labels);
   return { name: namespace, labels };
 }
 
-/** What was removed or changed with a namespace. */
-export interface NamespaceRemoval {
-  /** Names of the removed forwards. */
-  readonly forwards: readonly string[];
-  /** Discovered entries that had been moved there: now disabled in the namespace of their forward. */
-  readonly disabled: readonly Entry[];
-}
-
 /**
  * Removes a namespace. OperationError NOT_FOUND; CONFLICT for `default`, and, with the counts of its contents, for a
- * namespace that is not empty, unless `cascade` (decisions 4.2). Cascading deletes its forwards, with their discovered
- * entries in all namespaces. Entries of other forwards that were moved there are disabled, because they would otherwise
- * return to the namespace that an operator has removed them from (decisions 10.1).
+ * namespace that is not empty, unless `cascade`. Cascading deletes its forwards, with their discovered entries in all
+ * namespaces. Entries of other forwards that were moved there are disabled, because they would otherwise return to the
+ * namespace that an operator has removed them from; they are the result.
  */
-export function removeNamespace(draft: Draft, name: string, cascade: boolean): NamespaceRemoval {
+export function removeNamespace(draft: Draft, name: string, cascade: boolean): readonly Entry[] {
   return runSteps(removeNamespaceInSteps(draft, name, cascade));
 }
 
 /** As {@link removeNamespace}. */
-export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boolean): Steps<NamespaceRemoval> {
+export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boolean): Steps<readonly Entry[]> {
   const namespace = requireNamespace(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
@@ -111,7 +100,7 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
   for (const forward of forwards) yield* draft.removeForwardInSteps(forward.name);
   const disabled = returnMoved(draft, namespace);
   yield* draft.removeNamespaceInSteps(namespace);
-  return { forwards: forwards.map((forward) => forward.name), disabled };
+  return disabled;
 }
 
 /** Moves the entries of other forwards to the namespaces of these, disabled; absent ones as soon as they are discovered. */
@@ -163,7 +152,7 @@ function requireNamespace(draft: Draft, name: string): Namespace {
 
 /**
  * Registers a capability service. One with the same name, type, engine and language is replaced, without a change of
- * the order of registration (decisions 2.2, 4.1). `created`: whether there was none.
+ * the order of registration. `created`: whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
   const id = serviceKey(input);
@@ -184,10 +173,7 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
   return { entry, created: known === undefined };
 }
 
-/**
- * Removes the services of a name, or those of one type, and returns their number (decisions 4.2). OperationError NOT_FOUND
- * when there are none.
- */
+/** Removes the services of a name, or those of one type, and returns their number. OperationError NOT_FOUND when there are none. */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
   const found = matchingServices(name, draft.servicesNamed(name), serviceType);
   draft.removeServices(name, found);
@@ -195,7 +181,7 @@ export function removeServices(draft: Draft, name: string, serviceType?: string)
 }
 
 /**
- * The services of a name, or those of one type, in order of registration: the first one is used (decisions 4.2, 4.10).
+ * The services of a name, or those of one type, in order of registration: the first one is used.
  * OperationError NOT_FOUND when there are none.
  */
 export function findServices(snapshot: Snapshot, name: string, serviceType?: string): MatchingServices {
@@ -228,14 +214,14 @@ export interface ToolCopy {
 export type CopyOutcome = 'copied' | 'exists' | 'gone';
 
 /**
- * Copies tools into namespaces, in order, and returns the result of each (decisions 2.11, `copy-tool-to-namespace`).
+ * Copies tools into namespaces, in order, and returns the result of each (host function `copy-tool-to-namespace`).
  * The originals stay; a missing target namespace is created. A copy has the current state of the tool, with its name,
  * labels and overrides, and a new registration id, so that it is last in lists.
  *
  * A copy of a discovered tool belongs to its forward: discovery updates it and removes it when the upstream no longer
  * lists the tool, and it is deleted with the forward. Operators can change it like any discovered entry. Discovery never
  * creates copies, so a removed copy stays removed. A copy of a manual tool is an independent manual tool. If the
- * forward later lists a tool under the key of a copy, the first registered is served as usual (decisions 2.2).
+ * forward later lists a tool under the key of a copy, the first registered is served as usual.
  */
 export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcome[] {
   return copies.map((copy) => copyTool(draft, copy));

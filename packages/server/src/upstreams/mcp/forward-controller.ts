@@ -71,8 +71,7 @@ export interface ForwardControllerOptions {
 
 /**
  * Control loop of one forward: discovers it, checks its health and watches it for changes while it is up, and retries
- * while it is down. Each discovery updates the registry in one commit; a failure leaves the last good catalog there
- * (decisions 4.3).
+ * while it is down. Each discovery updates the registry in one commit; a failure leaves the last good catalog there.
  */
 export class ForwardController implements UpstreamObserver {
   readonly forward: Forward;
@@ -99,8 +98,9 @@ export class ForwardController implements UpstreamObserver {
   /** Whether the next run probes the eras, and whether the current one does. */
   #probeRequested = false;
   #isProbing = false;
-  #heldUntil: Promise<unknown> | undefined = undefined;
-  #isFollowing = false;
+  #previousRun: Promise<unknown> | undefined = undefined;
+  /** Whether it waits, since another replica discovers the forward. */
+  #isPaused = false;
   readonly #reader: CatalogReader;
   /** Eras that the last probe could not decide about. */
   #inconclusive: readonly InconclusiveProbe[] = [];
@@ -164,9 +164,9 @@ export class ForwardController implements UpstreamObserver {
     return this.#rediscover();
   }
 
-  /** Delays the next run, which must not have started. `turn` must not reject. */
-  holdUntil(turn: Promise<unknown>): void {
-    this.#heldUntil = turn;
+  /** Delays the next run, which must not have started, until this promise resolves; it must not reject. */
+  startAfter(previous: Promise<unknown>): void {
+    this.#previousRun = previous;
   }
 
   /** Discovers in a run that starts now or next; known eras may be used without a probe. */
@@ -176,26 +176,26 @@ export class ForwardController implements UpstreamObserver {
   }
 
   /** Whether another replica discovers and checks it. */
-  get isFollower(): boolean {
+  get isStandby(): boolean {
     const { sharing } = this.#options;
     return sharing !== undefined && !sharing.isHeld(this.forward.name);
   }
 
   /**
-   * Called when this replica begins or ceases to discover the forward, and when the one that does has found something: begins to
-   * discover it, or else takes over what is known.
+   * Called when another replica may have begun or ceased to discover the forward, or may have found something: discovers the
+   * forward if no other one does, or else takes over what is known.
    */
-  follow(): void {
+  updateStandby(): void {
     const { sharing, registry } = this.#options;
     const { name } = this.forward;
     if (!sharing) return;
-    if (!this.isFollower) {
-      if (this.#isFollowing) this.#discoverInBackground();
-      this.#isFollowing = false;
+    if (!this.isStandby) {
+      if (this.#isPaused) this.#discoverInBackground();
+      this.#isPaused = false;
       return;
     }
-    if (!this.#isFollowing) {
-      this.#isFollowing = true;
+    if (!this.#isPaused) {
+      this.#isPaused = true;
       clearTimeout(this.#timer);
       this.#watcher.pause();
       void this.#healthCheck.close();
@@ -207,11 +207,11 @@ export class ForwardController implements UpstreamObserver {
   }
 
   #startRun(): Promise<void> {
-    if (this.isFollower) {
-      this.follow();
+    if (this.isStandby) {
+      this.updateStandby();
       return Promise.resolve();
     }
-    this.#isFollowing = false;
+    this.#isPaused = false;
     if (this.#run) {
       this.#rerun = true;
       return this.#run;
@@ -248,7 +248,7 @@ export class ForwardController implements UpstreamObserver {
 
   /** Reads the lists again soon, since the upstream may have been restarted. */
   onSessionLost(): void {
-    if (this.#closing.signal.aborted || this.isFollower || this.upstream.health.kind === 'down') return;
+    if (this.#closing.signal.aborted || this.isStandby || this.upstream.health.kind === 'down') return;
     const inMs = Math.max(this.#readAt + REREAD_MS - performance.now(), 0);
     this.#rereadTimer ??= setTimeout(() => {
       this.#rereadTimer = undefined;
@@ -262,7 +262,7 @@ export class ForwardController implements UpstreamObserver {
    * rejects.
    */
   reread(list?: AnnouncedList): Promise<void> | undefined {
-    if (this.upstream.health.kind !== 'up' || this.isFollower || !this.#isUnannounced(list)) return undefined;
+    if (this.upstream.health.kind !== 'up' || this.isStandby || !this.#isUnannounced(list)) return undefined;
     if (performance.now() - this.#readAt >= REREAD_MS) return this.#rediscover().catch(() => undefined);
     return this.#run?.catch(() => undefined);
   }
@@ -284,7 +284,7 @@ export class ForwardController implements UpstreamObserver {
 
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */
   onCallFailed(error: UpstreamError): void {
-    if (this.isFollower) return;
+    if (this.isStandby) return;
     if (this.upstream.health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped'))
       this.#markDown(error);
   }
@@ -340,8 +340,8 @@ export class ForwardController implements UpstreamObserver {
     const { discoveryMarks } = this.#options;
     let startedAt = performance.now();
     try {
-      if (this.#heldUntil) await this.#heldUntil;
-      this.#heldUntil = undefined;
+      if (this.#previousRun) await this.#previousRun;
+      this.#previousRun = undefined;
       discoveryMarks?.begin(this.forward.name);
       do {
         this.#rerun = false;
@@ -415,9 +415,9 @@ export class ForwardController implements UpstreamObserver {
     // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(this.#inconclusive.map(({ era }) => era));
     const { name, address, registrationId } = this.forward;
-    const isOvertaken = () => this.isFollower;
+    const hasLostLease = () => this.isStandby;
     const store = function* (draft: Draft): Steps<AppliedCatalogs> {
-      if (isOvertaken()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
+      if (hasLostLease()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
       const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
       if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
@@ -480,7 +480,7 @@ export class ForwardController implements UpstreamObserver {
 
   #markDown(error: unknown): void {
     if (this.#closing.signal.aborted) return;
-    if (this.isFollower) return this.follow();
+    if (this.isStandby) return this.updateStandby();
     const reason = messageOf(error);
     const delay = this.#backoff.next();
     if (this.upstream.health.kind !== 'down') {

@@ -6,8 +6,8 @@ import { Secrets } from '../../http/secrets/secrets.ts';
 import { ANONYMOUS } from '../../identity/principal.ts';
 import { ClientProfiles } from '../../mcp/client-profile.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
-import { commit, TESTER } from '../../registry/fixtures/commit.ts';
-import { addForward } from '../../registry/operations-topology.ts';
+import { commit } from '../../registry/fixtures/commit.ts';
+import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { createLogger } from '../../telemetry/log.ts';
@@ -18,7 +18,8 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function start() {
+/** `stored`: a forward that is registered before the start. */
+async function start(stored?: ForwardInput) {
   const registry = new Registry(memoryStore());
   await registry.load();
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
@@ -28,29 +29,35 @@ async function start() {
     () => registry.close(),
     () => forwards.close(),
   );
-  return { registry, forwards };
+  if (stored) await commit(registry, (draft) => addForward(draft, stored));
+  forwards.open();
+  const add = async (name: string, address: string) => {
+    await commit(registry, (draft) => addForward(draft, input(name, address)));
+    await forwards.settled(name);
+  };
+  const remove = (name: string) => commit(registry, (draft) => removeForward(draft, name));
+  return { registry, forwards, add, remove };
 }
 
 const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, head: {} };
 
-function input(name: string, address: string) {
+function input(name: string, address: string): ForwardInput {
   return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
 }
 
 it('a forward is pending before its first discovery after a start', async () => {
-  const { registry, forwards } = await start();
-  await commit(registry, (draft) => addForward(draft, input('a', 'http://127.0.0.1:9/mcp')));
+  const { forwards, add } = await start(input('a', 'http://127.0.0.1:9/mcp'));
   expect(forwards.status('a')).toEqual({ available: false, statusMessage: 'discovery pending' });
-  await forwards.add(input('b', 'http://127.0.0.1:9/mcp'), TESTER);
+  await add('b', 'http://127.0.0.1:9/mcp');
   expect(forwards.status('b')).toEqual({ available: false, statusMessage: expect.stringContaining('refused') });
 });
 
 it('discovery sends the identity of the gateway in both eras', async () => {
   const upstream = await startRawUpstream();
   closers.push(() => upstream.close());
-  const { forwards } = await start();
+  const { forwards, add } = await start();
   forwards.onLegacyClient();
-  await forwards.add(input('a', upstream.url), TESTER);
+  await add('a', upstream.url);
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
   expect(upstream.seen.find(({ method }) => method === 'server/discover')?.params).toMatchObject({
@@ -62,10 +69,10 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   const upstream = await startRawUpstream();
   upstream.scripts['tools/list'] = toolList(toolText('a'));
   closers.push(() => upstream.close());
-  const { registry, forwards } = await start();
+  const { registry, forwards, add } = await start();
   const eras = () => registry.current.forwards.get('a')?.catalogs.map(({ era }) => era);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
-  await forwards.add(input('a', upstream.url), TESTER);
+  await add('a', upstream.url);
   expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}), CAUSE)).toBeUndefined();
   expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
   forwards.onLegacyClient();
@@ -91,8 +98,8 @@ it('two clients that declare the same new capabilities concurrently both get the
   };
   upstream.scripts['tools/list'] = toolList(toolText('a'));
   closers.push(() => upstream.close());
-  const { registry, forwards } = await start();
-  await forwards.add(input('a', upstream.url), TESTER);
+  const { registry, forwards, add } = await start();
+  await add('a', upstream.url);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
   const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
   const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
@@ -106,15 +113,27 @@ it('two clients that declare the same new capabilities concurrently both get the
 });
 
 it('the address of a tool uses the first forward there, or separate connections if there is none', async () => {
-  const { forwards } = await start();
+  const { forwards, add, remove } = await start();
   const address = 'http://127.0.0.1:9/mcp';
   const own = forwards.upstreamAt(address);
   expect(forwards.upstreamAt(address)).toBe(own);
-  await forwards.add(input('a', address), TESTER);
-  await forwards.add(input('b', address), TESTER);
+  await add('a', address);
+  await add('b', address);
   expect(forwards.upstreamAt(address)).toBe(forwards.upstream('a'));
-  await forwards.remove('a', TESTER);
+  await remove('a');
   expect(forwards.upstreamAt(address)).toBe(forwards.upstream('b'));
-  await forwards.remove('b', TESTER);
+  await remove('b');
   expect(forwards.upstreamAt(address)).toBe(own);
+});
+
+it('what is registered before the start is discovered once, when that has ended', async () => {
+  const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
+  closers.push(() => upstream.close());
+  const { registry, forwards } = await start(input('a', upstream.url));
+  await forwards.settled('a');
+  expect(upstream.seen).toEqual([]);
+  forwards.start();
+  await expect.poll(() => forwards.status('a').available).toBe(true);
+  expect([...registry.current.entries('tool')].map(({ key }) => key)).toEqual(['a']);
+  expect(forwards.history('a').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
 });

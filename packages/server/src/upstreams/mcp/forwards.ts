@@ -5,10 +5,10 @@ import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/cap
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
+import { changedKeys } from '../../registry/changes.ts';
 import type { Forward } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
-import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
-import type { ChangeOrigin, Committed, LongMutation, Registry } from '../../registry/registry.ts';
+import type { Registry, RegistryCommit } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -27,15 +27,12 @@ import type { AnnouncedList } from './streams/list-change-watcher.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import { secretOrigins, type Upstream, type UpstreamHealth, type UpstreamHttp } from './upstream.ts';
 
-/** State of a forward in the management API, in addition to its record (decisions 2.4). */
+/** State of a forward in the management API, in addition to its record. */
 export interface ForwardStatus {
   readonly available: boolean;
   readonly statusMessage?: string;
   readonly serverInfo?: ServerInfo;
 }
-
-/** The change is stored, but not who discovers it: whichever replica takes over what nobody has. */
-const FOLLOW = (): void => undefined;
 
 export interface ForwardsOptions {
   readonly registry: Registry;
@@ -74,8 +71,8 @@ export interface DeclaredCapabilities {
   readonly capabilityKey: string;
 }
 
-/** Time for which registration waits for discovery, which continues in the background (decisions 4.3). */
-const ADD_TIMEOUT_MS = 30_000;
+/** Time for which a request waits for a discovery, which continues in the background. */
+const SETTLE_TIMEOUT_MS = 30_000;
 /** Time to close upstream sessions even with a shorter grace period. */
 const MIN_CLOSE_MS = 1_000;
 /** Idle time after which upstream sessions are closed, and interval of the checks. */
@@ -84,7 +81,10 @@ const IDLE_CHECK_MS = 60_000;
 /** Time for which the first legacy client waits for modern upstreams to be probed for its era. */
 const LEGACY_WAIT_MS = 2_000;
 
-/** The registered upstream MCP servers. Each has a controller of its own, independent of the others. */
+/**
+ * The registered upstream MCP servers. Each has a controller of its own, independent of the others, which starts, changes and
+ * stops with the forward in the registry, whoever changes that.
+ */
 export class Forwards {
   /** The availability of a forward has changed, or a discovery has ended. */
   readonly changed = new Emitter<ChangedForward>();
@@ -97,13 +97,14 @@ export class Forwards {
   readonly #unregistered: UnregisteredUpstreams;
   readonly #profiles: CapabilityProfiles;
   readonly #history = new ForwardHistory();
+  /** The discoveries that commits have started, by forward. */
+  readonly #settling = new Map<string, Promise<void>>();
   /** True once there was a legacy client. */
   #hasLegacyClients = false;
   #legacyDiscovery: Promise<void> | undefined = undefined;
   #closing: Promise<void> | undefined = undefined;
   readonly #idleTimer: NodeJS.Timeout;
-  readonly #unsubscribe: () => void;
-  #isStarted = false;
+  #unsubscribe: (() => void) | undefined = undefined;
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
@@ -114,36 +115,34 @@ export class Forwards {
     );
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients, options.http);
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
-    if (options.sharing) this.#followReplicas(options.sharing);
+    if (options.sharing) this.#watchReplicas(options.sharing);
     options.sharedSessions?.closed.subscribe(({ address, owner, sessionId }) => {
       for (const { transport, sessions } of this.upstreams()) {
         if (transport.address === address) sessions.drop(owner, sessionId);
       }
     });
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
-    this.#unsubscribe = options.registry.committed.subscribe(({ origins }) => {
-      if (origins.length === 0) this.#followRegistry();
-    });
   }
 
-  /** Creates the controllers of the stored forwards, before the first request that needs their upstreams. */
+  /**
+   * Creates the controllers of the stored forwards, before the first request that needs their upstreams. From then on they change
+   * with the registry.
+   */
   open(): void {
-    const { forwards } = this.#options.registry.current;
-    this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
-    for (const forward of forwards.values()) {
+    const { committed, current } = this.#options.registry;
+    // Parts that have subscribed before can still reach the upstreams of what a commit removes.
+    this.#unsubscribe = committed.subscribe((commit) => this.#onCommitted(commit));
+    for (const forward of current.forwards.values()) {
       for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
-      // A forward registered a moment ago is being discovered already, and a client waits for that.
-      if (!this.#hasController(forward)) this.#startController(forward);
+      this.#startController(forward);
     }
   }
 
   /**
-   * Starts the controllers of all forwards in the registry; discovery runs in the background. Forwards whose discovery was in
-   * progress when the previous process died may be the cause: each is discovered alone, after all others (decisions 10.4).
+   * Discovers the stored forwards in the background. Those whose discovery was in progress when the previous process died may be
+   * the cause: each is discovered alone, after all others.
    */
   start(): void {
-    this.#isStarted = true;
-    this.open();
     const { discoveryMarks, log } = this.#options;
     const interrupted = new Set(discoveryMarks?.interrupted);
     const others = [...this.#controllers.values()].filter(({ forward }) => !interrupted.has(forward.name));
@@ -160,66 +159,26 @@ export class Forwards {
       });
       // It may never end.
       this.firstDiscoveries.end(name, controller.forward.catalogs.length > 0);
-      controller.holdUntil(previous);
+      controller.startAfter(previous);
       previous = controller.discover(true).catch(() => undefined);
     }
   }
 
   /**
-   * Stores a forward, then waits up to 30 seconds for its discovery. A forward whose upstream fails or is slow stays
-   * registered. Returns the forward as discovered, or as stored if it was removed meanwhile. Throws
-   * {@link OperationError} if the name is taken or headers cannot be used.
+   * Resolves when the discoveries that commits have started for this forward have ended or failed, or have taken 30 s. It includes
+   * those of a commit whose promise has resolved. Never rejects.
    */
-  async add(input: ForwardInput, origin: ChangeOrigin): Promise<Committed<Forward>> {
-    requireUsableHeaders(this.#options.secrets, input);
-    let discovery: Promise<unknown> | undefined;
-    const { value, unconfirmed } = await this.#options.registry.commit(
-      (draft) => addForward(draft, input),
-      origin,
-      (added) => {
-        discovery = this.#discoverFirst(added);
-      },
-    );
-    await discovery;
-    return { value: this.#currentState(value), unconfirmed };
+  async settled(name: string): Promise<void> {
+    await this.#settling.get(name);
   }
 
   /**
-   * Changes a forward. After a change of its address, its headers or what it exposes, waits up to 30 seconds for its
-   * discovery; the last catalog, without what is hidden now, remains until that has succeeded (decisions 10.1). Returns the
-   * forward as discovered. Rejects as `mutation` throws, and with {@link OperationError} if new headers cannot be used.
+   * Throws {@link OperationError} if headers of a forward cannot be used. Those of a registered one may have become unusable: with
+   * its state `before` a change, only what the change sends elsewhere is rejected.
    */
-  async change(name: string, mutation: LongMutation<Forward>, origin: ChangeOrigin): Promise<Committed<Forward>> {
-    const { registry, secrets } = this.#options;
-    let discovery: Promise<unknown> | undefined;
-    const { value, unconfirmed } = await registry.commitInSteps(
-      function* (draft) {
-        const before = draft.forwards.get(name);
-        const after = yield* mutation(draft);
-        const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
-        if (!isReached) requireUsableHeaders(secrets, after);
-        return { isReached, hasSameRules: isDeepStrictEqual(before?.expose, after.expose), after };
-      },
-      origin,
-      ({ isReached, hasSameRules, after }) => {
-        if (!isReached || !hasSameRules) discovery = this.#discoverFirst(after, isReached);
-      },
-    );
-    await discovery;
-    return { value: discovery ? this.#currentState(value.after) : value.after, unconfirmed };
-  }
-
-  /** Discovers a forward that was added or changed, for at most 30 s. `isReached`: whether its controller can be used. Never rejects. */
-  async #discoverFirst(forward: Forward, isReached = false): Promise<void> {
-    // The next start of the service discovers it.
-    if (this.#closing) return;
-    await this.#options.sharing?.take(forward.name).catch(FOLLOW);
-    const controller = isReached ? this.#controllers.get(forward.name) : undefined;
-    const discovery = controller ? controller.discover(true) : this.#startController(forward).discover();
-    await withTimeout(
-      ADD_TIMEOUT_MS,
-      discovery.catch(() => undefined),
-    );
+  requireUsableHeaders(forward: ForwardTarget, before?: Forward): void {
+    if (before && connectionOf(before) === connectionOf(forward)) return;
+    requireUsableHeaders(this.#options.secrets, forward);
   }
 
   /**
@@ -234,24 +193,6 @@ export class Forwards {
       throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
     }
     if (discovery.status === 'rejected') throw discovery.reason;
-  }
-
-  /** Removes a forward and its entries; in-flight calls finish. Throws {@link OperationError} for an unknown name. */
-  remove(name: string, origin: ChangeOrigin): Promise<Committed<unknown>> {
-    const { registry } = this.#options;
-    return registry.commitInSteps(
-      (draft) => removeForwardInSteps(draft, name),
-      origin,
-      () => this.onRemoved([name]),
-    );
-  }
-
-  /** Stops the controllers of forwards that were removed, such as with their namespace. */
-  onRemoved(names: readonly string[]): void {
-    for (const name of names) {
-      this.#stopController(name);
-      this.#history.delete(name);
-    }
   }
 
   /** Changes of a forward's availability and its discoveries since the start of the process, newest first. */
@@ -277,7 +218,7 @@ export class Forwards {
    */
   async test(target: ForwardTestTarget): Promise<ForwardTest> {
     const { registry, secrets, log, clientInfo, http, catalogLimits } = this.#options;
-    requireUsableHeaders(secrets, target);
+    this.requireUsableHeaders(target);
     const { turns } = registry;
     return testForward(target, { secrets, log, clientInfo, http, turns, limits: catalogLimits });
   }
@@ -364,7 +305,7 @@ export class Forwards {
 
   async #close(graceMs: number): Promise<void> {
     clearInterval(this.#idleTimer);
-    this.#unsubscribe();
+    this.#unsubscribe?.();
     this.firstDiscoveries.close();
     const controllers = [...this.#controllers.values()];
     const upstreams = [...this.upstreams()];
@@ -375,20 +316,20 @@ export class Forwards {
     await this.#options.discoveryMarks?.close();
   }
 
-  /** Follows what other replicas have decided or found. */
-  #followReplicas(sharing: SharedDiscovery): void {
+  /** Subscribes to what other replicas have decided or found. */
+  #watchReplicas(sharing: SharedDiscovery): void {
     sharing.leasesChanged.subscribe(() => {
-      for (const controller of this.#controllers.values()) controller.follow();
+      for (const controller of this.#controllers.values()) controller.updateStandby();
     });
     sharing.stateChanged.subscribe((forward) => {
       const controller = this.#controllers.get(forward);
-      controller?.follow();
-      if (controller?.upstream.health.kind === 'down') this.#onDiscovered(forward, false);
+      controller?.updateStandby();
+      if (controller?.upstream.health.kind === 'down') this.firstDiscoveries.end(forward, false);
     });
     sharing.capabilitiesDeclared.subscribe((capabilities) => {
       this.#profiles.restore(capabilities);
       for (const controller of this.#controllers.values()) {
-        if (!controller.isFollower) void controller.onProfileAdded();
+        if (!controller.isStandby) void controller.onProfileAdded();
       }
     });
     sharing.legacyClientsDeclared.subscribe(() => {
@@ -403,37 +344,54 @@ export class Forwards {
     if (sharing) for (const capabilities of all) sharing.declare(capabilities);
     const keys = all.map(capabilityKey);
     const discovering = [...this.#controllers.values()].map((controller) =>
-      controller.isFollower
+      controller.isStandby
         ? registryHas(registry, () => isDiscoveredWith(registry.current.forwards.get(controller.forward.name), keys))
         : controller.onProfileAdded(),
     );
     await Promise.all(discovering);
   }
 
-  /** Starts and stops controllers after commits of other replicas. */
-  #followRegistry(): void {
-    if (!this.#isStarted || this.#closing) return;
-    const { forwards } = this.#options.registry.current;
-    this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
-    for (const forward of forwards.values()) {
-      if (this.#hasController(forward)) {
-        this.#controllers.get(forward.name)?.follow();
-        if (this.firstDiscoveries.unknown.has(forward.name) && forward.catalogs.length > 0) {
-          this.#onDiscovered(forward.name, true);
-        }
-        continue;
-      }
-      // Failures are in its status and in the log.
-      this.#startController(forward)
-        .discover()
-        .catch(() => undefined);
+  #onCommitted({ before, after, origins }: RegistryCommit): void {
+    const isLocal = origins.length > 0;
+    for (const name of changedKeys(before.forwards, after.forwards)) {
+      const isNew = this.#reconcile(name, isLocal);
+      const forward = after.forwards.get(name);
+      if (!forward || !needsDiscovery(before.forwards.get(name), forward)) continue;
+      const discoveries = Promise.all([this.#settling.get(name), this.#discover(name, isNew, isLocal)]);
+      const settling = withTimeout(SETTLE_TIMEOUT_MS, discoveries).then(() => {
+        if (this.#settling.get(name) === settling) this.#settling.delete(name);
+      });
+      this.#settling.set(name, settling);
     }
   }
 
-  /** Whether there is a controller for a forward as it is now. */
-  #hasController(forward: Forward): boolean {
-    const known = this.#controllers.get(forward.name)?.forward;
-    return known?.registrationId === forward.registrationId && connectionOf(known) === connectionOf(forward);
+  /**
+   * Stops, starts or replaces the controller of a forward at once, according to the latest commit, so that nothing is sent to where
+   * the forward was. Returns whether it has started one.
+   */
+  #reconcile(name: string, isLocal: boolean): boolean {
+    const forward = this.#options.registry.current.forwards.get(name);
+    const controller = this.#controllers.get(name);
+    const isRegistered = forward !== undefined && controller?.forward.registrationId === forward.registrationId;
+    if (isRegistered && connectionOf(controller.forward) === connectionOf(forward)) {
+      controller.updateStandby();
+      if (controller.isStandby && forward.catalogs.length > 0) this.firstDiscoveries.end(name, true);
+      return false;
+    }
+    this.#stopController(name);
+    if (!isRegistered) this.#history.delete(name);
+    if (forward) this.#startController(forward, isLocal);
+    return forward !== undefined;
+  }
+
+  /** Discovers a forward after a commit, or leaves that to the replica that has made the commit. Never rejects. */
+  async #discover(name: string, isNew: boolean, isLocal: boolean): Promise<void> {
+    if (isLocal) await this.#options.sharing?.take(name).catch(ignoreLeaseFailure);
+    // Another commit may have replaced the controller meanwhile. Failures are in its status and in the log.
+    await this.#controllers
+      .get(name)
+      ?.discover(!isNew)
+      .catch(() => undefined);
   }
 
   /** Closes idle sessions, and removes unregistered upstreams that were not called for long. */
@@ -442,14 +400,8 @@ export class Forwards {
     this.#unregistered.closeIdle(IDLE_TIMEOUT_MS, now);
   }
 
-  /** The forward as it is now, or as it was if it has been removed. */
-  #currentState(forward: Forward): Forward {
-    const now = this.#options.registry.current.forwards.get(forward.name);
-    return now?.registrationId === forward.registrationId ? now : forward;
-  }
-
-  #startController(forward: Forward): ForwardController {
-    this.#stopController(forward.name);
+  /** `isLocal`: whether this replica has committed the forward, and is about to discover it. */
+  #startController(forward: Forward, isLocal = false): void {
     const controller = new ForwardController(forward, {
       ...this.#options,
       capabilityProfiles: () => this.#profiles.capabilities(),
@@ -459,19 +411,15 @@ export class Forwards {
       const { kind } = change;
       this.#history.record(forward.name, change);
       this.changed.emit({ forward: forward.name, change });
-      if (kind === 'discovered' || kind === 'discovery_failed') this.#onDiscovered(forward.name, kind === 'discovered');
+      if (kind === 'discovered') this.firstDiscoveries.end(forward.name, true);
+      else if (kind === 'discovery_failed') this.firstDiscoveries.end(forward.name, false);
     });
     this.#controllers.set(forward.name, controller);
     if (forward.catalogs.length === 0) {
-      const isDown = controller.isFollower && this.#options.sharing?.state(forward.name).kind === 'down';
-      this.firstDiscoveries.add(forward.name, !isDown);
+      const isDown = controller.isStandby && this.#options.sharing?.state(forward.name).kind === 'down';
+      this.firstDiscoveries.add(forward.name, isLocal || !isDown);
     }
     if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, controller);
-    return controller;
-  }
-
-  #onDiscovered(name: string, isSuccess: boolean): void {
-    if (this.firstDiscoveries.unknown.has(name)) this.firstDiscoveries.end(name, isSuccess);
   }
 
   #stopController(name: string): void {
@@ -511,17 +459,32 @@ function registryHas(registry: Registry, condition: () => boolean): Promise<void
     const stop = registry.committed.subscribe(() => {
       if (condition()) done();
     });
-    const timer = setTimeout(done, ADD_TIMEOUT_MS).unref();
+    const timer = setTimeout(done, SETTLE_TIMEOUT_MS).unref();
   });
 }
 
-/** Text of what requests to a forward depend on, for comparison. */
-function connectionOf({ address, headers = {}, proxy, compression }: Forward): string {
+/** What requests to a forward depend on. */
+type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'compression'>;
+
+/** Whether a change of a forward requires a discovery: it is new, is reached in another way, or exposes other entries. */
+export function needsDiscovery(before: Forward | undefined, after: Forward): boolean {
+  return (
+    before?.registrationId !== after.registrationId ||
+    connectionOf(before) !== connectionOf(after) ||
+    !isDeepStrictEqual(before.expose, after.expose)
+  );
+}
+
+/** Text of the target, for comparison. */
+function connectionOf({ address, headers = {}, proxy, compression }: ForwardTarget): string {
   return JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]);
 }
 
+/** The change is stored, but not who discovers it: whichever replica takes over what nobody has. */
+function ignoreLeaseFailure(): void {}
+
 /** Rejects headers whose secrets must not be sent to the address, or to the proxy; OperationError BAD_REQUEST. */
-export function requireUsableHeaders(secrets: Secrets, forward: Pick<Forward, 'address' | 'headers' | 'proxy'>): void {
+export function requireUsableHeaders(secrets: Secrets, forward: ForwardTarget): void {
   const origins = secretOrigins(forward);
   for (const [name, value] of Object.entries(forward.headers ?? {})) {
     const problem = origins.map((origin) => secrets.problem(value, origin)).find((found) => found !== undefined);
