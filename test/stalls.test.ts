@@ -19,16 +19,16 @@ beforeAll(async () => {
   return () => run[Symbol.asyncDispose]();
 }, 120_000);
 
+it.each(['400 kB to the MCP listener, in chunks of 1 B', 'clientInfo: many escaped keys'])(
+  'a message does not hold the event loop: %s',
+  expectShortTurns,
+);
+
 it.each([
-  '400 kB to the MCP listener, in chunks of 1 B',
   '400 kB with PUT to the management listener, in chunks of 1 B',
   'a message in short data lines of a modern upstream',
   'a result of a legacy upstream, in chunks of 1 B',
-  'clientInfo: many escaped keys',
   'notifications/cancelled of a client: many escaped keys',
-])('a message does not hold the event loop: %s', expectShortTurns);
-
-it.each([
   '400 kB to the inference listener, in chunks of 1 B',
   '1000 kB to the legacy backend, in chunks of 1 B',
   '4 MiB of empty lines that end with CR of a legacy upstream',

@@ -24,7 +24,9 @@ test('the dashboard counts what is registered, and says what needs attention', a
   await page.locator('.cds--modal.is-visible', { hasText: 'refused the connection' }).waitFor();
 });
 
-test('every page of the menu has one title and one description, and no other host is contacted', async (context) => {
+test('every page of the menu has one title and one description, and no other host is contacted', {
+  tags: ['slow'],
+}, async (context) => {
   const page = await tests.open(context, '#/');
   const origins = new Set<string>();
   page.on('request', (request) => origins.add(new URL(request.url()).origin));

@@ -144,7 +144,7 @@ if (process.env.NODE_ENV !== 'production') throw new Error('for development');`,
   expect(component.length).toBeLessThan(1_500_000);
 });
 
-it('writes the component to the output, or leaves nothing', async () => {
+it('writes the component to the output, or leaves nothing', { tags: ['slow'] }, async () => {
   await write({ 'a.js': PASSES, 'folder.wasm/there.txt': '' });
   const [component] = await Promise.all([
     buildAction({ entry: path('a.js'), output: path('out.wasm') }),

@@ -43,7 +43,7 @@ it.each(['legacy', 'modern'] as const)(
   },
 );
 
-it('a slow client receives its complete response during shutdown', async () => {
+it('a slow client receives its complete response during shutdown', { tags: ['slow'] }, async () => {
   const service = await startTestService();
   const padding = `,"x":"${'x'.repeat(200_000)}"`;
   const upstream = await startRawUpstream({

@@ -50,7 +50,7 @@ describe('a response with a content coding', () => {
     });
   });
 
-  it.each(CODINGS)('is decoded as a stream if it is large: $name', async ({ lines, encode }) => {
+  it.each(CODINGS)('is decoded as a stream if it is large: $name', { tags: ['slow'] }, async ({ lines, encode }) => {
     const text = randomBytes(1_000_000).toString('base64');
     const { port } = await serverOf(lines, encode(Buffer.from(text)));
     const { body, error } = await new Sent(pool({ port })).done;

@@ -97,7 +97,7 @@ describe('a component', () => {
 });
 
 describe('compiler processes', () => {
-  it('run two at a time, further components wait', { timeout: TIMEOUT_MS }, async () => {
+  it('run two at a time, further components wait', { timeout: TIMEOUT_MS, tags: ['slow'] }, async () => {
     createCompiler();
     expect(children()).toEqual([]);
     // With a checksum, the first ones start their process synchronously.

@@ -1,4 +1,4 @@
 import { hostileActionTests } from './fixtures/hostile-action-tests.ts';
 
-// A twelfth of them, at least one of each kind; hostile-actions.slow.test.ts runs all.
-hostileActionTests(12);
+// A 24th of them, at least one of each kind; hostile-actions.slow.test.ts runs all.
+hostileActionTests(24);

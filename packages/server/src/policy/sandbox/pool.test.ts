@@ -192,7 +192,7 @@ describe('a pool', () => {
     expect(await run(pool, echo, 'again')).toBe('again');
   });
 
-  it('removes canceled runs from the queue; one in progress finishes', async () => {
+  it('removes canceled runs from the queue; one in progress finishes', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     const leaving = new AbortController();
     const functions = new BlockingFunctions();
@@ -396,7 +396,7 @@ describe('a pool with active actions', () => {
       .toBe(true);
   });
 
-  it('stops hosts when there are no active actions', async () => {
+  it('stops hosts when there are no active actions', { tags: ['slow'] }, async () => {
     const pool = createPool(2);
     pool.setActions([echo]);
     expect(await run(pool, echo, 'fine')).toBe('fine');
@@ -462,7 +462,7 @@ describe('hosts that cannot be started', () => {
 });
 
 describe('a host that is killed externally', () => {
-  it('while idle does not affect the next run', async () => {
+  it('while idle does not affect the next run', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     for (let time = 0; time < 3; time++) {
       expect(await run(pool, echo, 'fine')).toBe('fine');

@@ -50,7 +50,7 @@ describe.each(eras)('a %s upstream that compresses', (era) => {
     });
   });
 
-  it.each(CODINGS)('may send a large result: $name', async (coding) => {
+  it.each(CODINGS)('may send a large result: $name', { tags: ['slow'] }, async (coding) => {
     const upstream = await upstreamWith({}, { eras: [era] });
     const caller = await client(era, await register((await coded(upstream.url, coding, 10_000)).url));
     const body = RESULT.replace('grün', `grün${'x1'.repeat(400_000)}`);
