@@ -1,11 +1,10 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { NO_OWNER, type QuotaOwner } from '../../http/shares.ts';
 import { forEachInSteps } from '../../registry/steps.ts';
-import { errorReason, type Files } from '../../registry/store/files.ts';
-import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
-import { StoreError, type StoreLog } from '../../registry/store/store.ts';
-import { EndedSessions } from './ended-sessions.ts';
-import { readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './session-snapshot.ts';
+import { CorruptFileError } from '../../registry/store/journaled-file.ts';
+import { JournaledStore, type JournaledStoreOptions, type Pending } from '../../registry/store/journaled-store.ts';
+import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
+import { readSnapshot, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
   recordOf,
@@ -127,30 +126,22 @@ export async function endEvicted(
   store.subscriptionEvicted.emit({ session: { id, holder: stored.holder ?? NO_OWNER }, subscription: ended });
 }
 
-/** Journals shorter than this are not compacted while the store is open. */
-const COMPACT_FROM_BYTES = 256 * 1024;
-
 /** Options of {@link FileSessionStore}. */
-export interface FileSessionStoreOptions extends SessionStoreLimits {
-  /** An existing folder, used by this process only. */
-  readonly folder: string;
-  readonly files: Files;
-  readonly log: StoreLog;
+export interface FileSessionStoreOptions extends SessionStoreLimits, JournaledStoreOptions {
   /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: () => number;
-  /** Minimum length of a journal that is compacted while the store is open. Default: 256 KiB. */
-  readonly compactFromBytes?: number;
 }
 
-/** A change that is not stored yet. */
-export interface PendingChange {
+/** A change of a session. */
+interface SessionChange {
   readonly id: string;
   readonly expires: number;
   readonly holder: QuotaOwner | undefined;
   readonly change: 'end' | ((before: SessionState) => SessionState);
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
 }
+
+/** A change that is not stored yet. */
+export type PendingChange = SessionChange & Pending;
 
 /** A session before and after the changes of a {@link ChangeBatch}. */
 interface ChangedSession {
@@ -216,37 +207,22 @@ export class ChangeBatch {
   }
 }
 
-/**
- * Sessions in `sessions.json` and a journal in which a change is durable at once: one line for all changes that wait,
- * with their differences only, so that the cost of a change is independent of the number of stored sessions.
- *
- * The journal is compacted at start, at the end and whenever it has become as long as `sessions.json`: the cost of
- * compaction stays proportional to the changes, and the size on disk to the live sessions.
- */
+/** Sessions in `sessions.json` and a journal of differences: a change costs the same with any number of stored sessions. */
 export class FileSessionStore implements SessionStore {
-  readonly #folder: string;
-  readonly #log: StoreLog;
-  readonly #now: () => number;
-  readonly #compactFromBytes: number;
-  readonly #file: JournaledFile;
-  readonly #limits: SessionStoreLimits;
   readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
-  sessions: SessionTable;
-  /** Bytes of `sessions.json`. */
-  #snapshotBytes = 0;
-  #isOpen = true;
-  #queue: PendingChange[] = [];
-  #writing: Promise<void> | undefined;
-  /** True when journals exist whose records `sessions.json` may not contain. */
-  #needsCompaction = false;
-  #compacting: Promise<void> | undefined;
+  sessions = new SessionTable();
+  readonly #store: JournaledStore<SessionChange>;
+  readonly #now: () => number;
+  readonly #limits: SessionStoreLimits;
+  /** What was read of the files, until it is loaded. */
+  #replay = new SessionReplay(new Map());
+  #forgotten: readonly ForgottenSessions[] = [];
 
   /** Reads the folder. Throws `StoreError` when a file is corrupt or cannot be read. */
   static async open(options: FileSessionStoreOptions): Promise<FileSessionStore> {
     const store = new FileSessionStore(options);
     await store.#load();
-    // Each run starts a generation: without this, a service that is killed repeatedly would accumulate them.
-    if (store.#needsCompaction) await store.#compactNow();
+    await store.#store.compactLoaded();
     return store;
   }
 
@@ -257,25 +233,41 @@ export class FileSessionStore implements SessionStore {
     return store.sessions;
   }
 
-  private constructor({ folder, files, log, now, compactFromBytes, ...limits }: FileSessionStoreOptions) {
-    this.#folder = folder;
-    this.#log = log;
-    this.#now = now ?? Date.now;
-    this.#limits = limits;
-    this.sessions = new SessionTable();
-    this.#compactFromBytes = compactFromBytes ?? COMPACT_FROM_BYTES;
-    this.#file = new JournaledFile({
-      files,
-      folder,
-      snapshotName: SNAPSHOT_NAME,
-      journalName: 'sessions.journal',
-      allowGaps: true,
-      log,
-    });
+  private constructor({ now = Date.now, subscriptions, maxEnded, ...options }: FileSessionStoreOptions) {
+    this.#now = now;
+    this.#limits = { subscriptions, maxEnded };
+    this.#store = new JournaledStore<SessionChange>(
+      {
+        kind: 'session',
+        lost: 'session changes',
+        read: (bytes) => {
+          if (!bytes) return undefined;
+          const { sessions, forgotten, generation } = readSnapshot(bytes);
+          this.#replay = new SessionReplay(sessions);
+          this.#forgotten = forgotten;
+          return generation;
+        },
+        replay: (line, ...place) =>
+          forEachInSteps(parseRecords(line.toString(), ...place), (record) => this.#replay.apply(record)),
+        batch: (changes) => {
+          const batch = new ChangeBatch(this.sessions, changes);
+          const apply = () => {
+            batch.apply();
+            batch.settle();
+          };
+          return { records: batch.records, apply, fail: (error) => batch.fail(error) };
+        },
+        snapshot: (generation) => {
+          this.sessions.removeExpired(this.#now());
+          return snapshotSlices(this.sessions.entries(), this.sessions.forgotten(), generation);
+        },
+      },
+      options,
+    );
   }
 
   end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
-    return this.#put({ id, expires, change: 'end', holder });
+    return this.#store.put({ id, expires, change: 'end', holder });
   }
 
   change(
@@ -284,126 +276,20 @@ export class FileSessionStore implements SessionStore {
     change: (before: SessionState) => SessionState,
     holder?: QuotaOwner,
   ): Promise<void> {
-    return this.#put({ id, expires, change, holder });
+    return this.#store.put({ id, expires, change, holder });
   }
 
-  async close(): Promise<void> {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    await this.#writing;
-    await this.#compacting;
-    try {
-      await this.#file.repairTail();
-      if (this.#needsCompaction) await this.#compact();
-    } catch (error) {
-      // The journal still has every change, and the next start replays it.
-      throw new StoreError(`${this.#file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
-    } finally {
-      await this.#file.close();
-    }
+  close(): Promise<void> {
+    return this.#store.close();
   }
 
   async #load(): Promise<void> {
-    try {
-      const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes
-        ? readSnapshot(bytes.read())
-        : { sessions: new Map(), forgotten: [], generation: undefined };
-      const replay = new SessionReplay(snapshot.sessions);
-      this.#needsCompaction = await this.#file.replay(snapshot.generation, function* (line, ...place) {
-        yield* forEachInSteps(parseRecords(line.toString(), ...place), (record) => replay.apply(record));
-      });
-      const { subscriptions, maxEnded } = this.#limits;
-      const ended = new EndedSessions(maxEnded, snapshot.forgotten);
-      this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended, maxLevels: maxEnded });
-      this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
-      this.sessions.removeExpired(this.#now());
-      this.#snapshotBytes = bytes?.length ?? 0;
-    } catch (error) {
-      if (error instanceof StoreError) throw error;
-      if (!(error instanceof CorruptFileError)) {
-        throw new StoreError(`sessions in ${this.#folder} cannot be read: ${errorReason(error)}`, { cause: error });
-      }
-      throw new StoreError(
-        `${this.#folder}/${error.file} ${error.message}; repair it, or remove it to start without the session changes in it`,
-        { cause: error },
-      );
-    }
-  }
-
-  #put(change: Omit<PendingChange, 'resolve' | 'reject'>): Promise<void> {
-    if (!this.#isOpen) return Promise.reject(new StoreError(`the session store in ${this.#folder} is closed`));
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ ...change, resolve, reject });
-      this.#writing ??= this.#write();
-    });
-  }
-
-  /** The only place that appends records and starts compactions, one step after the other. */
-  async #write(): Promise<void> {
-    // All changes of this turn of the event loop share the first write.
-    await Promise.resolve();
-    while (this.#queue.length > 0) {
-      await this.#writeQueue();
-      if (!this.#compacting && this.#isWorthCompacting()) this.#compactInBackground();
-    }
-    this.#writing = undefined;
-  }
-
-  #isWorthCompacting(): boolean {
-    // A rejected change at the end of the old generation would come back if the process restarted during a compaction.
-    if (this.#file.hasTornTail) return false;
-    return this.#file.length >= Math.max(this.#compactFromBytes, this.#snapshotBytes);
-  }
-
-  async #writeQueue(): Promise<void> {
-    const batch = new ChangeBatch(this.sessions, this.#queue.splice(0));
-    try {
-      if (batch.records.length > 0) {
-        await this.#file.append(jsonArray(batch.records.map((record) => JSON.stringify(record))));
-        this.#needsCompaction = true;
-      }
-    } catch (error) {
-      return batch.fail(
-        new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, { cause: error }),
-      );
-    }
-    batch.apply();
-    batch.settle();
-  }
-
-  #compactInBackground(): void {
-    this.#compacting = this.#compactNow().finally(() => {
-      this.#compacting = undefined;
-    });
-  }
-
-  /** Compacts. A failure costs disk space only: the journals stay, and the next compaction includes them. */
-  async #compactNow(): Promise<void> {
-    try {
-      await this.#compact();
-    } catch (error) {
-      this.#needsCompaction = true;
-      this.#log.error(`${this.#file.snapshotPath} could not be written; changes stay in the journal`, { error });
-    }
-  }
-
-  /** Called only while nothing is being written and the journal has no torn tail. */
-  async #compact(): Promise<void> {
+    await this.#store.load();
+    const { subscriptions, maxEnded } = this.#limits;
+    const ended = new EndedSessions(maxEnded, this.#forgotten);
+    this.sessions = new SessionTable({ sessions: this.#replay.finish(), subscriptions, ended, maxLevels: maxEnded });
+    this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
     this.sessions.removeExpired(this.#now());
-    const checkpoint: Checkpoint = this.#file.rotateJournal();
-    const entries = this.sessions.entries();
-    const forgotten = this.sessions.forgotten();
-    this.#needsCompaction = false;
-    let written = 0;
-    const counted = function* (): Generator<string> {
-      for (const slice of snapshotSlices(entries, forgotten, checkpoint.generation)) {
-        written += slice.length;
-        yield slice;
-      }
-    };
-    await this.#file.compact(checkpoint, counted());
-    this.#snapshotBytes = written;
   }
 }
 
