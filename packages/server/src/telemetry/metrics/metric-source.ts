@@ -3,7 +3,7 @@ import { getHeapSpaceStatistics } from 'node:v8';
 import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/contract';
 import { residentBytes } from '../resident-memory.ts';
 import type { ToolCallCount } from '../tool-calls/events.ts';
-import type { Metric, NumberMetric, Series } from './instruments.ts';
+import type { Metric, MetricAttributes, NumberMetric, Series } from './instruments.ts';
 import type { RequestMetrics } from './request-metrics.ts';
 import type { HostCounts } from './service-metrics.ts';
 
@@ -107,89 +107,60 @@ export interface RegisteredService {
 /** Returns the state of the service as metrics. */
 function stateMetrics(state: ServiceState): Metric[] {
   const { count, bytes } = state.interactions();
+  const loaded = state.activeEvaluators().map((one) => [one.name, Number(one.loaded)] as const);
+  const available = state.forwards().map((one) => [one.name, Number(one.available)] as const);
+  const { open, ended } = state.tasks();
   return [
     ...filterMetrics(Object.entries(state.filters())),
     ...evaluatorMetrics(state.evaluators()),
-    {
-      name: 'sluice.evaluator.loaded',
-      description: 'Whether the evaluator is loaded: 1 or 0',
-      unit: '{evaluator}',
-      kind: 'gauge',
-      series: state.activeEvaluators().map(({ name, loaded }) => ({
-        attributes: { 'sluice.evaluator': name },
-        value: loaded ? 1 : 0,
-      })),
-    },
+    gauge(
+      'sluice.evaluator.loaded',
+      '{evaluator}',
+      'Whether the evaluator is loaded: 1 or 0',
+      by('sluice.evaluator', loaded),
+    ),
     ...hostMetrics(state.hosts()),
-    {
-      name: 'sluice.registry.entries',
-      description: 'Served tools, resources and prompts',
-      unit: '{entry}',
-      kind: 'updowncounter',
-      series: Object.entries(state.entries()).map(([kind, value]) => ({
-        attributes: { 'sluice.entry.kind': kind },
-        value,
-      })),
-    },
+    upDownCounter(
+      'sluice.registry.entries',
+      '{entry}',
+      'Served tools, resources and prompts',
+      by('sluice.entry.kind', Object.entries(state.entries())),
+    ),
     upDownCounter('sluice.registry.namespaces', '{namespace}', 'Namespaces', state.namespaces()),
-    {
-      name: 'sluice.forward.available',
-      description: 'Whether the forward is available: 1 or 0',
-      unit: '{forward}',
-      kind: 'gauge',
-      series: state.forwards().map(({ name, available }) => ({
-        attributes: { 'sluice.forward': name },
-        value: available ? 1 : 0,
-      })),
-    },
-    {
-      name: 'sluice.service.healthy',
-      description: 'Whether the capability service is healthy: 1 or 0; absent before the first probe',
-      unit: '{service}',
-      kind: 'gauge',
-      series: state.services().flatMap(healthOf),
-    },
+    gauge(
+      'sluice.forward.available',
+      '{forward}',
+      'Whether the forward is available: 1 or 0',
+      by('sluice.forward', available),
+    ),
+    gauge(
+      'sluice.service.healthy',
+      '{service}',
+      'Whether the capability service is healthy: 1 or 0; absent before the first probe',
+      state.services().flatMap(healthOf),
+    ),
     upDownCounter('sluice.interaction.records', '{interaction}', 'Stored interactions', count),
     upDownCounter('sluice.interaction.size', 'By', 'Size of the bodies of stored interactions', bytes),
-    {
-      name: 'sluice.tool_call.events',
-      description: 'Tool call events',
-      unit: '{event}',
-      kind: 'counter',
-      series: state.toolCallEvents().map(({ transport, type, outcome, category, count: value }) => ({
-        attributes: {
-          'sluice.transport': transport,
-          'sluice.event.type': type,
-          ...(outcome !== undefined && { 'sluice.outcome': outcome }),
-          ...(category !== undefined && { 'error.type': category }),
-        },
-        value,
-      })),
-    },
+    counter('sluice.tool_call.events', '{event}', 'Tool call events', state.toolCallEvents().map(eventsOf)),
     upDownCounter(
       'sluice.call.active',
       '{call}',
       'In-flight calls of upstreams and capability services',
       state.inFlightCalls(),
     ),
-    upDownCounter('sluice.task.open', '{task}', 'Tasks whose end is not known', state.tasks().open),
-    {
-      name: 'sluice.task.ended',
-      description: 'Tasks whose end became known',
-      unit: '{task}',
-      kind: 'counter',
-      series: Object.entries(state.tasks().ended).map(([outcome, value]) => ({
-        attributes: { 'sluice.task.outcome': outcome },
-        value,
-      })),
-    },
-    {
-      name: 'sluice.log.dropped',
-      description: 'Log lines dropped because the log was not read in time',
-      unit: '{line}',
-      kind: 'counter',
-      series: [{ attributes: {}, value: state.droppedLines() }],
-    },
+    upDownCounter('sluice.task.open', '{task}', 'Tasks whose end is not known', open),
+    counter(
+      'sluice.task.ended',
+      '{task}',
+      'Tasks whose end became known',
+      by('sluice.task.outcome', Object.entries(ended)),
+    ),
+    counter(
+      'sluice.log.dropped',
+      '{line}',
+      'Log lines dropped because the log was not read in time',
+      state.droppedLines(),
+    ),
     upDownCounter('sluice.stream.active', '{stream}', 'Long-lived streams', state.openStreams()),
     ...replicaMetrics(state.database?.()),
   ];
@@ -197,169 +168,90 @@ function stateMetrics(state: ServiceState): Metric[] {
 
 function replicaMetrics(database: DatabaseState | undefined): Metric[] {
   if (!database) return [];
-  const one = (value: number) => [{ attributes: {}, value }];
   const { isReachable, staleSeconds, commits, conflicts, passedOn } = database;
   return [
-    {
-      name: 'sluice.replica.database.reachable',
-      description: 'Whether the database that replicas share can be reached',
-      unit: '{forward}',
-      kind: 'gauge',
-      series: one(isReachable ? 1 : 0),
-    },
-    {
-      name: 'sluice.replica.stale',
-      description: 'Time since others regarded this replica as live',
-      unit: 's',
-      kind: 'gauge',
-      series: one(staleSeconds),
-    },
-    {
-      name: 'sluice.replica.commits',
-      description: 'Commits of this replica',
-      unit: '{commit}',
-      kind: 'counter',
-      series: one(commits),
-    },
-    {
-      name: 'sluice.replica.conflicts',
-      description: 'Commits made again because other replicas had committed meanwhile',
-      unit: '{commit}',
-      kind: 'counter',
-      series: one(conflicts),
-    },
-    {
-      name: 'sluice.replica.passed_on',
-      description: 'Requests passed on to other replicas',
-      unit: '{request}',
-      kind: 'counter',
-      series: one(passedOn),
-    },
+    gauge(
+      'sluice.replica.database.reachable',
+      '{forward}',
+      'Whether the database that replicas share can be reached',
+      Number(isReachable),
+    ),
+    gauge('sluice.replica.stale', 's', 'Time since others regarded this replica as live', staleSeconds),
+    counter('sluice.replica.commits', '{commit}', 'Commits of this replica', commits),
+    counter(
+      'sluice.replica.conflicts',
+      '{commit}',
+      'Commits made again because other replicas had committed meanwhile',
+      conflicts,
+    ),
+    counter('sluice.replica.passed_on', '{request}', 'Requests passed on to other replicas', passedOn),
   ];
 }
 
 function filterMetrics(filters: readonly (readonly [string, FilterMetrics])[]): Metric[] {
+  const requests = filters.flatMap(([filter, counts]) => {
+    const outcomes = {
+      continue: counts.requests_continue,
+      reject: counts.requests_reject,
+      other: counts.requests_other,
+      error: counts.errors,
+    };
+    return by('sluice.filter.outcome', Object.entries(outcomes), { 'sluice.filter': filter });
+  });
+  const seconds = filters.map(([filter, { duration }]) => [filter, duration.total_ms / 1000] as const);
   return [
-    {
-      name: 'sluice.filter.requests',
-      description: 'Requests of filters by outcome',
-      unit: '{request}',
-      kind: 'counter',
-      series: filters.flatMap(([filter, counts]) => {
-        const outcomes = {
-          continue: counts.requests_continue,
-          reject: counts.requests_reject,
-          other: counts.requests_other,
-          error: counts.errors,
-        };
-        return Object.entries(outcomes).map(([outcome, value]) => ({
-          attributes: { 'sluice.filter': filter, 'sluice.filter.outcome': outcome },
-          value,
-        }));
-      }),
-    },
-    {
-      name: 'sluice.filter.duration',
-      description: 'Time spent in filters',
-      unit: 's',
-      kind: 'counter',
-      series: filters.map(([filter, { duration }]) => ({
-        attributes: { 'sluice.filter': filter },
-        value: duration.total_ms / 1000,
-      })),
-    },
+    counter('sluice.filter.requests', '{request}', 'Requests of filters by outcome', requests),
+    counter('sluice.filter.duration', 's', 'Time spent in filters', by('sluice.filter', seconds)),
   ];
 }
 
 function evaluatorMetrics(evaluators: readonly EvaluatorState[]): Metric[] {
-  const each = (of: (evaluator: EvaluatorState) => Readonly<Record<string, number>>, attribute: string) =>
-    evaluators.flatMap((evaluator) =>
-      Object.entries(of(evaluator)).map(([key, value]) => ({
-        attributes: { 'sluice.evaluator': evaluator.name, [attribute]: key },
-        value,
-      })),
-    );
+  const each = (attribute: string, of: (counts: EvaluatorMetrics) => Readonly<Record<string, number>>) =>
+    evaluators.flatMap(({ name, counts }) => by(attribute, Object.entries(of(counts)), { 'sluice.evaluator': name }));
   const one = (of: (counts: EvaluatorMetrics) => number) =>
-    evaluators.map(({ name, counts }) => ({ attributes: { 'sluice.evaluator': name }, value: of(counts) }));
+    by(
+      'sluice.evaluator',
+      evaluators.map(({ name, counts }) => [name, of(counts)]),
+    );
+  const decisions = each('sluice.evaluator.decision', (counts) => counts.decisions);
+  const failures = each('error.type', ({ failures: { llm_failure, action_failure, busy } }) => {
+    return { llm_failure, action_failure, busy };
+  });
+  const calls = each('sluice.evaluator.llm.outcome', ({ llm }) => {
+    return { success: llm.calls_success, failure: llm.calls_failure };
+  });
+  const llmSeconds = one(({ llm }) => llm.duration.total_ms / 1000);
+  const runs = one(({ wasm }) => wasm.executions);
+  const actionSeconds = one(({ wasm }) => wasm.duration.total_ms / 1000);
   return [
-    {
-      name: 'sluice.evaluator.decisions',
-      description: 'Evaluated requests by decision',
-      unit: '{request}',
-      kind: 'counter',
-      series: each(({ counts }) => counts.decisions, 'sluice.evaluator.decision'),
-    },
-    {
-      name: 'sluice.evaluator.failures',
-      description: 'Evaluations without a decision by failure',
-      unit: '{request}',
-      kind: 'counter',
-      series: each(
-        ({ counts: { failures } }) => ({
-          llm_failure: failures.llm_failure,
-          action_failure: failures.action_failure,
-          busy: failures.busy,
-        }),
-        'error.type',
-      ),
-    },
-    {
-      name: 'sluice.evaluator.llm.calls',
-      description: 'LLM calls by outcome',
-      unit: '{call}',
-      kind: 'counter',
-      series: each(
-        ({ counts: { llm } }) => ({ success: llm.calls_success, failure: llm.calls_failure }),
-        'sluice.evaluator.llm.outcome',
-      ),
-    },
-    {
-      name: 'sluice.evaluator.llm.duration',
-      description: 'Time spent waiting for LLMs',
-      unit: 's',
-      kind: 'counter',
-      series: one(({ llm }) => llm.duration.total_ms / 1000),
-    },
-    {
-      name: 'sluice.evaluator.action.runs',
-      description: 'Executions of actions',
-      unit: '{run}',
-      kind: 'counter',
-      series: one(({ wasm }) => wasm.executions),
-    },
-    {
-      name: 'sluice.evaluator.action.duration',
-      description: 'Time spent waiting for actions',
-      unit: 's',
-      kind: 'counter',
-      series: one(({ wasm }) => wasm.duration.total_ms / 1000),
-    },
+    counter('sluice.evaluator.decisions', '{request}', 'Evaluated requests by decision', decisions),
+    counter('sluice.evaluator.failures', '{request}', 'Evaluations without a decision by failure', failures),
+    counter('sluice.evaluator.llm.calls', '{call}', 'LLM calls by outcome', calls),
+    counter('sluice.evaluator.llm.duration', 's', 'Time spent waiting for LLMs', llmSeconds),
+    counter('sluice.evaluator.action.runs', '{run}', 'Executions of actions', runs),
+    counter('sluice.evaluator.action.duration', 's', 'Time spent waiting for actions', actionSeconds),
   ];
 }
 
 function hostMetrics({ running, idle, spare, waiting, started, ended }: HostCounts): Metric[] {
-  const counter = (name: string, description: string, value: number): NumberMetric => ({
-    name,
-    description,
-    unit: '{process}',
-    kind: 'counter',
-    series: [{ attributes: {}, value }],
-  });
+  const states = by('sluice.action.host.state', Object.entries({ running, idle, spare }));
+  const reasons = 'Ended host processes: over a limit, crashed, or replaced';
   return [
-    {
-      name: 'sluice.action.hosts',
-      description: 'Host processes of actions by state',
-      unit: '{process}',
-      kind: 'updowncounter',
-      series: Object.entries({ running, idle, spare }).map(([host, value]) => ({
-        attributes: { 'sluice.action.host.state': host },
-        value,
-      })),
-    },
+    upDownCounter('sluice.action.hosts', '{process}', 'Host processes of actions by state', states),
     upDownCounter('sluice.action.waiting', '{run}', 'Runs of actions that wait for a host process', waiting),
-    counter('sluice.action.hosts.started', 'Started host processes', started),
-    counter('sluice.action.hosts.ended', 'Ended host processes: over a limit, crashed, or replaced', ended),
+    counter('sluice.action.hosts.started', '{process}', 'Started host processes', started),
+    counter('sluice.action.hosts.ended', '{process}', reasons, ended),
   ];
+}
+
+function eventsOf({ transport, type, outcome, category, count }: ToolCallCount): Series<number> {
+  const attributes = {
+    'sluice.transport': transport,
+    'sluice.event.type': type,
+    ...(outcome !== undefined && { 'sluice.outcome': outcome }),
+    ...(category !== undefined && { 'error.type': category }),
+  };
+  return { attributes, value: count };
 }
 
 function healthOf({ name, serviceType, serviceSubType, languageName, health }: RegisteredService): Series<number>[] {
@@ -373,9 +265,26 @@ function healthOf({ name, serviceType, serviceSubType, languageName, health }: R
   return [{ attributes, value: health === 'healthy' ? 1 : 0 }];
 }
 
-function upDownCounter(name: string, unit: string, description: string, value: number): NumberMetric {
-  return { name, description, unit, kind: 'updowncounter', series: [{ attributes: {}, value }] };
+/** Values that differ in one attribute, besides those that they have in common. */
+function by(
+  attribute: string,
+  values: Iterable<readonly [string, number]>,
+  common: MetricAttributes = {},
+): Series<number>[] {
+  return Array.from(values, ([key, value]) => ({ attributes: { ...common, [attribute]: key }, value }));
 }
+
+/** Makes metrics of a kind, with one series if that is a number. */
+function metricsOf(kind: NumberMetric['kind']) {
+  return (name: string, unit: string, description: string, values: number | Series<number>[]): NumberMetric => {
+    const series = typeof values === 'number' ? [{ attributes: {}, value: values }] : values;
+    return { name, description, unit, kind, series };
+  };
+}
+
+const counter = metricsOf('counter');
+const upDownCounter = metricsOf('updowncounter');
+const gauge = metricsOf('gauge');
 
 /** Metrics of the process, read on demand: nothing is sampled continuously, as the delay of the event loop would require. */
 class ProcessMetrics {
@@ -388,58 +297,21 @@ class ProcessMetrics {
     const rss = residentBytes();
     const { utilization } = performance.eventLoopUtilization(loop, this.#before);
     this.#before = loop;
+    const cpu = by('cpu.mode', Object.entries({ user: user / 1e6, system: system / 1e6 }));
+    const heap = getHeapSpaceStatistics().map((space) => [space.space_name, space.space_used_size] as const);
+    const states = by('nodejs.eventloop.state', Object.entries({ active: loop.active / 1e3, idle: loop.idle / 1e3 }));
     return [
-      {
-        name: 'process.cpu.time',
-        description: 'CPU time of the process',
-        unit: 's',
-        kind: 'counter',
-        series: [
-          { attributes: { 'cpu.mode': 'user' }, value: user / 1e6 },
-          { attributes: { 'cpu.mode': 'system' }, value: system / 1e6 },
-        ],
-      },
-      {
-        name: 'process.memory.usage',
-        description: 'Resident memory of the process',
-        unit: 'By',
-        kind: 'updowncounter',
-        series: rss === undefined ? [] : [{ attributes: {}, value: rss }],
-      },
-      {
-        name: 'process.uptime',
-        description: 'Time since the start of the process',
-        unit: 's',
-        kind: 'gauge',
-        series: [{ attributes: {}, value: process.uptime() }],
-      },
-      {
-        name: 'v8js.memory.heap.used',
-        description: 'Used heap memory by heap space',
-        unit: 'By',
-        kind: 'updowncounter',
-        series: getHeapSpaceStatistics().map(({ space_name, space_used_size }) => ({
-          attributes: { 'v8js.heap.space.name': space_name },
-          value: space_used_size,
-        })),
-      },
-      {
-        name: 'nodejs.eventloop.time',
-        description: 'Time of the event loop by state',
-        unit: 's',
-        kind: 'counter',
-        series: [
-          { attributes: { 'nodejs.eventloop.state': 'active' }, value: loop.active / 1e3 },
-          { attributes: { 'nodejs.eventloop.state': 'idle' }, value: loop.idle / 1e3 },
-        ],
-      },
-      {
-        name: 'nodejs.eventloop.utilization',
-        description: 'Share of active time of the event loop since the previous reading',
-        unit: '1',
-        kind: 'gauge',
-        series: [{ attributes: {}, value: utilization }],
-      },
+      counter('process.cpu.time', 's', 'CPU time of the process', cpu),
+      upDownCounter('process.memory.usage', 'By', 'Resident memory of the process', rss ?? []),
+      gauge('process.uptime', 's', 'Time since the start of the process', process.uptime()),
+      upDownCounter('v8js.memory.heap.used', 'By', 'Used heap memory by heap space', by('v8js.heap.space.name', heap)),
+      counter('nodejs.eventloop.time', 's', 'Time of the event loop by state', states),
+      gauge(
+        'nodejs.eventloop.utilization',
+        '1',
+        'Share of active time of the event loop since the previous reading',
+        utilization,
+      ),
     ];
   }
 }
