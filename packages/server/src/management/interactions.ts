@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
 import { z } from 'zod';
 import type { Views } from '../http/replica-views.ts';
@@ -11,11 +10,8 @@ import { interactionFrames, mergedInteractions, SLICE_BYTES } from './merged-int
 import { dataResponse, LIST_TIMEOUT_MS, streamResponse, withUnanswered } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
-/** Consecutive pieces of JSON text. */
-export type JsonPieces = Generator<string | Buffer>;
-
-/** Serializes an interaction (decisions 2.9). Bodies that are JSON are inserted as they were sent. */
-function* interactionJson(interaction: Interaction, withBodies: boolean): JsonPieces {
+/** Serializes an interaction. Bodies that are JSON are inserted as they were sent. */
+function* interactionJson(interaction: Interaction, withBodies: boolean): Generator<string | Buffer> {
   const { request, response } = interaction;
   const head = {
     epoch_ms: interaction.epochMs,
@@ -45,29 +41,27 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
   return body.isJson ? body.bytes : JSON.stringify(body.bytes.toString());
 }
 
-/** `/api/v1/interactions`: recorded completions (specification, "Endpoints"; decisions 4.4). */
+/** `/api/v1/interactions`: recorded completions. */
 export function interactionRoutes(router: Router, { interactions, otherReplicas }: ManagementContext): void {
   const { interactions: list, clearInteractions: clear } = operations.inference;
 
   router.add(list, async ({ query }) => {
     const found = interactions.list(filterOf(query));
     const withBodies = query('bodies') !== 'false';
-    if (otherReplicas) {
-      const given = FILTERS.flatMap((name): [string, string][] => {
-        const value = query(name);
-        return value === undefined ? [] : [[name, value]];
-      });
-      const answers = await otherReplicas.open(`${VIEW}?${new URLSearchParams(given)}`, LIST_TIMEOUT_MS);
-      const serialize = (interaction: Interaction) => interactionJson(interaction, withBodies);
-      const merged = mergedInteractions(found, answers, serialize, parseLimit(query('limit')));
-      return streamResponse(merged, { 'content-type': 'application/json' });
-    }
-    const slices = slicesOf(listJson(found, withBodies));
-    const first = slices.next().value ?? Buffer.alloc(0);
+    const given = FILTERS.flatMap((name): [string, string][] => {
+      const value = query(name);
+      return value === undefined ? [] : [[name, value]];
+    });
+    const answers = await otherReplicas?.open(`${VIEW}?${new URLSearchParams(given)}`, LIST_TIMEOUT_MS);
+    const serialize = (interaction: Interaction) => interactionJson(interaction, withBodies);
+    const merged = mergedInteractions(found, answers, serialize, parseLimit(query('limit')));
+    const headers = { 'content-type': 'application/json' };
+    if (otherReplicas) return streamResponse(merged, headers);
+    const { value: first } = await merged.next();
     // Smaller responses are sent in one piece.
-    if (first.length < SLICE_BYTES) return dataResponse(first.toString());
+    if (first.length < SLICE_BYTES) return { status: 200, headers, body: first };
     // All interactions may have hundreds of MiB: they are serialized as fast as the client reads.
-    return streamResponse(inEnvelope(first, slices), { 'content-type': 'application/json' });
+    return streamResponse(startingWith(first, merged), headers);
   });
 
   router.add(clear, async () => {
@@ -112,47 +106,12 @@ export function interactionView(interactions: Pick<InteractionStore, 'list' | 'c
   };
 }
 
-function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPieces {
-  yield '[';
-  let isFirst = true;
-  for (const interaction of found) {
-    if (!isFirst) yield ',';
-    isFirst = false;
-    yield* interactionJson(interaction, withBodies);
-  }
-  yield ']';
-}
-
-/** Joins the pieces to slices of equal size; the last one is smaller, possibly empty. */
-function* slicesOf(pieces: JsonPieces): Generator<Buffer, undefined> {
-  let parts: Buffer[] = [];
-  let remaining = SLICE_BYTES;
-  for (const piece of pieces) {
-    let rest = typeof piece === 'string' ? Buffer.from(piece) : piece;
-    while (rest.length >= remaining) {
-      parts.push(rest.subarray(0, remaining));
-      rest = rest.subarray(remaining);
-      yield Buffer.concat(parts);
-      parts = [];
-      remaining = SLICE_BYTES;
-    }
-    parts.push(rest);
-    remaining -= rest.length;
-  }
-  yield Buffer.concat(parts);
-}
-
-async function* inEnvelope(first: Buffer, others: Iterable<Buffer>): AsyncGenerator<Buffer> {
-  yield Buffer.from('{"data":');
+async function* startingWith(first: Buffer, others: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield first;
-  for (const slice of others) {
-    await nextTurn();
-    yield slice;
-  }
-  yield Buffer.from(',"error":null}');
+  yield* others;
 }
 
-/** `/api/v1/config/inference`: upstream of the inference listener and capacity of the recorder (decisions 4.4). */
+/** `/api/v1/config/inference`: upstream of the inference listener and capacity of the recorder. */
 export function inferenceConfigRoutes(router: Router, { inference }: ManagementContext): void {
   const { configure } = operations.inference;
 

@@ -103,7 +103,7 @@ export const SLICE_BYTES = 128 * 1024;
  */
 export async function* mergedInteractions(
   own: readonly Interaction[],
-  { answers, unanswered }: Answers<StreamedAnswer>,
+  { answers, unanswered }: Answers<StreamedAnswer> = { answers: [], unanswered: [] },
   serialize: Serialize,
   limit: number | undefined,
 ): AsyncGenerator<Buffer> {
