@@ -89,27 +89,19 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly log: TargetLogger;
   /** Counts the outcomes of each filter. */
   readonly metrics: ServiceMetrics;
-  /** What a replica does in addition; undefined for the only process. */
-  readonly replica?: ReplicaFilters | undefined;
+  /** Makes a filter forward requests to the replica that owns their stream, call or task; undefined for the only process. */
+  readonly passOn?: (filter: McpFilter) => McpFilter;
 }
 
-/** Filters of a replica (docs/replicas.md). */
-export interface ReplicaFilters {
-  /** Makes a filter look for what it lacks in the database, where another replica may have added it. */
-  recheckMisses(filter: McpFilter): McpFilter;
-  /** Makes a filter forward requests to the replica that owns their stream, call or task. */
-  passOn(filter: McpFilter): McpFilter;
-}
-
-/** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
+/** Makes the chain of a listener: its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   let lookups: ReadonlyMap<string | undefined, FindMissing> = new Map();
   const findMissing: FindMissing = (context) => (lookups.get(context.rpcMethod) ?? lookups.get(undefined))?.(context);
   const made = filters.map(({ settings }) => ({ settings, ...makeFilter(settings, parts, findMissing) }));
   lookups = lookupsAfterEvaluators(made);
   const named = made.map(({ settings, filter, methods }) => {
-    const checked = parts.discoveryWaits.retryMisses(parts.replica?.recheckMisses(filter) ?? filter);
-    return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
+    const checked = conditional(parts.discoveryWaits.retryMisses(filter), settings.conditions);
+    return { name: settings.filter, filter: checked, methods };
   });
   return compile(named, parts.metrics);
 }
@@ -145,7 +137,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       return { filter: mcp(settings, parts.messageLimits, passes) };
     case 'service_namespace': {
       const filter = serviceNamespace(parts, passes);
-      return { filter: parts.replica?.passOn(filter) ?? filter };
+      return { filter: parts.passOn?.(filter) ?? filter };
     }
     case 'service_well_known':
       return serviceWellKnown(parts);
@@ -255,7 +247,7 @@ export interface ListenerChain {
 }
 
 /**
- * The handler of the MCP endpoints on the management listener (decisions 10.6): requests run through the chain of the
+ * The handler of the MCP endpoints on the management listener: requests run through the chain of the
  * listener `mcp`, else of the first one that serves MCP, at the path `/{namespace}/mcp` and with the headers of the protocol
  * only. Undefined if no listener serves MCP.
  */

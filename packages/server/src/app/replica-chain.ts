@@ -2,12 +2,12 @@ import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constan
 import { paramText } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
-import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
+import { followedBy } from '../http/chain.ts';
+import { rpcError } from '../http/outcome.ts';
 import type { PeerRequest, Peers } from '../http/peers.ts';
 import { encodePrincipal } from '../identity/peer.ts';
 import type { McpExchange, McpFilter, McpOutcome } from '../mcp/exchange.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
-import type { Registry } from '../registry/registry.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
@@ -42,24 +42,6 @@ const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
   'the identity of the caller is too large for the replica that has this call or stream: reduce its groups and claims',
   431,
 );
-
-/** Runs a filter again if the registry lacked an object that another replica has just added (docs/replicas.md). */
-export function recheckMisses(filter: McpFilter, registry: Registry): McpFilter {
-  const recheck = async (exchange: McpExchange, missed: ErrorOutcome) => {
-    const before = registry.current;
-    await registry.recheck();
-    if (registry.current === before) return missed;
-    const { namespace } = exchange;
-    if (namespace) exchange.namespace = registry.current.namespace(namespace.name) ?? namespace;
-    return await filter(exchange);
-  };
-  const check = (exchange: McpExchange, outcome: McpOutcome | undefined) =>
-    outcome?.kind === 'error' && outcome.isMiss ? recheck(exchange, outcome) : outcome;
-  return (exchange) => {
-    const outcome = filter(exchange);
-    return outcome instanceof Promise ? outcome.then((settled) => check(exchange, settled)) : check(exchange, outcome);
-  };
-}
 
 /** Dependencies of {@link passOn}. */
 export interface PassOnParts {
@@ -97,7 +79,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     const request = peerRequest(exchange, listener);
     return request ? peers.exchange(address, request, UNREACHABLE) : PRINCIPAL_TOO_LARGE;
   };
-  const find = (exchange: McpExchange, outcome: McpOutcome | undefined) => {
+  return followedBy(filter, (exchange, outcome) => {
     if (outcome || exchange.head.listener === REPLICA_LISTENER) return outcome;
     const { message, session } = exchange;
     if (session && message?.kind === 'notification' && message.method === 'notifications/cancelled') {
@@ -117,11 +99,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
     }
     const owner = ownerOf(exchange, ids);
     return owner === undefined || owner === members.id ? undefined : to(owner, exchange);
-  };
-  return (exchange) => {
-    const outcome = filter(exchange);
-    return outcome instanceof Promise ? outcome.then((settled) => find(exchange, settled)) : find(exchange, outcome);
-  };
+  });
 }
 
 /** Longest cancellation that all replicas get as it is, in characters: each of them holds a copy. */

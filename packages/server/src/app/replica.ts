@@ -23,7 +23,7 @@ import {
   READ_TIMEOUT_MS,
   servingOptions,
 } from './pipeline.ts';
-import { liveChain, type PassOnParts, passOn, recheckMisses } from './replica-chain.ts';
+import { liveChain, type PassOnParts, passOn } from './replica-chain.ts';
 
 /** Options of {@link Replica}. */
 export interface ReplicaOptions {
@@ -69,12 +69,9 @@ export class Replica {
   ): McpFilter {
     const { shared, config } = this.#options;
     const peers = this.#peers;
-    const replica = {
-      recheckMisses: (filter: McpFilter) => recheckMisses(filter, parts.registry),
-      passOn: (filter: McpFilter) =>
-        peers ? passOn(filter, { ...located, peers, members: shared.members, listener: name }) : filter,
-    };
-    return liveChain(makeChain(filters, { ...parts, replica }), shared, config.maxStalenessMs);
+    const toOwner = (filter: McpFilter) =>
+      peers ? passOn(filter, { ...located, peers, members: shared.members, listener: name }) : filter;
+    return liveChain(makeChain(filters, { ...parts, passOn: toOwner }), shared, config.maxStalenessMs);
   }
 
   /**

@@ -28,7 +28,7 @@ export interface FilterRoute<F> {
   readonly methods?: readonly (string | undefined)[] | undefined;
 }
 
-/** A filter under its name in the pipeline file and in the metrics (decisions 1.4). */
+/** A filter under its name in the pipeline file and in the metrics. */
 export interface NamedFilter<F> extends FilterRoute<F> {
   readonly name: string;
 }
@@ -53,7 +53,7 @@ interface Chain<E extends HttpExchange, Result extends AnyOutcome> {
  * Compiles filters into one function that runs them in order; it returns undefined when no filter responds. No promise is
  * created as long as no filter waits.
  *
- * Each filter that a request reaches counts it once (decisions 4.4, "Metrics"):
+ * Each filter that a request reaches counts it once:
  *
  * - continue: the filter passed the request on, or is for other methods
  * - reject: the outcome was an error, or a plain one of HTTP 400 or above
@@ -161,6 +161,17 @@ export function isRejection(outcome: AnyOutcome): boolean {
   return outcome.kind === 'error' || (outcome.kind === 'plain' && (outcome.status ?? 0) >= 400);
 }
 
+/** A filter with a function that gets its outcome and may replace it. No promise is created as long as neither waits. */
+export function followedBy<E extends HttpExchange, Result extends AnyOutcome>(
+  filter: Filter<E, Result>,
+  next: (exchange: E, outcome: Result | undefined) => ReturnType<Filter<E, Result>>,
+): Filter<E, Result> {
+  return (exchange) => {
+    const outcome = filter(exchange);
+    return outcome instanceof Promise ? outcome.then((settled) => next(exchange, settled)) : next(exchange, outcome);
+  };
+}
+
 const match = z
   .strictObject({
     path: path.optional(),
@@ -176,7 +187,7 @@ const match = z
 export type Match = z.output<typeof match>;
 export type Condition = { readonly when: Match } | { readonly unless: Match };
 
-/** Schema of one condition of a filter. A filter runs if all of its conditions are met (decisions 1.4). */
+/** Schema of one condition of a filter. A filter runs if all of its conditions are met. */
 export const condition = z
   .strictObject({ when: match.optional(), unless: match.optional() })
   .transform(({ when, unless }, { addIssue }): Condition => {

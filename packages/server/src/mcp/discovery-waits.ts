@@ -1,3 +1,4 @@
+import { followedBy } from '../http/chain.ts';
 import type { ErrorOutcome } from '../http/outcome.ts';
 import { quotaOwner, Shares } from '../http/shares.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -12,7 +13,7 @@ import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 /** Dependencies of {@link DiscoveryWaits}. */
 export interface DiscoveryWaitParts {
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries' | 'reread'>;
-  readonly registry: Pick<Registry, 'current'>;
+  readonly registry: Pick<Registry, 'current' | 'isShared' | 'recheck'>;
   readonly calls: InFlightCalls<InFlightCall>;
   /** Time for which one request waits at most, for whatever it waits for. */
   readonly waitMs: number;
@@ -78,23 +79,28 @@ export class DiscoveryWaits {
     return this.#parts.forwards.firstDiscoveries.next(name) !== undefined;
   }
 
-  /** Makes a filter look again for what it did not find, after each discovery that may have found it. */
+  /**
+   * Makes a filter look again for what it did not find: in the commits of other replicas, which may have just added it, and after
+   * each discovery that may have found it.
+   */
   retryMisses(filter: McpFilter): McpFilter {
-    const check = (exchange: McpExchange, outcome: McpOutcome | undefined) =>
-      outcome?.kind === 'error' && outcome.isMiss ? this.#retry(filter, exchange, outcome) : outcome;
-    return (exchange) => {
-      const outcome = filter(exchange);
-      return outcome instanceof Promise
-        ? outcome.then((settled) => check(exchange, settled))
-        : check(exchange, outcome);
-    };
+    const rechecked = this.#parts.registry.isShared
+      ? onMiss(filter, (exchange, missed) => this.#recheck(filter, exchange, missed))
+      : filter;
+    return onMiss(rechecked, (exchange, missed) => this.#retry(rechecked, exchange, missed));
   }
 
-  #retry(
-    filter: McpFilter,
-    exchange: McpExchange,
-    missed: ErrorOutcome,
-  ): McpOutcome | undefined | Promise<McpOutcome | undefined> {
+  async #recheck(filter: McpFilter, exchange: McpExchange, missed: ErrorOutcome): Promise<McpOutcome | undefined> {
+    const { registry } = this.#parts;
+    const before = registry.current;
+    await registry.recheck();
+    if (registry.current === before) return missed;
+    const { namespace } = exchange;
+    if (namespace) exchange.namespace = registry.current.namespace(namespace.name) ?? namespace;
+    return await filter(exchange);
+  }
+
+  #retry(filter: McpFilter, exchange: McpExchange, missed: ErrorOutcome): ReturnType<McpFilter> {
     const { namespace } = exchange;
     const discovery = namespace && (this.#nextFirst(namespace) ?? this.#reread(exchange, namespace));
     return discovery ? this.#retryAfter(filter, exchange, namespace, discovery, missed) : missed;
@@ -185,4 +191,14 @@ export class DiscoveryWaits {
       stop();
     }
   }
+}
+
+/** A filter with a function that is called when it has not found something. */
+function onMiss(
+  filter: McpFilter,
+  retry: (exchange: McpExchange, missed: ErrorOutcome) => ReturnType<McpFilter>,
+): McpFilter {
+  return followedBy(filter, (exchange, outcome) =>
+    outcome?.kind === 'error' && outcome.isMiss ? retry(exchange, outcome) : outcome,
+  );
 }
