@@ -3,8 +3,9 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { commit } from '../registry/fixtures/commit.ts';
+import { removeForward } from '../registry/fixtures/operations.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
-import { addForward, removeForward } from '../registry/operations-topology.ts';
+import { addForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
 
 /** An upstream whose responses to `tools/list` are released by the test. */
@@ -40,7 +41,7 @@ test('a forward that is deleted and registered again during its discovery is ret
   const second = await quick(context);
   const answer = api.call('POST', '/api/v1/forwards', { name: 'f', address: first.url, labels: { whose: 'first' } });
   await first.asked;
-  const commit = vi.spyOn(api.registry, 'commitInSteps');
+  const commit = vi.spyOn(api.registry, 'commit');
   store.hold = true;
   const before = api.call('POST', '/api/v1/namespaces', { name: 'before' });
   await expect.poll(() => commit.mock.calls.length).toBe(1);
@@ -68,7 +69,7 @@ test('a refresh of a forward that is deleted while its catalog is stored does no
   store.hold = true;
   const before = api.call('POST', '/api/v1/namespaces', { name: 'before' });
   await expect.poll(() => store.waiting).toBe(1);
-  const commit = vi.spyOn(api.registry, 'commitInSteps');
+  const commit = vi.spyOn(api.registry, 'commit');
   const removal = api.call('DELETE', '/api/v1/forwards/f');
   await expect.poll(() => commit.mock.calls.length).toBe(1);
   const refresh = api.call('POST', '/api/v1/forwards/f/refreshes');

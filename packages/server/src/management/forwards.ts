@@ -72,7 +72,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 
   router.addWithBody(update, async ({ http, name, body, origin }) => {
-    const { value, unconfirmed } = await registry.commitInSteps(function* (draft) {
+    const { value, unconfirmed } = await registry.commit(function* (draft) {
       const before = draft.forwards.get(name);
       if (!before) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
       requireMatch(http.headers['if-match'], tagOf(before), `forward ${name}`);
@@ -86,7 +86,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 
   router.add(remove, async ({ name, origin }) => {
-    const { unconfirmed } = await registry.commitInSteps((draft) => removeForwardInSteps(draft, name), origin);
+    const { unconfirmed } = await registry.commit((draft) => removeForwardInSteps(draft, name), origin);
     return dataResponse(JSON.stringify({ removed: name }), { unconfirmed });
   });
 

@@ -39,7 +39,7 @@ const CALLS: readonly (readonly [string, string, unknown, object])[] = [
 test('calls that are committed together get the same responses as separate ones', async (context) => {
   const store = new PausableStore();
   const api = await startApi(context, { store });
-  const commit = vi.spyOn(api.registry, 'commitInSteps');
+  const commit = vi.spyOn(api.registry, 'commit');
   store.hold = true;
   // While this one is being stored, the others are collected.
   const first = api.call('POST', '/api/v1/namespaces', { name: 'before' });

@@ -46,7 +46,7 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
 
   router.add(remove, async ({ name, query, origin }) => {
     const cascade = query('cascade') === 'true';
-    const { value: returned, unconfirmed } = await registry.commitInSteps(
+    const { value: returned, unconfirmed } = await registry.commit(
       (draft) => removeNamespaceInSteps(draft, name, cascade),
       origin,
     );

@@ -4,8 +4,9 @@ import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/ra
 import { changeForwardInSteps, type ForwardChanges } from '../registry/change-forward.ts';
 import { Draft, recordsOf } from '../registry/draft.ts';
 import { type Forward, parseNamespace } from '../registry/entries.ts';
+import { removeForward, removeNamespace } from '../registry/fixtures/operations.ts';
 import { SharedMemoryStore } from '../registry/fixtures/shared-memory-store.ts';
-import { addForward, removeForward, removeNamespace } from '../registry/operations-topology.ts';
+import { addForward } from '../registry/operations-topology.ts';
 import { runSteps } from '../registry/steps.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
@@ -66,7 +67,7 @@ function operations(commit: (operation: Operation) => Promise<unknown>): Maker {
 function foreign(api: Api, operation: Operation) {
   const draft = new Draft(api.registry.current);
   operation(draft);
-  const { snapshot } = draft.finish();
+  const { snapshot } = runSteps(draft.finishInSteps());
   return { changes: [...draft.changes], snapshot };
 }
 

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
-import { applyCatalogs, type DiscoveredCatalog } from '../registry/catalogs.ts';
+import type { DiscoveredCatalog } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/entries.ts';
 import { commit } from '../registry/fixtures/commit.ts';
+import { applyCatalogs, removeNamespace } from '../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, updateEntry } from '../registry/operations.ts';
-import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
+import { createNamespace, labelNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { ListChangeNotifier } from './list-changes.ts';

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { commit } from '../registry/fixtures/commit.ts';
-import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
+import { removeNamespace } from '../registry/fixtures/operations.ts';
+import { createNamespace, labelNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { NamespaceBindings } from './bindings.ts';

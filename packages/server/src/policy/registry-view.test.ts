@@ -1,13 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { applyCatalogs } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/entries.ts';
 import { commit } from '../registry/fixtures/commit.ts';
+import { applyCatalogs, removeForward } from '../registry/fixtures/operations.ts';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations.ts';
-import { removeForward } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RegistryView, ToolListCache } from './registry-view.ts';

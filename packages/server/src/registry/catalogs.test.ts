@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
+import type { DiscoveredCatalog } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { PausableStore } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { Registry } from './registry.ts';
+import { runSteps } from './steps.ts';
 
 /** A registry with one forward, `up`. */
 async function withForward(more: Partial<Forward> = {}) {
@@ -314,7 +316,7 @@ describe('overrides', () => {
     await discover({});
     await commit(registry, (draft) => {
       const ops = [...draft.namespaces.keys()].find((name) => name === 'ops');
-      if (ops) draft.removeNamespace(ops);
+      if (ops) runSteps(draft.removeNamespaceInSteps(ops));
     });
     await discover({ tools: items('name', ['a']) });
     expect(entries()).toMatchObject([{ ...CHANGED, namespace: 'default', disabledBy: 'operator' }]);
@@ -337,7 +339,7 @@ describe('overrides', () => {
     await change(registry);
     await discover({});
     await commit(registry, (draft) => {
-      draft.removeForward('up');
+      runSteps(draft.removeForwardInSteps('up'));
       addForward(draft, 'up');
     });
     await discover({ tools: items('name', ['a']) });

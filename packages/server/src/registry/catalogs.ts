@@ -16,7 +16,7 @@ import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { NONE, render, type SharedMembers, sharedMembers, shareMembers } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
-import { forEachInSteps, PER_STEP, runSteps, type Steps, sortInSteps } from './steps.ts';
+import { forEachInSteps, PER_STEP, type Steps, sortInSteps } from './steps.ts';
 
 /** One object of an upstream's list: its name or uri, and its exact text, which is no slice of a longer one. */
 export interface ListedItem {
@@ -43,16 +43,10 @@ export const KIND_OF_LIST = {
 const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
 
 /**
- * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
- * (decisions 4.3). An operator's overrides and marks remain, also while the upstream does not list the entry (decisions
- * 2.5, 10.1). Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11). Objects
- * that the forward does not expose are left out; returns their number by kind.
+ * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit. An operator's
+ * overrides and marks remain, also while the upstream does not list the entry. Copies are updated, and removed with their
+ * original; overrides of copies are not. Objects that the forward does not expose are left out; returns their number by kind.
  */
-export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): Counts {
-  return runSteps(applyCatalogsInSteps(draft, forward, catalogs));
-}
-
-/** As {@link applyCatalogs}. */
 export function* applyCatalogsInSteps(
   draft: Draft,
   forward: Forward,
@@ -273,7 +267,7 @@ function discoveredEntry(
   });
 }
 
-/** The operator's labels and, for resources, those of the service (decisions 2.6). */
+/** The operator's labels and, for resources, those of the service. */
 function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, known: Entry | undefined): Labels {
   if (kind !== 'resource') return known?.labels ?? NONE;
   const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
@@ -333,7 +327,7 @@ function hasVariants({ discovered }: Entry, json: string, merged: readonly Entry
 
 /**
  * Rebuilds the catalogs of these eras from the forward's entries, in list order: for an era that cannot be discovered at
- * present, so that its entries stay beside those of the other era (mcp 4).
+ * present, so that its entries stay beside those of the other era.
  */
 export function* knownCatalogs(
   draft: Draft,

@@ -1,12 +1,12 @@
 import { seeded } from '@sluice/protocol/json/fixtures/documents';
 import { expect, test } from 'vitest';
-import { applyCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs, removeForward, removeNamespace } from './fixtures/operations.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
-import { copyTools, removeForward, removeNamespace } from './operations-topology.ts';
+import { copyTools } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { memoryStore } from './store/store.ts';
 

@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
+import { type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs, removeForward, removeNamespace } from './fixtures/operations.ts';
 import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
-import { type CopyOutcome, copyTools, createNamespace, removeForward, removeNamespace } from './operations-topology.ts';
+import { type CopyOutcome, copyTools, createNamespace } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { entryJson } from './serialize.ts';
 import { runSteps } from './steps.ts';

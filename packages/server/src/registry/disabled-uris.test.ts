@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { applyCatalogs } from './catalogs.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { markUpstreamEntries } from './operations-enabled.ts';
 import { Registry } from './registry.ts';

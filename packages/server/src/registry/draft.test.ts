@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogs } from './catalogs.ts';
-import { Draft } from './draft.ts';
+import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './entries.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { addForward, catalog, items, view } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { registerService, removeServices } from './operations-topology.ts';
 import { Snapshot } from './snapshot.ts';
+import { runSteps } from './steps.ts';
 
 function namespace(name: string): Namespace {
   return parseNamespace(name) ?? DEFAULT_NAMESPACE;
@@ -15,10 +16,13 @@ const SERVICE = { name: 's', host: 'h', port: 1, serviceType: 'tool-invoker' } a
 const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 
 /** The state after these operations. */
-function after(base: Snapshot, ...operations: ((draft: Draft) => void)[]): ReturnType<Draft['finish']> {
+function after(
+  base: Snapshot,
+  ...operations: ((draft: Draft) => void)[]
+): { snapshot: Snapshot; changed: ChangedLists[] } {
   const draft = new Draft(base);
-  for (const operation of operations) draft.attempt(operation);
-  return draft.finish();
+  for (const operation of operations) runSteps(draft.attempt(operation));
+  return runSteps(draft.finishInSteps());
 }
 
 const base = after(Snapshot.empty(), (draft) => {
@@ -51,7 +55,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
   ['a new entry', (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'new', namespace: 'new' })],
   ['an entry less', (draft) => removeEntry(draft, 'tool', { name: 'mine' })],
   ['a namespace labeled', (draft) => draft.putNamespace(namespace('ops'), { a: '1' })],
-  ['a namespace removed', (draft) => draft.removeNamespace(namespace('ops'))],
+  ['a namespace removed', (draft) => runSteps(draft.removeNamespaceInSteps(namespace('ops')))],
   [
     'an entry changed twice',
     (draft) => {
@@ -64,7 +68,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
   [
     'a namespace deleted and recreated',
     (draft) => {
-      draft.removeNamespace(namespace('ops'));
+      runSteps(draft.removeNamespaceInSteps(namespace('ops')));
       createEntry(draft, 'tool', { ...TOOL, name: 'z', namespace: 'ops' });
     },
   ],
@@ -79,11 +83,11 @@ const CHANGES: [string, (draft: Draft) => void][] = [
       removeServices(draft, 'other');
     },
   ],
-  ['a forward removed', (draft) => draft.removeForward('up')],
+  ['a forward removed', (draft) => runSteps(draft.removeForwardInSteps('up'))],
   [
     'a forward replaced',
     (draft) => {
-      draft.removeForward('up');
+      runSteps(draft.removeForwardInSteps('up'));
       addForward(draft, 'up');
     },
   ],
@@ -121,17 +125,19 @@ describe.each(CHANGES)('%s', (_name, change) => {
       (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'last' }),
     );
     const draft = new Draft(base);
-    draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'first', namespace: 'ops' }));
+    runSteps(draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'first', namespace: 'ops' })));
     const noted = JSON.stringify(draft.changes);
     const fails = () =>
-      draft.attempt((current) => {
-        change(current);
-        throw new Error('too late');
-      });
+      runSteps(
+        draft.attempt((current) => {
+          change(current);
+          throw new Error('too late');
+        }),
+      );
     expect(fails).toThrow('too late');
     expect(JSON.stringify(draft.changes)).toBe(noted);
-    draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'last' }));
-    const { snapshot } = draft.finish();
+    runSteps(draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'last' })));
+    const { snapshot } = runSteps(draft.finishInSteps());
     expect(shown(snapshot)).toEqual(shown(alone.snapshot));
     expect([...snapshot.namespaces.keys()]).toEqual([...alone.snapshot.namespaces.keys()]);
   });
@@ -208,7 +214,7 @@ test('an entry that names a namespace creates it, and the default one cannot be 
   createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'fresh' });
   expect([...draft.namespaces.keys()]).toEqual(['fresh']);
   expect(draft.changes.map(({ section }) => section)).toEqual(['namespaces', 'tools']);
-  expect(() => draft.removeNamespace(DEFAULT_NAMESPACE)).toThrow();
+  expect(() => runSteps(draft.removeNamespaceInSteps(DEFAULT_NAMESPACE))).toThrow();
 });
 
 test('labeling a namespace leaves its contents', () => {

@@ -25,7 +25,7 @@ import {
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
-import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
+import { forEachInSteps, isSteps, type Steps } from './steps.ts';
 import {
   type Change,
   type RecordedChange,
@@ -92,20 +92,19 @@ export class Draft {
     this.#entryForms = { tool: form('tool'), resource: form('resource'), prompt: form('prompt') };
   }
 
-  /** Runs an operation. When it throws, its changes are undone and the error is rethrown. */
-  attempt<T>(operation: (draft: Draft) => T): T {
-    return runSteps(this.attemptInSteps((draft) => singleStep(() => operation(draft))));
-  }
-
-  /** As {@link attempt}, of an operation in steps. No other operation may run before it has ended. */
-  *attemptInSteps<T>(operation: (draft: Draft) => Steps<T>): Steps<T> {
+  /**
+   * Runs an operation, before the end of which no other one may run. When it throws, its changes are undone and the error is
+   * rethrown.
+   */
+  *attempt<T>(operation: (draft: Draft) => T | Steps<T>): Steps<T> {
     const current = new DraftOperation();
     const changes = this.changes.length;
     const next = this.#next;
     this.#operation = current;
     this.#effect = 'other';
     try {
-      const result = yield* operation(this);
+      const returned = operation(this);
+      const result = isSteps(returned) ? yield* returned : returned;
       if (yield* revokesAccess(current, this)) this.#effect = 'revocation';
       else if (this.changes.length > changes && current.isAddition) this.#effect = 'addition';
       return result;
@@ -151,17 +150,12 @@ export class Draft {
     this.#record(changed, NAMESPACE_FORM);
   }
 
-  /** Creates the namespace when it is missing (decisions 2.2: an entry that names one creates it). */
+  /** Creates the namespace when it is missing: an entry that names one creates it. */
   ensureNamespace(name: Namespace): void {
     if (!this.#namespaces.has(name)) this.putNamespace(name);
   }
 
   /** Removes the namespace and its entries. Callers reject `default`. */
-  removeNamespace(name: Namespace): void {
-    runSteps(this.removeNamespaceInSteps(name));
-  }
-
-  /** As {@link removeNamespace}. */
   *removeNamespaceInSteps(name: Namespace): Steps<void> {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
     for (const kind of KINDS) yield* forEachInSteps([...this.entries(kind, name)], (entry) => this.remove(entry));
@@ -192,12 +186,7 @@ export class Draft {
     this.#record(forward, FORWARD_FORM);
   }
 
-  /** Removes the forward and its discovered entries in all namespaces, copies included (decisions 4.3). */
-  removeForward(name: string): void {
-    runSteps(this.removeForwardInSteps(name));
-  }
-
-  /** As {@link removeForward}. */
+  /** Removes the forward and its discovered entries in all namespaces, copies included. */
   *removeForwardInSteps(name: string): Steps<void> {
     yield* forEachInSteps(yield* this.entriesInSteps(name), (entry) => this.remove(entry));
     const before = this.#forwards;
@@ -274,11 +263,6 @@ export class Draft {
   }
 
   /** All entries discovered by a forward, and their copies. */
-  entriesOf(forward: string): Entry[] {
-    return runSteps(this.entriesInSteps(forward));
-  }
-
-  /** As {@link entriesOf}. */
   *entriesInSteps(forward: string): Steps<Entry[]> {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {
@@ -308,11 +292,6 @@ export class Draft {
   }
 
   /** Ends the draft: returns its state and the lists that may differ from the base. */
-  finish(): { snapshot: Snapshot; changed: ChangedLists[] } {
-    return runSteps(this.finishInSteps());
-  }
-
-  /** As {@link finish}. */
   *finishInSteps(): Steps<{ snapshot: Snapshot; changed: ChangedLists[] }> {
     const changed: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#indexes) {
@@ -327,9 +306,7 @@ export class Draft {
       }
       this.#namespaces.set(namespace, { ...state, indexes });
     }
-    const services = this.#draftServices
-      ? new Services(runSteps(this.#draftServices.publishInSteps()))
-      : this.#services;
+    const services = this.#draftServices ? new Services(yield* this.#draftServices.publishInSteps()) : this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 

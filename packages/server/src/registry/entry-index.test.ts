@@ -5,6 +5,7 @@ import { catalog, view } from './fixtures/upstreams.ts';
 import { EntryIndex } from './index.ts';
 import type { CatalogView } from './list.ts';
 import { render } from './serialize.ts';
+import { runSteps } from './steps.ts';
 
 interface Made {
   readonly kind?: Entry['kind'];
@@ -26,13 +27,13 @@ function entry(key: string, registrationId: number, made: Made = {}): Entry {
 function indexWith(...entries: readonly Entry[]): EntryIndex {
   const draft = new EntryIndex().copy();
   for (const one of entries) draft.put(one);
-  return draft.publish();
+  return runSteps(draft.publishInSteps());
 }
 
 function changed(before: EntryIndex, change: (draft: ReturnType<EntryIndex['copy']>) => void): EntryIndex {
   const draft = before.copy();
   change(draft);
-  return draft.publish();
+  return runSteps(draft.publishInSteps());
 }
 
 const textOf = (list: { json: string | Buffer }): string => list.json.toString();

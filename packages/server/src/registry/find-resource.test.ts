@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { applyCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { EntryIndex, LayeredMap } from './index.ts';
 import { Registry } from './registry.ts';

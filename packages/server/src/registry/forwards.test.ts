@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { type BootstrapForward, bootstrapForward } from './change-forward.ts';
 import { DEFAULT_NAMESPACE } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
-import { addForward, removeForward } from './operations-topology.ts';
+import { removeForward } from './fixtures/operations.ts';
+import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { memoryStore } from './store/store.ts';
 

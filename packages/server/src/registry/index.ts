@@ -74,11 +74,6 @@ export class DraftMap<V extends object> {
   }
 
   /** Ends the draft and returns its state. */
-  publish(): LayeredMap<V> {
-    return runSteps(this.publishInSteps());
-  }
-
-  /** As {@link publish}. */
   *publishInSteps(): Steps<LayeredMap<V>> {
     if (!this.isMerged) return this.#view;
     if (this.#base.size === 0) {
@@ -123,7 +118,7 @@ const MAX_AT_ONCE = 1_000;
 
 /**
  * The entries of one kind in one namespace. Several entries can have the same key: the first registered holds it, the
- * others are shadowed until it is removed (decisions 2.2). The holder is served unless it is disabled (decisions 10.1);
+ * others are shadowed until it is removed. The holder is served unless it is disabled;
  * only members named `registered` include disabled ones. Immutable once published, so prebuilt lists can be cached.
  */
 export class EntryIndex {
@@ -302,7 +297,7 @@ export class EntryIndex {
   }
 }
 
-/** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publish}. */
+/** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */
 export class DraftIndex {
   readonly #claims: DraftMap<readonly Entry[]>;
   readonly #earlier: EarlierOrder | undefined;
@@ -355,11 +350,7 @@ export class DraftIndex {
     this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
 
-  publish(): EntryIndex {
-    return runSteps(this.publishInSteps());
-  }
-
-  /** As {@link publish}. */
+  /** Ends the draft and returns its state. */
   *publishInSteps(): Steps<EntryIndex> {
     const isClose = this.#earlier && this.#changed.size <= MERGE_FROM;
     const earlier = isClose ? { entries: this.#earlier.entries, changed: this.#changed } : undefined;

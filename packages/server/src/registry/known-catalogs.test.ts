@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
+import { type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { runSteps } from './steps.ts';

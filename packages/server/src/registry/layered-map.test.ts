@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { LayeredMap } from './index.ts';
+import { runSteps } from './steps.ts';
 
 const KEYS = fc.integer({ min: 0, max: 3_000 }).map(String);
 const CHANGES = fc.array(fc.tuple(KEYS, fc.option(fc.integer(), { nil: undefined })), { maxLength: 2_000 });
@@ -21,7 +22,7 @@ test('drafts and published maps equal a plain map, and older states stay unchang
           expect(draft.get(key)?.value).toBe(value);
         }
         expect(sorted(draft.values())).toEqual(sorted(wrapped(plain)));
-        map = draft.publish();
+        map = runSteps(draft.publishInSteps());
         expect(sorted(map.values())).toEqual(sorted(wrapped(plain)));
         for (const [key] of changes) {
           expect(map.get(key)?.value).toBe(plain.get(key));

@@ -4,8 +4,9 @@ import { OperationError } from './operation-error.ts';
 import { findEntries } from './operations.ts';
 import { withOrphans } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
+import { runSteps } from './steps.ts';
 
-/** Entries to enable or disable: of one namespace, or found as a single entry is (decisions 2.2). */
+/** Entries to enable or disable: of one namespace, or found as a single entry is. */
 export interface EnabledSelection {
   readonly names?: readonly string[] | undefined;
   /** Resources only. */
@@ -31,7 +32,7 @@ export function enableEntries(draft: Draft, kind: Kind, selection: EnabledSelect
 
 /**
  * Enables or disables objects of a forward, wherever their entries are. Objects that are not discovered are marked, and
- * the mark applies when they are (decisions 10.1). Returns the keys of the latter. OperationError NOT_FOUND for an unknown
+ * the mark applies when they are. Returns the keys of the latter. OperationError NOT_FOUND for an unknown
  * forward.
  */
 export function markUpstreamEntries(
@@ -44,7 +45,7 @@ export function markUpstreamEntries(
   if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   const pending = new Set(keys);
   const entries: Entry[] = [];
-  for (const entry of draft.entriesOf(name)) {
+  for (const entry of runSteps(draft.entriesInSteps(name))) {
     const { discovered } = entry;
     if (entry.kind !== kind || !discovered || discovered.copied || !pending.delete(discovered.upstreamKey)) continue;
     entries.push(entry);
@@ -88,7 +89,7 @@ export function setEnabled(draft: Draft, entry: Entry, enabled: boolean): Entry 
 }
 
 /**
- * Enables or disables entries, and with them the copies that actions made of them (decisions 10.1). OperationError CONFLICT
+ * Enables or disables entries, and with them the copies that actions made of them. OperationError CONFLICT
  * for a copy that would be enabled while its original is disabled.
  */
 function setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean): Entry[] {
@@ -114,7 +115,7 @@ export function coverCopies(draft: Draft, changed: readonly Entry[]): void {
     ({ discovered }) => discovered?.forward ?? '',
   );
   for (const [forward, tools] of byForward) {
-    const found = draft.entriesOf(forward).filter(({ kind }) => kind === 'tool');
+    const found = runSteps(draft.entriesInSteps(forward)).filter(({ kind }) => kind === 'tool');
     const copies = found.filter(({ discovered }) => discovered?.copied);
     if (copies.length === 0) continue;
     const orphans = draft.forwards.get(forward)?.orphanedOverrides ?? [];

@@ -18,7 +18,7 @@ import { OperationError } from './operation-error.ts';
 import { namespaceOf } from './operations.ts';
 import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
-import { runSteps, type Steps } from './steps.ts';
+import type { Steps } from './steps.ts';
 
 /** Configuration of a forward. */
 export type ForwardInput = Pick<
@@ -35,11 +35,6 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
 }
 
 /** Removes a forward and its discovered entries. OperationError NOT_FOUND. */
-export function removeForward(draft: Draft, name: string): void {
-  runSteps(removeForwardInSteps(draft, name));
-}
-
-/** As {@link removeForward}. */
 export function* removeForwardInSteps(draft: Draft, name: string): Steps<void> {
   if (!draft.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   yield* draft.removeForwardInSteps(name);
@@ -77,11 +72,6 @@ export function labelNamespace(draft: Draft, name: string, labels: Labels): Labe
  * namespaces. Entries of other forwards that were moved there are disabled, because they would otherwise return to the
  * namespace that an operator has removed them from; they are the result.
  */
-export function removeNamespace(draft: Draft, name: string, cascade: boolean): readonly Entry[] {
-  return runSteps(removeNamespaceInSteps(draft, name, cascade));
-}
-
-/** As {@link removeNamespace}. */
 export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boolean): Steps<readonly Entry[]> {
   const namespace = requireNamespace(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {

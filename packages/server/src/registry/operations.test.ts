@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
+import type { DiscoveredCatalog } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs, removeNamespace } from './fixtures/operations.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
-import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
+import { createNamespace, labelNamespace } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { entryJson } from './serialize.ts';
 import { runSteps } from './steps.ts';

@@ -8,7 +8,7 @@ import { OperationError } from './operation-error.ts';
 import { StateRestorer } from './restore.ts';
 import type { OperationEffect } from './revoked-access.ts';
 import { Snapshot } from './snapshot.ts';
-import { type Steps, singleStep } from './steps.ts';
+import { runSteps, type Steps } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
 import { snapshotSlices } from './store/registry-file.ts';
 import {
@@ -25,11 +25,11 @@ import { snapshotEntry, storedForward, storedNamespace, storedService } from './
 /** Time for which a request for something unknown waits for what other replicas have committed. */
 const RECHECK_MS = 250;
 
-/** An operation on the registry. When it throws, its changes are discarded. */
-export type Mutation<T> = (draft: Draft) => T;
-
-/** An operation in steps, for long ones: other work of the event loop runs between them. */
-export type LongMutation<T> = (draft: Draft) => Steps<T>;
+/**
+ * An operation on the registry; a long one in steps, between which other work of the event loop runs. When it throws, its changes
+ * are discarded.
+ */
+export type Mutation<T> = (draft: Draft) => T | Steps<T>;
 
 /** A part of the service that changes the registry by itself. */
 export type ServicePart = 'startup' | 'bootstrap' | 'discovery' | 'action';
@@ -87,10 +87,10 @@ interface MadeCommit extends Commit<Section> {
 }
 
 /**
- * The registry of namespaces, entries, forwards and services (specification, "Capabilities" 2).
+ * The registry of namespaces, entries, forwards and services.
  *
  * Readers use {@link current}, an immutable snapshot. Writers call {@link commit}: queued operations share one store
- * commit, and a state becomes visible only once it is durable (decisions 1.5).
+ * commit, and a state becomes visible only once it is durable.
  */
 export class Registry {
   /** The committed state. */
@@ -135,7 +135,7 @@ export class Registry {
       // The next snapshot contains it.
       const draft = new Draft(this.current);
       draft.ensureNamespace(DEFAULT_NAMESPACE);
-      this.current = draft.finish().snapshot;
+      this.current = runSteps(draft.finishInSteps()).snapshot;
       problems.push('the namespace default could not be stored: the disk is full');
     }
     return problems;
@@ -144,18 +144,10 @@ export class Registry {
   /**
    * Runs an operation and resolves with its result once its changes are durable and visible. One that takes access away, or with
    * which a caller may repeat that, is confirmed then: its promise, but no later operation, waits for all live replicas. Those that
-   * have not applied it are in the result. `onVisible` is called before that wait.
+   * have not applied it are in the result. `onVisible` is called before that wait. Later operations wait until one in steps has
+   * ended.
    */
-  commit<T>(mutation: Mutation<T>, origin: ChangeOrigin, onVisible?: (value: T) => void): Promise<Committed<T>> {
-    return this.commitInSteps((draft) => singleStep(() => mutation(draft)), origin, onVisible);
-  }
-
-  /** As {@link commit}, of an operation in steps. Later ones wait until it has ended. */
-  async commitInSteps<T>(
-    mutation: LongMutation<T>,
-    origin: ChangeOrigin,
-    onVisible?: (value: T) => void,
-  ): Promise<Committed<T>> {
+  async commit<T>(mutation: Mutation<T>, origin: ChangeOrigin, onVisible?: (value: T) => void): Promise<Committed<T>> {
     const { value, effect } = await this.#enqueue(mutation, origin).catch(async (error: unknown) => {
       // As for an operation without effect: what a caller removes again is gone already.
       if (error instanceof OperationError && error.code === 'NOT_FOUND' && awaitsConfirmation('other', origin))
@@ -167,7 +159,7 @@ export class Registry {
     return { value, unconfirmed: unconfirmed ?? [] };
   }
 
-  #enqueue<T>(mutation: LongMutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
+  #enqueue<T>(mutation: Mutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
     return new Promise((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
       let isFirst = true;
@@ -185,7 +177,7 @@ export class Registry {
           const { length } = draft.changes;
           isFirst = length === 0;
           try {
-            outcome = { value: yield* draft.attemptInSteps(mutation) };
+            outcome = { value: yield* draft.attempt(mutation) };
           } catch (error) {
             outcome = { error };
           }

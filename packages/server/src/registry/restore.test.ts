@@ -2,10 +2,11 @@ import type { ServiceInput } from '@sluice/contract';
 import { seeded } from '@sluice/protocol/json/fixtures/documents';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
+import type { DiscoveredCatalog } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
+import { applyCatalogs } from './fixtures/operations.ts';
 import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
@@ -13,6 +14,7 @@ import { createEntry, type EntryInput, removeEntry, updateEntry } from './operat
 import { copyTools, registerService, removeServices, type ToolCopy } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { entryJson, serviceMembers } from './serialize.ts';
+import { runSteps } from './steps.ts';
 import type { Loaded } from './store/store.ts';
 
 async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
@@ -44,13 +46,13 @@ class Life {
         });
         return;
       case 2:
-        if (forward && this.#int(6) === 0) draft.removeForward(forward.name);
+        if (forward && this.#int(6) === 0) runSteps(draft.removeForwardInSteps(forward.name));
         return;
       case 3: {
         const name = this.#namespace();
         if (this.#int(8) > 0 || name === DEFAULT_NAMESPACE || !draft.namespaces.has(name)) return;
-        for (const other of forwards) if (other.namespace === name) draft.removeForward(other.name);
-        draft.removeNamespace(name);
+        for (const other of forwards) if (other.namespace === name) runSteps(draft.removeForwardInSteps(other.name));
+        runSteps(draft.removeNamespaceInSteps(name));
         return;
       }
       case 4:

@@ -2,7 +2,7 @@ import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
-import { forEachInSteps, type Steps } from './steps.ts';
+import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
 import {
   type ForwardOfEntry,
@@ -58,7 +58,7 @@ export class StateRestorer {
     let revokesAccess = false;
     for (const commit of journal) {
       if (this.#tracksAccess) {
-        yield* this.#draft.attemptInSteps(() => this.#apply(commit));
+        yield* this.#draft.attempt(() => this.#apply(commit));
         revokesAccess ||= this.#draft.effect === 'revocation';
       } else {
         yield* this.#apply(commit);
@@ -140,10 +140,10 @@ export class StateRestorer {
     this.#draft.removeUnusable(section, id);
     if (section === 'namespaces') {
       const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
-      if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
+      if (name && name !== DEFAULT_NAMESPACE) runSteps(this.#draft.removeNamespaceInSteps(name));
       return;
     }
-    if (section === 'forwards') return this.#draft.removeForward(id);
+    if (section === 'forwards') return runSteps(this.#draft.removeForwardInSteps(id));
     if (section === 'services') {
       const service = this.#draft.serviceById(id);
       if (service) this.#draft.removeServices(service.name, [service]);

@@ -1,22 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { ANONYMOUS, createUser } from '../identity/principal.ts';
-import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
+import type { DiscoveredCatalog } from './catalogs.ts';
 import { changeForwardInSteps, type ForwardChanges } from './change-forward.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { commit, TESTER } from './fixtures/commit.ts';
+import { applyCatalogs, removeForward, removeNamespace } from './fixtures/operations.ts';
 import { SharedMemoryStore } from './fixtures/shared-memory-store.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { enableEntries, markUpstreamEntries } from './operations-enabled.ts';
-import {
-  createNamespace,
-  labelNamespace,
-  registerService,
-  removeForward,
-  removeNamespace,
-  removeServices,
-} from './operations-topology.ts';
+import { createNamespace, labelNamespace, registerService, removeServices } from './operations-topology.ts';
 import { type ChangeOrigin, Registry, type RegistryCommit, type ServicePart } from './registry.ts';
 import { runSteps } from './steps.ts';
 import { memoryStore } from './store/store.ts';

@@ -4,13 +4,8 @@ import { join } from 'node:path';
 import type { ServiceInput } from '@sluice/contract';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { commit } from './fixtures/commit.ts';
-import {
-  createNamespace,
-  findServices,
-  registerService,
-  removeNamespace,
-  removeServices,
-} from './operations-topology.ts';
+import { removeNamespace } from './fixtures/operations.ts';
+import { createNamespace, findServices, registerService, removeServices } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { serviceBody } from './serialize.ts';
 import { FileStore } from './store/file-store.ts';

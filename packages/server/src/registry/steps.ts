@@ -7,10 +7,9 @@ export type Steps<T> = Generator<undefined, T, undefined>;
 /** Items that are processed in one step. */
 export const PER_STEP = 256;
 
-/** Work of one step. */
-// biome-ignore lint/correctness/useYield: it has no second one
-export function* singleStep<T>(work: () => T): Steps<T> {
-  return work();
+/** True for work that is not done yet, false for its result. */
+export function isSteps<T>(value: T | Steps<T>): value is Steps<T> {
+  return Object.prototype.toString.call(value) === '[object Generator]';
 }
 
 /** Runs all steps at once. */

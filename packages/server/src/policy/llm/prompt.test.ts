@@ -16,6 +16,7 @@ import { anyCharacter } from '../../../../../test/fixtures/any-character.ts';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
 import { EntryIndex } from '../../registry/index.ts';
 import { render } from '../../registry/serialize.ts';
+import { runSteps } from '../../registry/steps.ts';
 import {
   buildUserPrompt,
   type PromptInput,
@@ -239,7 +240,7 @@ describe.each([
 test('the lines of the tools of a namespace are made once, in slices', async () => {
   const draft = new EntryIndex().copy();
   for (let position = 0; position < 2_000; position++) draft.put(toolEntry(`t${position}`, position));
-  const index = draft.publish();
+  const index = runSteps(draft.publishInSteps());
   const steps: number[] = [];
   const turns = new Turns();
   const run = turns.run.bind(turns);

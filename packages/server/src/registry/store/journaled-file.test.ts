@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { runSteps, singleStep } from '../steps.ts';
+import { forEachInSteps, runSteps } from '../steps.ts';
 import { ByteRange } from './byte-range.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -92,7 +92,7 @@ describe('a journal', () => {
     const names = { snapshotName: 'registry.json', journalName: 'registry.journal' };
     const texts: string[] = [];
     await new JournaledFile({ files, folder: '/folder', ...names, log }).replay(undefined, (line) =>
-      singleStep(() => void texts.push(line.toString())),
+      forEachInSteps([line.toString()], (text) => texts.push(text)),
     );
     expect(texts).toEqual(['"x"']);
   });

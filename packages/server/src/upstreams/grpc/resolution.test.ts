@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Draft } from '../../registry/draft.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import { type Services, Snapshot } from '../../registry/snapshot.ts';
+import { runSteps } from '../../registry/steps.ts';
 import { findCodeService, findResourceService, findToolService } from './channels.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
@@ -11,7 +12,7 @@ function registered(...entries: readonly [string, ServiceEntry['serviceType'], P
   entries.forEach(([name, serviceType, more], index) => {
     draft.putService(entryAt(index + 1, { name, serviceType, registrationId: index, ...more }));
   });
-  return draft.finish().snapshot.services;
+  return runSteps(draft.finishInSteps()).snapshot.services;
 }
 
 describe('the service of a tool', () => {

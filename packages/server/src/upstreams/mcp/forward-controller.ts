@@ -429,7 +429,7 @@ export class ForwardController implements UpstreamObserver {
       return { known, hidden };
     };
     const onVisible = (applied: AppliedCatalogs) => this.#onApplied(reading, applied, startedAt);
-    await registry.commitInSteps(store, { actor: 'discovery', reason: `discover forward ${name}` }, onVisible);
+    await registry.commit(store, { actor: 'discovery', reason: `discover forward ${name}` }, onVisible);
   }
 
   #onApplied(reading: CatalogReading, applied: AppliedCatalogs, startedAt: number): void {

@@ -4,8 +4,9 @@ import { connectingTo, openFaultyProxy } from '../../../../testing/faulty-proxy.
 import { startPostgres, type TestPostgres } from '../../../../testing/postgres.ts';
 import type { Draft } from '../../draft.ts';
 import { commit, TESTER } from '../../fixtures/commit.ts';
+import { removeNamespace } from '../../fixtures/operations.ts';
 import { createEntry, removeEntry } from '../../operations.ts';
-import { createNamespace, removeNamespace } from '../../operations-topology.ts';
+import { createNamespace } from '../../operations-topology.ts';
 import { Registry, snapshotEntries } from '../../registry.ts';
 import type { StoreLog } from '../store.ts';
 import { Database } from './database.ts';

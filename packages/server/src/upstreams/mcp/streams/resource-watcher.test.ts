@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/watched-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
-import { applyCatalogs } from '../../../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
 import { commit } from '../../../registry/fixtures/commit.ts';
+import { applyCatalogs } from '../../../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
 import { memoryStore } from '../../../registry/store/store.ts';
