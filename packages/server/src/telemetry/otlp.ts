@@ -114,11 +114,3 @@ function reasonOf(error: Error | undefined): string | undefined {
   const code = error && 'code' in error ? error.code : undefined;
   return typeof code === 'number' ? `HTTP status ${code}` : error?.message;
 }
-
-/** Waits for the promise, but at most `graceMs` milliseconds. Never rejects. */
-export async function settleWithin(graceMs: number, promise: Promise<unknown>): Promise<void> {
-  const timeout = Promise.withResolvers<void>();
-  const timer = setTimeout(timeout.resolve, graceMs);
-  await Promise.race([promise.catch(() => undefined), timeout.promise]);
-  clearTimeout(timer);
-}

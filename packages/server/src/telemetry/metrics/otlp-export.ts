@@ -12,15 +12,9 @@ import {
   PeriodicExportingMetricReader,
   type PushMetricExporter,
 } from '@opentelemetry/sdk-metrics';
+import { withTimeout } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../log.ts';
-import {
-  logOutages,
-  type MetricSettings,
-  type ProxyFor,
-  proxiedExporter,
-  settleWithin,
-  telemetryResource,
-} from '../otlp.ts';
+import { logOutages, type MetricSettings, type ProxyFor, proxiedExporter, telemetryResource } from '../otlp.ts';
 import type { Metric, MetricAttributes } from './instruments.ts';
 import { metricData, scopeMetrics } from './metric-data.ts';
 import type { MetricSource } from './metric-source.ts';
@@ -59,7 +53,11 @@ export async function exportMetrics(
   const provider = new MeterProvider({ resource, readers: [reader] });
   return {
     flush: () => provider.forceFlush().catch(() => undefined),
-    close: (graceMs) => settleWithin(graceMs, provider.shutdown()),
+    close: (graceMs) =>
+      withTimeout(
+        graceMs,
+        provider.shutdown().catch(() => undefined),
+      ),
   };
 }
 

@@ -13,6 +13,7 @@ import {
   type SpanProcessor,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace';
+import { withTimeout } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../log.ts';
 import {
   logOutages,
@@ -20,7 +21,6 @@ import {
   proxiedExporter,
   type SamplerSettings,
   SCOPE,
-  settleWithin,
   type TraceSettings,
   telemetryResource,
 } from '../otlp.ts';
@@ -46,7 +46,11 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger, pr
   const tracer = new Tracer(telemetryResource(), settings.sampler, processor);
   return {
     begin: (start, parent) => tracer.begin(start, parent),
-    close: (graceMs) => settleWithin(graceMs, processor.shutdown()),
+    close: (graceMs) =>
+      withTimeout(
+        graceMs,
+        processor.shutdown().catch(() => undefined),
+      ),
   };
 }
 

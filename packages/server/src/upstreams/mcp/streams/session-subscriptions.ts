@@ -108,7 +108,7 @@ class SessionSubscription implements StreamListener {
         return;
       }
       const isScheduled = this.#timer !== undefined && listened.isSubsetOf(this.#wanted);
-      if (isScheduled || (this.#current && areEqual(listened, this.#covered))) return;
+      if (isScheduled || (this.#current && listened.symmetricDifference(this.#covered).size === 0)) return;
     }
     this.#open(listened.union(new Set(waiting)));
   }
@@ -260,10 +260,6 @@ class SessionSubscription implements StreamListener {
     this.#covered = new Set();
     this.#updates.clear();
   }
-}
-
-function areEqual(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
-  return some.size === others.size && some.isSubsetOf(others);
 }
 
 export type SessionSubscriptionsOptions = Pick<SessionSubscriptionOptions, 'log' | 'onLegacyAvailable'> & {
