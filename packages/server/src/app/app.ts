@@ -4,6 +4,7 @@ import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { BodyBudget } from '../http/body-budget.ts';
+import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
@@ -96,7 +97,7 @@ import { reachableUrl } from './welcome.ts';
 export interface Service {
   /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
   readonly addresses: Readonly<Record<string, string>>;
-  /** Drains for at most `graceMs` (30 s), flushes and stops (decisions 1.1). */
+  /** Drains for at most `graceMs` (30 s), flushes and stops. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -140,7 +141,7 @@ export async function startService(config: Config, logger: Logger, parts: Servic
   }
 }
 
-/** Creates the parts of the service in dependency order (decisions 1.1: registry, bootstrap, listeners, ready, discovery). */
+/** Creates the parts of the service in dependency order. */
 async function start(
   config: Config,
   logger: Logger,
@@ -152,24 +153,24 @@ async function start(
   // Open resources are closed in reverse order, on shutdown and on a failed start; a failing one does not prevent
   // the others.
   await using open = new AsyncDisposableStack();
+  const closing = <Part extends { close(): unknown } | undefined>(part: Part): Part => {
+    open.defer(async () => void (await part?.close()));
+    return part;
+  };
   let exportMs = 0;
 
-  const shared = await openSharedLog(config, logger);
-  open.defer(() => shared?.close());
-  const registry = await openRegistry(config, logger, files, shared);
-  open.defer(() => registry.close());
+  const shared = closing(await openSharedLog(config, logger));
+  const registry = closing(await openRegistry(config, logger, files, shared));
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
-  const calls = new InFlightCalls<InFlightCall>(limits);
-  open.defer(() => calls.close());
+  const calls = closing(new InFlightCalls<InFlightCall>(limits));
   const socketCounts = socketLimits(openFilesLimit());
-  const sockets = new UpstreamSockets(socketCounts.upstreams);
   const secrets = new Secrets(config.secrets);
   const { proxies } = config;
+  const egress = new Egress(proxies, new UpstreamSockets(socketCounts.upstreams));
   const stateEvents = new StateEvents();
   const sealer = await openSealer(config, logger, files);
   const sharedSessions = shared && (await openSharedSessions(shared, sealer));
-  const sharing = shared && (await openSharedDiscovery(shared, registry, logger));
-  open.defer(() => sharing?.close());
+  const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
   const forwards = new Forwards({
     registry,
     sharing,
@@ -182,32 +183,23 @@ async function start(
     discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
     discoveryWaitMs: config.discoveryWaitMs,
-    http: {
-      proxies,
-      sockets,
-      maxDecodedBytes: Math.max(pipeline.bodyLimits.response, config.catalogLimits.bytes),
-    },
+    http: { egress, maxDecodedBytes: Math.max(pipeline.bodyLimits.response, config.catalogLimits.bytes) },
   });
-  open.defer(() => forwards.close(0));
+  closing(forwards);
   forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
   await bootstrap(config, registry, secrets, logger);
-  const registryChanges = new RegistryChanges(registry, stateEvents);
-  open.defer(() => registryChanges.close());
+  closing(new RegistryChanges(registry, stateEvents));
+  const listChanges = closing(new ListChangeNotifier(registry));
 
-  const listChanges = new ListChangeNotifier(registry);
-  open.defer(() => listChanges.close());
-
-  const schemas = new ResultSchemas();
-  open.defer(() => schemas.close());
-  open.defer(() => compiler.close());
-  const actions = new HostPool();
-  open.defer(() => actions.close());
+  const schemas = closing(new ResultSchemas());
+  closing(compiler);
+  const actions = closing(new HostPool());
   const evaluators = await createEvaluators(config, logger, files, shared, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
   });
-  open.defer(() => evaluators.close());
+  closing(evaluators);
   evaluators.activated.subscribe((set) => {
     actions.setActions(set.list.map(({ action }) => action));
     listChanges.setEvaluators(set);
@@ -220,16 +212,14 @@ async function start(
     registry,
     await openSharedRecords(shared, 'namespace_bindings', parseConversationId),
   );
-  open.defer(() => bindings.close());
+  closing(bindings);
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
-  const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
-  open.defer(() => sessionStore.close());
+  const sessionStore = closing(await openSessionStore(config, logger, files, sessionLimits, shared));
   const replicaId = shared?.members.id ?? randomBytes(6).toString('base64url');
-  const events = new EventStore(sealer, replicaId, config.maxResumableBytes);
-  open.defer(() => events.close());
+  const events = closing(new EventStore(sealer, replicaId, config.maxResumableBytes));
   const openResponses = new OpenResponses(openResponseTimes);
   const activeSessions = new ActiveSessions(events, replicaId);
   const sessions = new ClientSessions(sealer, profiles, sessionStore, activeSessions);
@@ -248,7 +238,7 @@ async function start(
     completions: () => interactions.recorded,
   });
   timeSeries.start();
-  open.defer(() => timeSeries.close());
+  closing(timeSeries);
 
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
   const proxyFor = (url: URL) => proxies.hrefFor(url);
@@ -266,16 +256,9 @@ async function start(
     events.dropSession(id);
     forwards.closeSession(id);
   });
-  const onEvicted = onSubscriptionEvicted({
-    registry,
-    store: sessionStore,
-    active: activeSessions,
-    forwards,
-    sessionSubscriptions,
-  });
-  sessionStore.subscriptionEvicted.subscribe(onEvicted);
-  const tasks = await openTasks(config, logger, files, shared);
-  open.defer(() => tasks.close());
+  const evictionParts = { registry, store: sessionStore, active: activeSessions, forwards, sessionSubscriptions };
+  sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
+  const tasks = closing(await openTasks(config, logger, files, shared));
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
       new TaskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
@@ -326,8 +309,7 @@ async function start(
 
   disableGrpcLogging();
   const protocols = loadProtocols();
-  const channels = new GrpcChannels(registry);
-  open.defer(() => channels.close());
+  const channels = closing(new GrpcChannels(registry));
   const settings = config.bridgeGrpc;
   const bridgeLog = logger.target('service::bridge');
   const bridgedCalls = new RunningOperations(calls, bridgeLog);
@@ -346,7 +328,7 @@ async function start(
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
   });
-  open.defer(() => serviceHealth.close());
+  closing(serviceHealth);
   serviceHealth.changed.subscribe(({ entry, result }) => stateEvents.serviceChanged(entry, result));
 
   const { allowedHosts, corsOrigin, publicUrl, consoleUrl } = config;
@@ -362,10 +344,8 @@ async function start(
     }),
     hosts: () => actions.counts,
   });
-  const replica = shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log });
-  open.defer(() => replica?.close());
-  const llm = new LlmClient({ secrets, sockets, proxies, log: logger.target('service::evaluator') });
-  open.defer(() => llm.close());
+  const replica = closing(shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log }));
+  const llm = closing(new LlmClient({ secrets, egress, log: logger.target('service::evaluator') }));
   const engine = new EvaluatorEngine({
     evaluators,
     bindings,
@@ -381,8 +361,7 @@ async function start(
     log: logger.target('service::evaluator'),
   });
   const requests = { metrics: requestMetrics, logger, tracing };
-  const clusters = new Clusters(pipeline, { sockets, proxies });
-  open.defer(() => clusters.close());
+  const clusters = closing(new Clusters(pipeline, egress));
   const inference = new InferenceSettings(
     pipeline.inferenceUpstream,
     interactions,
@@ -467,20 +446,18 @@ async function start(
   const managementLog = logger.target('service::mgmt');
   const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
-    sockets,
-    proxies,
+    egress,
   });
-  open.defer(() => legacyBackend.close());
+  closing(legacyBackend);
   let ready = false;
   let addresses: Readonly<Record<string, string>> = {};
   const plugins = await Plugins.open({
     path: config.pluginsPath,
     targets: config.bootstrap.plugins,
-    sockets,
+    egress,
     log: managementLog,
-    proxies,
   });
-  open.defer(() => plugins.close());
+  closing(plugins);
   const management = new Management({
     plugins,
     registry,
@@ -538,7 +515,7 @@ async function start(
     serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
   });
 
-  open.defer(() => management.close());
+  closing(management);
   const metricExport =
     exportedMetrics &&
     (await (

@@ -1,9 +1,7 @@
 import { z } from 'zod';
 import { addressSchema, formatAddress, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
-import type { EgressProxies } from './client/egress-proxies.ts';
-import { createTransport } from './client/pool.ts';
-import type { UpstreamSockets } from './client/upstream-sockets.ts';
+import { Egress } from './client/egress.ts';
 
 /** Upstream endpoint of a request. */
 export interface Target {
@@ -23,15 +21,7 @@ interface Endpoint {
 
 const CONNECT_MS = 10_000;
 
-/** What the connections to all upstreams have in common. */
-export interface Egress {
-  /** Default: there are none. */
-  readonly proxies?: EgressProxies | undefined;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
-}
-
-/** Load-balanced upstream endpoints: weighted round robin (decisions 1.4, "cluster"). */
+/** Load-balanced upstream endpoints: weighted round robin. */
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #total: number;
@@ -73,14 +63,11 @@ export class Cluster {
   }
 }
 
-function targetOf(upstream: HttpUpstream, { proxies, sockets }: Egress, connectTimeoutMs = CONNECT_MS): Target {
+function targetOf(upstream: HttpUpstream, egress: Egress, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
   const server = formatAddress(upstream);
-  const url = new URL(`${scheme}://${server}/`);
-  const proxy = proxies?.for(url);
-  const options = { connectTimeoutMs, redirects: 'pass', codings: 'pass', proxy, sockets } as const;
-  const transport = createTransport(url.href, options);
-  return { transport, server, pathPrefix: path };
+  const options = { connectTimeoutMs, redirects: 'pass', codings: 'pass' } as const;
+  return { transport: egress.open(`${scheme}://${server}/`, options), server, pathPrefix: path };
 }
 
 /** An endpoint that is a plain address has weight 1. */
@@ -97,7 +84,7 @@ const endpoint = z.preprocess(
 /** TLS is enabled by the presence of the key, with or without a value. */
 const tls = z.preprocess((value) => value ?? {}, z.strictObject({})).optional();
 
-/** Schema of a cluster in a pipeline file (decisions 1.4). */
+/** Schema of a cluster in a pipeline file. */
 export const cluster = z.strictObject({
   name: z.string().min(1, { error: 'must not be empty' }),
   endpoints: z.array(endpoint).min(1, { error: 'must have at least one endpoint' }),
@@ -105,9 +92,9 @@ export const cluster = z.strictObject({
   connection_timeout_ms: z.int().min(1).max(600_000).optional(),
 });
 
-/** Settings of a cluster (decisions 1.4). */
+/** Settings of a cluster. */
 export interface ClusterSettings extends Readonly<z.output<typeof cluster>> {
-  /** Prefix of every path (decisions 1.2); begins with `/`. */
+  /** Prefix of every path; begins with `/`. */
   readonly path?: string;
 }
 
@@ -117,7 +104,7 @@ export function upstreamOf({ endpoints, tls, path = '' }: ClusterSettings): Http
   return first && { scheme: tls ? 'https' : 'http', ...first.address, path };
 }
 
-/** Returns the settings with this upstream as the only endpoint, for `SERVICE_INFERENCE_UPSTREAM` (decisions 1.2). */
+/** Returns the settings with this upstream as the only endpoint, for `SERVICE_INFERENCE_UPSTREAM`. */
 export function withUpstream(replaced: ClusterSettings, { scheme, host, port, path }: HttpUpstream): ClusterSettings {
   const { name, connection_timeout_ms } = replaced;
   return {
@@ -135,7 +122,7 @@ export class Clusters {
   readonly #egress: Egress;
   readonly #clusters: Map<string, Cluster>;
 
-  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, egress: Egress = {}) {
+  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, egress = new Egress()) {
     this.#settings = clusters;
     this.#egress = egress;
     this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, egress)]));

@@ -1,9 +1,7 @@
 import { PROXIED_PREFIXES } from '@sluice/contract';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
-import type { EgressProxies } from '../http/client/egress-proxies.ts';
+import { Egress } from '../http/client/egress.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
-import { createTransport } from '../http/client/pool.ts';
-import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import type { ResponseLike } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
@@ -43,33 +41,29 @@ export type MakeErrorResponse = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATE
 export interface LegacyBackendOptions {
   /** Called when the backend sent no response or an incomplete one. */
   readonly onFailure?: (error: UpstreamError) => void;
-  /** Milliseconds to the first byte of a response (default 30,000, decisions 8); no limit after that. */
+  /** Milliseconds to the first byte of a response (default 30,000); no limit after that. */
   readonly firstByteTimeoutMs?: number;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
-  /** Proxies for requests to the backend (default: there are none). */
-  readonly proxies?: EgressProxies;
+  /** Connections to the backend. */
+  readonly egress?: Egress;
 }
 
-/** Proxies requests and responses of the legacy backend unchanged (decisions 4.6). */
+/** Proxies requests and responses of the legacy backend unchanged. */
 export class LegacyBackendProxy {
   /** `host:port` of the backend, if there is one. */
   readonly server: string | undefined;
   readonly #transport: UpstreamTransport | undefined;
-  readonly #basePath: string;
+  readonly #basePath: string = '';
   readonly #errorResponse: MakeErrorResponse;
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
   constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
-    const { firstByteTimeoutMs = 30_000, onFailure, sockets, proxies } = options;
-    const proxy = url === undefined ? undefined : proxies?.for(new URL(url));
-    this.#transport =
-      url === undefined
-        ? undefined
-        : createTransport(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass', proxy, sockets });
-    this.server = url === undefined ? undefined : serverOf(new URL(url));
-    this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
+    const { firstByteTimeoutMs = 30_000, onFailure, egress = new Egress() } = options;
+    if (url !== undefined) {
+      this.#transport = egress.open(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass' });
+      this.server = serverOf(new URL(url));
+      this.#basePath = new URL(url).pathname.replace(/\/$/, '');
+    }
     this.#errorResponse = errorResponse;
     this.#onFailure = onFailure;
   }

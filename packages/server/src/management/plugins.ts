@@ -3,13 +3,11 @@ import { join } from 'node:path';
 import { type PluginManifest, pluginManifest, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import type { UpstreamTransport } from '../http/client/client.ts';
-import { EgressProxies } from '../http/client/egress-proxies.ts';
-import { createTransport } from '../http/client/pool.ts';
-import type { UpstreamSockets } from '../http/client/upstream-sockets.ts';
+import { Egress } from '../http/client/egress.ts';
 import { ConfigError } from '../http/settings.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
-/** URLs of the services of plugins in the bootstrap file, by plugin and service (decisions 1.3). */
+/** URLs of the services of plugins in the bootstrap file, by plugin and service. */
 export type PluginTargets = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /** A plugin in a folder of its own. */
@@ -27,32 +25,27 @@ export interface PluginsOptions {
   readonly path: string | undefined;
   readonly targets: PluginTargets;
   readonly log: TargetLogger;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
-  /** Proxies for requests to services (default: there are none). */
-  readonly proxies?: EgressProxies;
+  /** Connections to services. */
+  readonly egress?: Egress;
 }
 
 const MANIFEST = 'plugin.json';
-/** Milliseconds to the first byte of a response (decisions 4.11). */
+/** Milliseconds to the first byte of a response. */
 const FIRST_BYTE_MS = 30_000;
 
-/** The plugins of the web console, read once at the start (decisions 2.13), and the connections to their services. */
+/** The plugins of the web console, read once at the start, and the connections to their services. */
 export class Plugins {
   readonly list: readonly Plugin[];
   readonly #byId: ReadonlyMap<string, Plugin>;
   readonly #targets: PluginTargets;
+  readonly #egress: Egress;
   readonly #transports = new Map<string, UpstreamTransport>();
 
-  readonly #sockets: UpstreamSockets | undefined;
-  readonly #proxies: EgressProxies;
-
-  private constructor(list: readonly Plugin[], { targets, sockets, proxies = new EgressProxies() }: PluginsOptions) {
-    this.#proxies = proxies;
+  private constructor(list: readonly Plugin[], { targets, egress = new Egress() }: PluginsOptions) {
     this.list = list;
     this.#byId = new Map(list.map((plugin) => [plugin.manifest.id, plugin]));
     this.#targets = targets;
-    this.#sockets = sockets;
+    this.#egress = egress;
   }
 
   /**
@@ -89,18 +82,9 @@ export class Plugins {
   }
 
   /** Connections to the origin of a service. */
-  transport(url: URL): UpstreamTransport {
-    const proxy = this.#proxies.for(url);
-    const sockets = this.#sockets;
-    return this.#transports.getOrInsertComputed(url.origin, () =>
-      createTransport(url.origin, {
-        firstByteTimeoutMs: FIRST_BYTE_MS,
-        redirects: 'pass',
-        codings: 'pass',
-        proxy,
-        sockets,
-      }),
-    );
+  transport({ origin }: URL): UpstreamTransport {
+    const options = { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass', codings: 'pass' } as const;
+    return this.#transports.getOrInsertComputed(origin, () => this.#egress.open(origin, options));
   }
 
   async close(): Promise<void> {

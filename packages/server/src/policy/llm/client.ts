@@ -3,21 +3,18 @@ import { baseUrl } from '../../http/address.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { type CollectedResponse, collectResponse } from '../../http/client/collect-response.ts';
 import { CodingError } from '../../http/client/content-coding.ts';
-import { EgressProxies, ProxyError } from '../../http/client/egress-proxies.ts';
+import { Egress } from '../../http/client/egress.ts';
+import { ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { createTransport } from '../../http/client/pool.ts';
-import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
+import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 import { readAnswer } from './answer.ts';
 import { type ErrorDetails, type ErrorResponse, readErrorResponse } from './error-response.ts';
 
-/**
- * LLM connection of evaluators (specification, "LLM connection"). Responses, revisions and logs contain its name only; the
- * other members never leave the process.
- */
+/** LLM connection of evaluators. Responses, revisions and logs contain its name only; the other members never leave the process. */
 export interface LlmConnection {
   readonly name: string;
   readonly model: string;
@@ -32,7 +29,7 @@ const nonEmpty = z.string().trim().min(1, 'must not be empty');
 /** Characters that are safe in a header value. */
 const API_KEY = /^[\x21-\x7e]*$/;
 
-/** An entry of `llm_connections` in the bootstrap file (decisions 1.3). */
+/** An entry of `llm_connections` in the bootstrap file. */
 export const llmConnectionEntry = z.object(
   {
     name: nonEmpty
@@ -47,7 +44,7 @@ export const llmConnectionEntry = z.object(
 );
 
 /**
- * Category of a failed LLM call (decisions 4.9, "Failure").
+ * Category of a failed LLM call.
  *
  * - `network`: the connection failed or was closed before the response was complete
  * - `timeout`: the response was not complete in time
@@ -102,16 +99,14 @@ export interface LlmMessage {
 export interface LlmLimits {
   /** Resolves references in the keys of connections (default: there are no secrets). */
   readonly secrets?: Secrets;
-  /** Proxies for requests to models (default: there are none). */
-  readonly proxies?: EgressProxies;
-  /** Milliseconds for the whole call, including connecting (default 10 s, decisions 8). */
+  /** Connections to models. */
+  readonly egress?: Egress;
+  /** Milliseconds for the whole call, including connecting (default 10 s). */
   readonly timeoutMs?: number;
   /** Bytes of a response body (default 1 MiB). */
   readonly maxBytes?: number;
   /** Concurrent calls of one endpoint (default 200). */
   readonly maxConcurrent?: number;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
   /** Logs the members of requests that a connection does not support. */
   readonly log?: TargetLogger;
 }
@@ -189,8 +184,7 @@ export class LlmClient {
   readonly #maxBytes: number;
   readonly #maxConcurrent: number;
   readonly #secrets: Secrets;
-  readonly #sockets: UpstreamSockets | undefined;
-  readonly #proxies: EgressProxies;
+  readonly #egress: Egress;
   readonly #log: TargetLogger | undefined;
   /** Members that are left out, by the name of the connection. */
   readonly #omitted = new Map<string, readonly string[]>();
@@ -203,21 +197,19 @@ export class LlmClient {
     maxBytes = MAX_BYTES,
     maxConcurrent = MAX_CONCURRENT,
     secrets = new Secrets(),
-    sockets,
-    proxies = new EgressProxies(),
+    egress = new Egress(),
     log,
   }: LlmLimits = {}) {
     this.#log = log;
-    this.#proxies = proxies;
+    this.#egress = egress;
     this.#secrets = secrets;
-    this.#sockets = sockets;
     this.timeoutMs = timeoutMs;
     this.#maxBytes = maxBytes;
     this.#maxConcurrent = maxConcurrent;
   }
 
   /**
-   * Requests a completion and returns its content, which may be empty (decisions 4.9, "LLM call"). Throws
+   * Requests a completion and returns its content, which may be empty. Throws
    * {@link LlmError}, and {@link BusyError} if there are too many calls at a time and the request has waited too long, or if
    * this process has no file or port left for a connection. After `close` nothing is sent. `turn` is the place of the request
    * in the queue.
@@ -324,14 +316,12 @@ export class LlmClient {
   #endpoint(url: string): Endpoint | undefined {
     try {
       return this.#endpoints.getOrInsertComputed(url, () => {
-        const transport = createTransport(url, {
+        const options = {
           connectTimeoutMs: this.timeoutMs,
           redirects: 'pass',
           defaultHeaders: DEFAULT_HEADERS,
-          proxy: this.#proxies.for(new URL(url)),
-          sockets: this.#sockets,
-        });
-        return new Endpoint(transport, this.#maxConcurrent);
+        } as const;
+        return new Endpoint(this.#egress.open(url, options), this.#maxConcurrent);
       });
     } catch {
       return undefined;
@@ -416,10 +406,6 @@ function unusableConnection(connection: string): LlmError {
 const OWN_SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS']);
 
 /** The system's error code, which does not contain the address. */
-function errorCode(cause: unknown): string | undefined {
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
-}
-
 function errorCodeText(cause: unknown): string {
   const code = errorCode(cause);
   return code === undefined ? '' : ` (${code})`;

@@ -5,6 +5,7 @@ import { startChatCompletions } from '../../../testing/chat-completions.ts';
 import { startProxy } from '../../../testing/egress-proxy.ts';
 import { client, eras, relayTests } from '../../../testing/relay.ts';
 import { startTestService } from '../../../testing/service.ts';
+import { Egress } from '../../http/client/egress.ts';
 import { EgressProxies } from '../../http/client/egress-proxies.ts';
 import { readIssuer } from '../../mcp/oauth-metadata.ts';
 import { LlmClient } from '../../policy/llm/client.ts';
@@ -62,7 +63,7 @@ describe('with a proxy in the environment', () => {
     const inference = { SERVICE_INFERENCE_UPSTREAM: 'http://backend.test', SERVICE_CLASSIC_URL: 'http://backend.test' };
     const { proxy, service } = await serviceBehindProxy(hosts, inference);
     const proxies = new EgressProxies({ HTTP_PROXY: proxy.url });
-    const llm = new LlmClient({ proxies });
+    const llm = new LlmClient({ egress: new Egress(proxies) });
     onEnd(() => llm.close());
     const connection = { name: 'm', model: 'x', url: 'http://model.test/v1' };
     expect(await llm.complete(connection, [{ role: 'user', content: 'x' }])).toBe('yes');

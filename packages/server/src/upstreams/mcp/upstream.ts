@@ -2,10 +2,9 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type TransportOptions, type UpstreamTransport } from '../../http/client/client.ts';
-import { EgressProxies, type ProxySetting } from '../../http/client/egress-proxies.ts';
+import { Egress } from '../../http/client/egress.ts';
+import type { ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
-import { createTransport } from '../../http/client/pool.ts';
-import type { UpstreamSockets } from '../../http/client/upstream-sockets.ts';
 import { HeaderTransport } from '../../http/secrets/header-transport.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
@@ -61,7 +60,7 @@ export interface SessionNotificationBridge {
   onMissed(): void;
   /** Continues with messages buffered during a call. */
   resume?(): void;
-  /** Other resources may be hidden from clients (decisions 10.1). */
+  /** Other resources may be hidden from clients. */
   onResourcesChanged?(): void;
   /** The upstream has lost the session; a replacement is needed. */
   onSessionDiscarded?(): void;
@@ -69,7 +68,7 @@ export interface SessionNotificationBridge {
   close(): void;
 }
 
-/** Client that a legacy session is opened for (mcp 4). Equal keys share a session. */
+/** Client that a legacy session is opened for. Equal keys share a session. */
 export interface SessionOwner {
   readonly key: string;
   readonly protocolVersion: string;
@@ -372,7 +371,7 @@ async function closeWhenIdle(session: UpstreamSession): Promise<void> {
 }
 
 /**
- * Health of an upstream (decisions 2.4): unknown since the start, available or not. `message`: skipped entries, if any,
+ * Health of an upstream: unknown since the start, available or not. `message`: skipped entries, if any,
  * or the reason why the upstream is down.
  */
 export type UpstreamHealth =
@@ -396,16 +395,13 @@ export interface UpstreamObserver {
 
 /** Transport of requests to an upstream. */
 export interface UpstreamHttp {
-  /** By default there are none. */
-  readonly proxies?: EgressProxies;
+  readonly egress?: Egress;
   /** Setting of its forward. */
   readonly proxy?: ProxySetting;
   /** Setting of its forward: whether it is asked to compress. Decoding a small response costs as much as the whole call. */
   readonly compression?: boolean | undefined;
   /** Largest decoded body of a compressed response. */
   readonly maxDecodedBytes?: number;
-  /** Sockets of all upstreams. */
-  readonly sockets?: UpstreamSockets | undefined;
 }
 
 /** Properties of an upstream. */
@@ -436,12 +432,11 @@ export function secretOrigins({
 export function openTransport(
   address: string,
   headers: SecretHeaders | undefined,
-  { proxies = new EgressProxies(), proxy, compression, maxDecodedBytes, sockets }: UpstreamHttp,
+  { egress = new Egress(), proxy, compression, maxDecodedBytes }: UpstreamHttp,
   onRedirect?: TransportOptions['onRedirect'],
 ): UpstreamTransport {
-  const transport = createTransport(address, {
-    proxy: proxies.for(new URL(address), proxy),
-    sockets,
+  const transport = egress.open(address, {
+    proxy,
     defaultHeaders: ['accept-encoding', compression ? 'gzip' : 'identity', 'user-agent', USER_AGENT],
     ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
     onRedirect,
@@ -485,7 +480,7 @@ export class Upstream {
     this.observer = observer;
   }
 
-  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it (decisions 10.1). */
+  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it. */
   allowsResource(uri: string): boolean {
     return this.observer.allowsResource?.(uri) ?? true;
   }
@@ -500,7 +495,7 @@ export class Upstream {
     return this.#eras;
   }
 
-  /** The era of calls of a client: its own if the upstream supports it or its eras are unknown; else the other (mcp 4). */
+  /** The era of calls of a client: its own if the upstream supports it or its eras are unknown; else the other. */
   eraFor(era: Era): Era {
     if (this.#eras === undefined || this.#eras.has(era)) return era;
     return era === 'modern' ? 'legacy' : 'modern';

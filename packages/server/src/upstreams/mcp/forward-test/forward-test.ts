@@ -4,7 +4,7 @@ import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { counted } from '@sluice/protocol/text';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Turns } from '@sluice/protocol/turns';
-import { EgressProxies } from '../../../http/client/egress-proxies.ts';
+import { Egress } from '../../../http/client/egress.ts';
 import { displayAddress, UpstreamError } from '../../../http/client/errors.ts';
 import { SecretHeaders } from '../../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../../http/secrets/secrets.ts';
@@ -144,8 +144,8 @@ class RunningTest {
   }
 
   async #testConnection(): Promise<void> {
-    const { http: { proxies = new EgressProxies() } = {} } = this.#options;
-    const proxy = proxies.for(this.#url, this.#target.proxy);
+    const { http: { egress = new Egress() } = {} } = this.#options;
+    const proxy = egress.proxies.for(this.#url, this.#target.proxy);
     const probe = new ConnectionProbe(this.#url, proxy, this.#stepMs);
     await this.#step('resolve', async () => {
       const addresses = await probe.resolve();
