@@ -1,13 +1,5 @@
 import type { Transform } from 'node:stream';
-import {
-  constants,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createInflateRaw,
-  createZstdDecompress,
-} from 'node:zlib';
-import { codingsOf } from '../http/client/content-coding.ts';
+import { codingsOf, createDecompressor, unsupportedCodings } from '../http/client/content-coding.ts';
 import type { MemoryBudget } from './bounded-memory.ts';
 
 /** Receives a decoded body. */
@@ -24,21 +16,6 @@ export interface BodyDecoder {
   /** Called when no more arrives, whether or not the body is complete. `isTruncated`: the rest was too large to decode. */
   end(isTruncated?: boolean): void;
 }
-
-type CreateDecompressor = (firstByte: number) => Transform;
-
-const DECOMPRESSORS: ReadonlyMap<string, CreateDecompressor> = new Map<string, CreateDecompressor>([
-  ['gzip', () => createGunzip()],
-  ['x-gzip', () => createGunzip()],
-  // Some senders omit the zlib wrapper of `deflate` (RFC 9110, section 8.4.1.2), whose first byte ends with 8.
-  ['deflate', (firstByte) => ((firstByte & 0x0f) === 8 ? createInflate() : createInflateRaw())],
-  ['br', () => createBrotliDecompress()],
-  // The window of 8 MiB that RFC 9659 allows.
-  ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
-]);
-
-/** More codings of one body are an attack: each may multiply its size by a thousand. */
-const MAX_CODINGS = 4;
 
 /** Limits of the decoding of one body, in bytes. */
 export interface DecodingLimits {
@@ -61,12 +38,10 @@ export function createDecoder(
 ): BodyDecoder | undefined {
   const codings = codingsOf(encoding);
   if (codings === undefined) return new ChunkCombiner(new IdentityDecoder(sink), true);
-  if (codings.length > MAX_CODINGS) return undefined;
+  if (unsupportedCodings(codings)) return undefined;
   let decoder: BodyDecoder | undefined;
   for (const coding of codings.toReversed()) {
-    const createDecompressor = DECOMPRESSORS.get(coding);
-    if (createDecompressor === undefined) return undefined;
-    decoder = new CompressedBodyDecoder(createDecompressor, decoder ? decodedInput(decoder) : sink, limits);
+    decoder = new CompressedBodyDecoder(coding, decoder ? decodedInput(decoder) : sink, limits);
   }
   return decoder && new ChunkCombiner(decoder, false);
 }
@@ -144,7 +119,7 @@ class IdentityDecoder implements BodyDecoder {
 }
 
 class CompressedBodyDecoder implements BodyDecoder {
-  readonly #createDecompressor: CreateDecompressor;
+  readonly #coding: string;
   readonly #sink: DecodedSink;
   readonly #limits: DecodingLimits;
   #inputBytes = 0;
@@ -156,8 +131,8 @@ class CompressedBodyDecoder implements BodyDecoder {
   #stream: Transform | undefined = undefined;
   #hasEnded = false;
 
-  constructor(createDecompressor: CreateDecompressor, sink: DecodedSink, limits: DecodingLimits) {
-    this.#createDecompressor = createDecompressor;
+  constructor(coding: string, sink: DecodedSink, limits: DecodingLimits) {
+    this.#coding = coding;
     this.#sink = sink;
     this.#limits = limits;
   }
@@ -173,7 +148,7 @@ class CompressedBodyDecoder implements BodyDecoder {
       return;
     }
     this.#pendingBytes += length;
-    this.#stream ??= this.#open(this.#createDecompressor(chunk[0] ?? 0));
+    this.#stream ??= this.#open(createDecompressor(this.#coding, chunk[0] ?? 0));
     this.#stream.write(chunk, () => this.#releasePending(length));
   }
 

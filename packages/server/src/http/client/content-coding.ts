@@ -16,17 +16,14 @@ import {
 } from 'node:zlib';
 import { singleLine } from '@sluice/protocol/text';
 
-/** Format of a coded body. `raw` is deflate without the header of zlib, which some servers send as `deflate`. */
-type Format = 'gzip' | 'zlib' | 'raw' | 'br' | 'zstd';
-
 /** More codings of one body are an attack: each may multiply its size by a thousand. */
 const MAX_CODINGS = 4;
 /** Longest name of a coding in a message. */
 const MAX_NAME_LENGTH = 64;
 
 /**
- * Returns the codings that the values of `Content-Encoding` name, in the order in which they are removed, that is, the last one applied first; in lower case and
- * without `identity`. Undefined if there are none.
+ * Returns the codings that the values of `Content-Encoding` name, in the order in which they are removed, that is, the last one
+ * applied first; in lower case and without `identity`. Undefined if there are none.
  */
 export function codingsOf(value: string | readonly string[] | undefined): readonly string[] | undefined {
   if (value === undefined || value === 'identity') return undefined;
@@ -39,7 +36,7 @@ export function codingsOf(value: string | readonly string[] | undefined): readon
 
 /** Returns why a body with these codings cannot be decoded; undefined if it can be. */
 export function unsupportedCodings(codings: readonly string[]): CodingError | undefined {
-  const unknown = codings.find((coding) => formatOf(coding, 0) === undefined);
+  const unknown = codings.find((coding) => !FORMATS.has(coding));
   if (unknown !== undefined) {
     return new CodingError(`a body with the unknown content coding "${singleLine(unknown, MAX_NAME_LENGTH)}"`);
   }
@@ -49,44 +46,49 @@ export function unsupportedCodings(codings: readonly string[]): CodingError | un
   );
 }
 
-/** `first` is the first byte of the body. */
-function formatOf(coding: string, first: number): Format | undefined {
-  switch (coding) {
-    case 'gzip':
-    case 'x-gzip':
-      return 'gzip';
-    case 'deflate':
-      // The header of zlib names the method 8. Raw deflate would begin with a stored block whose padding is not zero.
-      return (first & 0x0f) === 8 ? 'zlib' : 'raw';
-    case 'br':
-      return 'br';
-    case 'zstd':
-      return 'zstd';
-    default:
-      return undefined;
-  }
+/** How bodies in one format are decoded. */
+interface Format {
+  /** Creates a stream that outputs at once what its input contains. */
+  readonly stream: () => Transform;
+  readonly atOnce: (bytes: Buffer, limits: { readonly maxOutputLength: number }) => Buffer;
 }
 
+const FLUSH = { flush: constants.Z_SYNC_FLUSH };
 /** The largest window of `zstd` as a content coding: 8 MB (RFC 9659). A frame could require 128 MB of memory. */
-const ZSTD_PARAMS = { [constants.ZSTD_d_windowLogMax]: 23 };
+const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
-/** Returns a decoder that outputs at once what its input contains. Errors of the stream are those of the body. */
-function createDecoder(coding: string, first: number): Transform {
-  const options = { flush: constants.Z_SYNC_FLUSH };
-  switch (formatOf(coding, first)) {
-    case 'gzip':
-      return createGunzip(options);
-    case 'zlib':
-      return createInflate(options);
-    case 'raw':
-      return createInflateRaw(options);
-    case 'br':
-      return createBrotliDecompress();
-    case 'zstd':
-      return createZstdDecompress({ params: ZSTD_PARAMS });
-    default:
-      throw new TypeError('unknown content coding');
-  }
+const gzip: Format = { stream: () => createGunzip(FLUSH), atOnce: gunzipSync };
+const zlib: Format = { stream: () => createInflate(FLUSH), atOnce: inflateSync };
+const rawDeflate: Format = { stream: () => createInflateRaw(FLUSH), atOnce: inflateRawSync };
+const brotli: Format = { stream: () => createBrotliDecompress(), atOnce: brotliDecompressSync };
+const zstd: Format = {
+  stream: () => createZstdDecompress(ZSTD),
+  atOnce: (bytes, limits) => zstdDecompressSync(bytes, { ...limits, ...ZSTD }),
+};
+
+/** Formats by coding and first byte of the body. */
+const FORMATS: ReadonlyMap<string, (first: number) => Format> = new Map([
+  ['gzip', () => gzip],
+  ['x-gzip', () => gzip],
+  // Some servers send deflate without the header of zlib, which names the method 8. Raw deflate would begin with a stored block
+  // whose padding is not zero.
+  ['deflate', (first: number) => ((first & 0x0f) === 8 ? zlib : rawDeflate)],
+  ['br', () => brotli],
+  ['zstd', () => zstd],
+]);
+
+function formatOf(coding: string, first = 0): Format {
+  const format = FORMATS.get(coding)?.(first);
+  if (!format) throw new TypeError('unknown content coding');
+  return format;
+}
+
+/**
+ * Creates a stream that outputs at once what its input contains. `first` is the first byte of the body. Errors of the stream are
+ * those of the body.
+ */
+export function createDecompressor(coding: string, first: number): Transform {
+  return formatOf(coding, first).stream();
 }
 
 /**
@@ -102,30 +104,13 @@ export function decodeAtOnce(
   for (const coding of codings) {
     if (bytes.length === 0) return bytes;
     try {
-      bytes = decodeStep(coding, bytes, maxBytes);
+      bytes = formatOf(coding, bytes[0]).atOnce(bytes, { maxOutputLength: maxBytes });
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') return undefined;
       return damaged(coding, error);
     }
   }
   return bytes;
-}
-
-function decodeStep(coding: string, bytes: Buffer, maxOutputLength: number): Buffer {
-  switch (formatOf(coding, bytes[0] ?? 0)) {
-    case 'gzip':
-      return gunzipSync(bytes, { maxOutputLength });
-    case 'zlib':
-      return inflateSync(bytes, { maxOutputLength });
-    case 'raw':
-      return inflateRawSync(bytes, { maxOutputLength });
-    case 'br':
-      return brotliDecompressSync(bytes, { maxOutputLength });
-    case 'zstd':
-      return zstdDecompressSync(bytes, { maxOutputLength, params: ZSTD_PARAMS });
-    default:
-      throw new TypeError('unknown content coding');
-  }
 }
 
 /** A body that cannot be decoded. The message names the coding and completes "answered with …". */
@@ -221,7 +206,7 @@ class Step {
   }
 
   #open(first: number): Transform {
-    const stream = createDecoder(this.#coding, first);
+    const stream = createDecompressor(this.#coding, first);
     return stream
       .on('data', (chunk: Buffer) => {
         if (!this.#sink.onDecoded(chunk)) stream.pause();
