@@ -2,6 +2,15 @@ import { detach } from '@sluice/protocol/text';
 
 /** A field name: a token (RFC 9110 5.6.2). */
 export const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+/** Names of hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1). */
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 /** Characters that are neither in values nor in reason phrases. */
 export const INVALID_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Limits of the cache: peers choose names and values. */

@@ -4,8 +4,9 @@ import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
 import type { ResponseLike } from './exchange.ts';
+import { HOP_BY_HOP } from './header-lines.ts';
 import type { PassedOutcome } from './outcome.ts';
-import { clientResponseHeaders, HOP_BY_HOP } from './proxy.ts';
+import { clientResponseHeaders } from './proxy.ts';
 
 /** Sent in handshakes; what is proven is the key. */
 const IDENTITY = 'sluice';

@@ -10,19 +10,10 @@ import type {
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
 import type { ExchangeObserver, ResponseLike } from './exchange.ts';
+import { HOP_BY_HOP } from './header-lines.ts';
 import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 import type { ServerRequest } from './server/request.ts';
-
-/** Hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1). */
-export const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 /** Request headers that the HTTP client sets. */
 const CLIENT_HEADERS: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
@@ -109,7 +100,7 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A proxied HTTP request with both bodies streamed unmodified, with backpressure in both directions (decisions 4.6, 4.8). If
+ * A proxied HTTP request with both bodies streamed unmodified, with backpressure in both directions. If
  * the client disconnects, the upstream request is canceled.
  */
 export class ProxiedExchange implements ResponseHandler {

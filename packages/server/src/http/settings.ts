@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { TOKEN } from './header-lines.ts';
+import { HOP_BY_HOP, TOKEN } from './header-lines.ts';
 
 /**
- * Invalid configuration: startup fails (decisions 1.1). The message is one line with the name of the variable, flag or
+ * Invalid configuration: startup fails. The message is one line with the name of the variable, flag or
  * file (with line and key), the problem and the accepted values. It never contains a secret.
  */
 export class ConfigError extends Error {
@@ -31,7 +31,7 @@ export function textSchema<T>(accepts: string, parse: (text: string) => T, isSec
 }
 
 /**
- * Parses environment variables; empty ones are unset (decisions 1.2). Throws {@link ConfigError} for the first invalid one in
+ * Parses environment variables; empty ones are unset. Throws {@link ConfigError} for the first invalid one in
  * the order of the schemas.
  */
 export function parseVariables<Shape extends z.ZodRawShape>(
@@ -95,19 +95,10 @@ export function commaList(text: string): string[] {
     .filter((item) => item !== '');
 }
 
-/** Schemas that the settings of several filters share (decisions 1.4). */
+/** Schemas that the settings of several filters share. */
 
 /** Headers that frame a message or control the connection: filters cannot set or remove them. */
-const FRAMING_HEADERS: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
+const FRAMING_HEADERS: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'content-length', 'host']);
 
 /** A header name (RFC 9110 5.1). */
 export const headerName = z.string().regex(TOKEN, { error: 'must be a header name' });

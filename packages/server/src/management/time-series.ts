@@ -1,41 +1,28 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations, TIME_SERIES_SPAN_S, TIME_SERIES_STEP_S, timeSeriesGrouping } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import { OperationError } from '../registry/operation-error.ts';
-import type { TimeSeriesReading } from '../telemetry/time-series.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, streamResponse } from './responses.ts';
+import { arraySlices, dataResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Series that are read and serialized per turn of the event loop: about a millisecond of work. */
 const SLICE = 10;
 
-/** `/api/v1/time-series`: the last hour (decisions 10.6). */
+/** `/api/v1/time-series`: the last hour. */
 export function timeSeriesRoutes(router: Router, { timeSeries }: ManagementContext): void {
   router.add(operations.observability.timeSeries, ({ query }) => {
     const grouping = timeSeriesGrouping.options.find((known) => known === query('by'));
     const step = parseStep(query('step'));
     const since = parseSince(query('since'), Date.now());
     const reading = timeSeries.read({ since, step, by: grouping });
-    if (grouping) return streamResponse(slices(reading), { 'content-type': 'application/json' });
+    if (grouping) {
+      const { series, ...rest } = reading;
+      const head = `{"data":${JSON.stringify(rest).slice(0, -1)},"series":[`;
+      const chunks = arraySlices(head, series, (each) => JSON.stringify(each), ']},"error":null}', SLICE);
+      return streamResponse(chunks, { 'content-type': 'application/json' });
+    }
     return dataResponse(JSON.stringify({ ...reading, series: [...reading.series] }));
   });
-}
-
-/** JSON text in the envelope. */
-async function* slices({ series, ...rest }: TimeSeriesReading): AsyncGenerator<Buffer> {
-  yield Buffer.from(`{"data":${JSON.stringify(rest).slice(0, -1)},"series":[`);
-  let texts: string[] = [];
-  let separator = '';
-  for (const each of series) {
-    texts.push(JSON.stringify(each));
-    if (texts.length < SLICE) continue;
-    yield Buffer.from(separator + texts.join(','));
-    separator = ',';
-    texts = [];
-    await nextTurn();
-  }
-  yield Buffer.from(`${texts.length > 0 ? separator + texts.join(',') : ''}]},"error":null}`);
 }
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000 } as const;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { detach } from '@sluice/protocol/text';
-import { HeaderLines, TOKEN } from '../header-lines.ts';
+import { HeaderLines, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
 import type { ServerRequest } from '../server/request.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 import type { EgressProxy } from './egress-proxies.ts';
@@ -9,17 +9,7 @@ const NO_TARGET = /[^\x21-\x7e]/;
 /** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
 const WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 /** Headers that frame the message or control the connection; callers cannot set them. */
-const RESERVED: ReadonlySet<string> = new Set([
-  'host',
-  'content-length',
-  'transfer-encoding',
-  'connection',
-  'keep-alive',
-  'upgrade',
-  'expect',
-  'te',
-  'trailer',
-]);
+const RESERVED: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect']);
 /** Heads up to this length are compared with the next ones. */
 const MAX_CACHED_LENGTH = 2 * 1024;
 
@@ -171,7 +161,7 @@ function streamedFraming(length: number | undefined): string {
   return `content-length: ${length}\r\n\r\n`;
 }
 
-/** Timeout for the first byte of a response (decisions 4.6). */
+/** Timeout for the first byte of a response. */
 export class ResponseDeadline {
   readonly #afterMs: number;
   readonly #onTimeout: () => void;
