@@ -18,6 +18,7 @@ const FOLDER_ORDER: readonly string[] = [
   'policy',
   'inference',
   'upstreams',
+  'access',
   'registry',
   'http',
   'telemetry',

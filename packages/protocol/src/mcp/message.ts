@@ -474,6 +474,16 @@ export function withParam(text: string, name: string, replacement: string): stri
   return applyEdits(text, edits);
 }
 
+/** The original was within the limits. */
+const UNLIMITED: MessageLimits = { depth: Infinity, members: Infinity, capabilitiesBytes: Infinity };
+
+/** Returns a request with edits of its text. Throws if the result is no request. */
+export function editRequest({ text }: RequestMessage, edits: readonly Edit[]): RequestMessage {
+  const edited = parseMessage(Buffer.from(applyEdits(text, edits)), UNLIMITED);
+  if (edited.kind !== 'request') throw new Error('the edited text is not a request');
+  return edited;
+}
+
 /**
  * The parts of a request that are needed until its response: id, method, progress token and log level. A copy, which
  * does not retain the text and params of the request.

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { Access } from '../access/access.ts';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { Egress } from '../http/client/egress.ts';
@@ -286,12 +287,14 @@ async function start(
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
+  const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
+  const access = new Access({ registry, findSender: (namespace, uri) => resourceLinks.find(namespace, uri) });
   const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({
     config,
     serverInfo: SERVER_INFO,
     calling: {
       calls,
-      resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
+      resourceLinks,
       maxResponseBytes: pipeline.bodyLimits.response,
       log: logger.target('service::forward'),
     },
@@ -372,6 +375,7 @@ async function start(
   const parts: ChainParts = {
     messageLimits: config.messageLimits,
     registry,
+    access,
     engine,
     bridge,
     toolCalls,

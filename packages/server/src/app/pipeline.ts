@@ -1,5 +1,6 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
+import type { Access } from '../access/access.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
 import { cors, corsHeaders } from '../http/filters/cors.ts';
@@ -63,6 +64,7 @@ import {
 
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
+  readonly access: Access;
   readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
   readonly messageLimits: MessageLimits;
@@ -128,7 +130,7 @@ function lookupsAfterEvaluators(
 }
 
 function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: FindMissing): McpMethodFilter {
-  const { relay, auth } = parts;
+  const { auth } = parts;
   const passes = auth && isOAuthPath;
   switch (settings.filter) {
     case 'cors':
@@ -158,7 +160,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
     case 'service_prompt_list':
       return servicePromptList(parts);
     case 'service_prompt_get':
-      return servicePromptGet(relay);
+      return servicePromptGet(parts);
     case 'service_completion':
       return serviceCompletion(parts);
     case 'service_relay':

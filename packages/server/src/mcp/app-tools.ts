@@ -1,10 +1,7 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
-import { parseMessage, type RequestMessage, withParam } from '@sluice/protocol/mcp/message';
+import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { EntryIndex } from '../registry/index.ts';
-
-/** The original message was within the limits. */
-const UNLIMITED = { depth: Infinity, members: Infinity, capabilitiesBytes: Infinity };
 
 /**
  * Returns a call of an app's own tool as a call of the tool under the name that it is served with; undefined for other calls.
@@ -21,9 +18,8 @@ export function appToolCall(message: RequestMessage, tools: EntryIndex): Request
   // Copies are tools of others.
   const tool = candidates.find((entry) => !entry.discovered?.copied && tools.get(entry.key) === entry);
   if (!tool?.rendered.some(({ json }) => isForAppsOnly(json))) return undefined;
-  const text = withParam(message.text, 'name', JSON.stringify(tool.key));
-  const renamed = parseMessage(Buffer.from(text), UNLIMITED);
-  return renamed.kind === 'request' ? renamed : undefined;
+  const given = message.paramMembers.find(({ key }) => key === 'name');
+  return given && editRequest(message, [{ ...given, text: JSON.stringify(tool.key) }]);
 }
 
 /** True for a tool that apps see, and models do not. */

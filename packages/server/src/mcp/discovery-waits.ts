@@ -64,7 +64,7 @@ export class DiscoveryWaits {
     if (!first && !own) return undefined;
     const discovered = Promise.all([first, own]).then(() => undefined);
     return this.#wait(exchange, namespace, () => discovered, true).then((ended) =>
-      ended ? { ended } : { namespace: this.#current(namespace) },
+      ended ? { ended } : { namespace: this.#parts.registry.current.stateOf(namespace) },
     );
   }
 
@@ -120,7 +120,7 @@ export class DiscoveryWaits {
       let isReread = this.#nextFirst(namespace) === undefined;
       while (next) {
         await next;
-        const current = this.#current(namespace);
+        const current = this.#parts.registry.current.stateOf(namespace);
         if (isOver() || !current) break;
         exchange.namespace = current;
         outcome = await filter(exchange);
@@ -149,12 +149,6 @@ export class DiscoveryWaits {
     const method = message?.kind === 'request' ? message.method : '';
     const list = ANNOUNCED_LISTS.find((one) => method.startsWith(`${one}/`));
     return this.#parts.forwards.reread(name, list);
-  }
-
-  /** The state of a namespace now; undefined if it was deleted, or deleted and recreated. */
-  #current({ name, identity }: NamespaceState): NamespaceState | undefined {
-    const current = this.#parts.registry.current.namespace(name);
-    return current?.identity === identity ? current : undefined;
   }
 
   /**

@@ -126,10 +126,8 @@ export class EvaluatorEngine {
       if (verdict.kind === 'canceled') return undefined;
     }
     // Actions may have copied tools into the namespace; it may also have been deleted or recreated.
-    const current = this.#options.registry.current.namespace(namespace);
-    if (current?.identity !== input.namespace?.identity) {
-      return rpcError(INVALID_REQUEST, `namespace not found: ${namespace}`, 404);
-    }
+    const current = input.namespace && this.#options.registry.current.stateOf(input.namespace);
+    if (!current) return rpcError(INVALID_REQUEST, `namespace not found: ${namespace}`, 404);
     input.namespace = current;
     return undefined;
   }

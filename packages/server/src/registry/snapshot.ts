@@ -117,6 +117,12 @@ export class Snapshot {
     return this.namespaces.get(name as Namespace);
   }
 
+  /** The state of a namespace here; undefined if it was deleted, even if it was created again. */
+  stateOf({ name, identity }: Pick<NamespaceState, 'name' | 'identity'>): NamespaceState | undefined {
+    const state = this.namespaces.get(name);
+    return state?.identity === identity ? state : undefined;
+  }
+
   /** Entries of one kind over all namespaces or in one, in the order of lists; shadowed ones on request, or only them. */
   entries(kind: Kind, options: { namespace?: string; shadowed?: boolean | 'only' } = {}): Entry[] {
     const states = [...this.namespaces.values()].filter(

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
+import type { Access } from '../../access/access.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -9,6 +10,7 @@ import { findMissingTask, type TaskMethodParts, taskRequest } from './tasks.ts';
 
 /** Dependencies of filters that relay by declared capability. */
 export interface RelayParts extends TaskMethodParts {
+  readonly access: Access;
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly relay: CallRouter;
@@ -21,7 +23,7 @@ export interface RelayParts extends TaskMethodParts {
  * 10.2).
  */
 export function serviceRelay(parts: RelayParts): McpMethodFilter {
-  const { registry, profiles, relay } = parts;
+  const { access, registry, profiles, relay } = parts;
   const filter: McpFilter = (exchange) => {
     const { message, namespace, session, era, capabilities } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -34,7 +36,9 @@ export function serviceRelay(parts: RelayParts): McpMethodFilter {
       declares(capabilities, extension) && declarations.some(({ extensions }) => extensions.has(extension));
     if (!isRelayable(method, isDeclared)) return undefined;
     const forward = forwardForMethod(method, declarations);
-    return forward === undefined ? undefined : relay.call(exchange, message, { forward });
+    if (forward === undefined) return undefined;
+    const target = access.resolveForward(namespace, message, forward);
+    return target.kind === 'error' ? target : relay.call(exchange, access.decide(exchange.principal, target));
   };
   const findMissing: FindMissing = (exchange) => {
     const { message, namespace } = exchange;

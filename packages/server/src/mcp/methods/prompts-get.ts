@@ -1,11 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
+import type { Access } from '../../access/access.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { FindMissing, McpFilter, McpMethodFilter } from '../exchange.ts';
+import type { McpFilter, McpMethodFilter } from '../exchange.ts';
 
 /**
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
@@ -44,34 +45,27 @@ function asList(value: JsonValue | undefined): JsonValue[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** Dependencies of {@link servicePromptGet}. */
+interface PromptGetParts {
+  readonly access: Access;
+  readonly relay: CallRouter;
+}
+
 /** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one (decisions 2.7). */
-export function servicePromptGet(relay: CallRouter): McpMethodFilter {
+export function servicePromptGet({ access, relay }: PromptGetParts): McpMethodFilter {
   const filter: McpFilter = (exchange) => {
     const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
-    const { name } = message.params;
-    if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const prompt = namespace.indexes.prompt.get(name);
-    if (!prompt) return promptNotFound(name);
+    const target = access.resolve(namespace, message);
+    if (target?.kind !== 'target') return target;
+    const { entry: prompt, forward } = target;
+    if (!prompt) return undefined;
     exchange.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
-    const { discovered } = prompt;
-    if (discovered) {
-      const { forward, upstreamKey: upstreamName } = discovered;
-      return relay.call(exchange, message, { forward, entry: prompt, upstreamName });
-    }
-    const expanded = expandPrompt(prompt, message.params.arguments);
+    const permit = access.decide(exchange.principal, target);
+    if (forward !== undefined) return relay.call(exchange, permit);
+    const expanded = expandPrompt(prompt, permit.message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(exchange.era, expanded.result) };
   };
-  const findMissing: FindMissing = ({ message, namespace }) => {
-    const name = message?.kind === 'request' ? message.params.name : undefined;
-    return typeof name !== 'string' || !namespace || namespace.indexes.prompt.get(name)
-      ? undefined
-      : promptNotFound(name);
-  };
-  return { methods: ['prompts/get'], filter, findMissing };
-}
-
-function promptNotFound(name: string): ErrorOutcome {
-  return notFound(INVALID_PARAMS, `prompt not found: ${name}`);
+  return { methods: ['prompts/get'], filter, findMissing: (exchange) => access.findMissing(exchange) };
 }

@@ -4,12 +4,13 @@ import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_INFO } fro
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
+import { type Access, entryNotFound } from '../../access/access.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { rpcError } from '../../http/outcome.ts';
+import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import { quotaOwner } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
-import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
+import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type CallOutcome, deferOutcome } from '../../upstreams/downstream.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
@@ -27,14 +28,13 @@ import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
-import { resourceNotFound } from './resources-read.ts';
 import type { TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
-  readonly registry: Pick<Registry, 'current'>;
+  readonly access: Access;
   readonly forwards: Forwards;
-  readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'findUnlistedForward'>;
+  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
   readonly sessionBindings: SessionBindings;
   readonly sessionSubscriptions: SessionSubscriptions;
 }
@@ -51,14 +51,15 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
 function resourceSubscription(
   method: SubscriptionMethod,
   { headers, session, namespace }: McpExchange,
-  { params: { uri } }: RequestMessage,
+  message: RequestMessage,
   parts: ResourceSubscriptionParts,
   log: TargetLogger,
 ): McpOutcome {
+  const { uri } = message.params;
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
-  const forward = forwardOf(method, uri, session, namespace, parts);
-  if (forward === undefined) return resourceNotFound(uri);
+  const forward = forwardOf(message, session, namespace, parts.access);
+  if (typeof forward !== 'string') return forward;
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.relay.upstreamHeaders(headers);
@@ -130,20 +131,21 @@ async function subscribeModern(
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
 }
 
-/** The forward of the resource or, to end a subscription, the forward that it was sent to. */
+/** The forward of the resource or, to end a subscription, the forward that it was sent to; an error if there is none. */
 function forwardOf(
-  method: SubscriptionMethod,
-  uri: string,
+  message: RequestMessage,
   session: ClientSession,
   namespace: NamespaceState,
-  { registry, relay }: ResourceSubscriptionParts,
-): string | undefined {
-  if (method === 'resources/unsubscribe') {
+  access: Access,
+): string | ErrorOutcome {
+  const { uri } = message.params;
+  if (message.method === 'resources/unsubscribe') {
     const existing = session.subscriptions.find((subscription) => subscription.uri === uri);
     if (existing) return existing.forward;
   }
-  const { resource: index } = namespace.indexes;
-  return routeResource(registry.current, index, uri, () => relay.findUnlistedForward(namespace, uri))?.forward;
+  const target = access.resolve(namespace, message);
+  if (target?.kind === 'error') return target;
+  return target?.forward ?? entryNotFound(message, 'resource', String(uri));
 }
 
 function withSubscription(state: SessionState, uri: string, forward: string): SessionState {
@@ -176,8 +178,8 @@ const MAX_TASKS = 1_000;
  * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
-  const { registry, forwards, relay, listChanges, openStreams, subscriptions, log } = parts;
-  const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
+  const { access, registry, forwards, listChanges, openStreams, subscriptions, log } = parts;
+  const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => access.findUnlistedForward(namespace, uri);
   const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (exchange) => {
@@ -195,10 +197,8 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const findMissing: FindMissing = ({ message, namespace, session }) => {
     if (message?.kind !== 'request' || !namespace || !session || message.method === 'subscriptions/listen')
       return undefined;
-    const { uri } = message.params;
-    if (typeof uri !== 'string') return undefined;
-    const method = message.method === 'resources/subscribe' ? message.method : 'resources/unsubscribe';
-    return forwardOf(method, uri, session, namespace, parts) === undefined ? resourceNotFound(uri) : undefined;
+    const forward = forwardOf(message, session, namespace, access);
+    return typeof forward !== 'string' && forward.isMiss ? forward : undefined;
   };
   return { methods: ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'], filter, findMissing };
 }

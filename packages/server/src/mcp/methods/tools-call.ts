@@ -3,10 +3,10 @@ import { memberText } from '@sluice/protocol/json/text';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { type ErrorOutcome, notFound, rpcError } from '../../http/outcome.ts';
+import type { Access, Permit } from '../../access/access.ts';
+import { rpcError } from '../../http/outcome.ts';
 import { type Entry, type EntryVariant, FORWARD_TYPE, TASK_LABEL } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { OversizedIdWarner } from '../../telemetry/oversized-ids.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
@@ -18,12 +18,14 @@ import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { AutoCall } from '../../upstreams/mcp/tasks/auto-task.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 
 /** Dependencies of {@link serviceToolCall}. */
 interface ToolCallParts {
+  readonly access: Access;
   readonly relay: CallRouter;
   readonly bridge: Pick<GrpcBridge, 'tool'>;
   readonly forwards: Pick<Forwards, 'ensureEraKnown' | 'upstream'>;
@@ -36,107 +38,88 @@ interface ToolCallParts {
 }
 
 /**
- * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool mirrors in
- * headers (mcp 4), and dispatches the call to its executor (decisions 4.7, "Dispatch").
+ * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool mirrors in headers,
+ * and dispatches the call to its executor.
  */
 export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
-  const { relay, forwards, calls, profiles, toolCalls, log } = parts;
+  const { access, profiles, log } = parts;
   const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
-  const asAutoTask = autoTaskWrapper(parts, declaredParams);
+  const dispatch = dispatcher(parts, declaredParams);
   const filter: McpFilter = (exchange) => {
     const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
-    const { name } = message.params;
-    if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const tool = namespace.indexes.tool.get(name);
-    if (!tool) return toolNotFound(name);
-    const declared = declaredParams.of(tool);
-    if (declared && exchange.era === 'modern') {
-      const problem = declared.visibleTo(exchange.capabilities)?.problem(message, exchange.headers);
-      if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
+    const target = access.resolve(namespace, message);
+    if (target?.kind !== 'target') return target;
+    const { entry: tool } = target;
+    if (!tool) return undefined;
+    const declared = exchange.era === 'modern' ? declaredParams.of(tool) : undefined;
+    const problem = declared?.visibleTo(exchange.capabilities)?.problem(message, exchange.headers);
+    if (problem !== undefined) {
+      return rpcError(HEADER_MISMATCH, `tool ${quoted(String(message.params.name))}: ${problem}`, 400);
     }
     exchange.facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
     const { oversizedHeader } = exchange.correlation;
-    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
-    const mirrored = declared?.expectedByUpstream(exchange.capabilities);
-    const outcome = execute(parts, exchange, message, tool, mirrored);
-    if (outcome) return asAutoTask(exchange, message, tool, outcome);
-    const address = upstreamAddress(tool);
-    if (address === undefined) return failUnexecutable(exchange, tool, toolCalls);
-    const call = (): McpOutcome =>
-      asAutoTask(exchange, message, tool, relay.call(exchange, message, { address, entry: tool, mirrored }));
-    const eraDetection = forwards.ensureEraKnown(address);
+    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, tool.key);
+    return dispatch(exchange, access.decide(exchange.principal, target));
+  };
+  return { methods: ['tools/call'], filter, findMissing: (exchange) => access.findMissing(exchange) };
+}
+
+/** Returns the function that sends a call to its executor: the upstream of its forward, a service, or the server that it names. */
+function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
+  const { access, relay, bridge, forwards, calls, registry, toolCalls } = parts;
+  const relayCall = (caller: Caller, permit: Permit): CallOutcome => {
+    const { entry } = permit.target;
+    return relay.call(caller, permit, entry && declaredParams.of(entry)?.expectedByUpstream(caller.capabilities));
+  };
+  /** Undefined if the server that a tool names is to be called. */
+  const execute = (caller: Caller, permit: Permit): CallOutcome | undefined => {
+    const { forward, address, entry } = permit.target;
+    if (forward !== undefined) return relayCall(caller, permit);
+    const outcome = bridge.tool(caller, permit);
+    return outcome || !entry || address !== undefined ? outcome : failUnexecutable(caller, entry, toolCalls);
+  };
+  /** Another round of a call that has become a task. */
+  const repeat = (caller: Caller, message: RequestMessage): CallOutcome => {
+    const { name = '' } = caller.namespace ?? {};
+    const namespace = registry.current.namespace(name);
+    const target = namespace && access.resolve(namespace, message);
+    if (target?.kind !== 'target') return target ?? rpcError(INVALID_PARAMS, `namespace not found: ${name}`);
+    const permit = access.decide(caller.principal, target);
+    return execute(caller, permit) ?? relayCall(caller, permit);
+  };
+  const asAutoTask = autoTaskWrapper(parts, repeat);
+  const dispatch = (exchange: McpExchange, permit: Permit): McpOutcome | Promise<McpOutcome | undefined> => {
+    const outcome = execute(exchange, permit);
+    if (outcome) return asAutoTask(exchange, permit, outcome);
+    const eraDetection = forwards.ensureEraKnown(permit.target.address ?? '');
+    const call = () => asAutoTask(exchange, permit, relayCall(exchange, permit));
     if (!eraDetection) return call();
-    // During the detection, the client can cancel the request like a call.
+    // During the detection, the client can cancel the request like a call, and an operator can change the tool.
     const request = new CancelableRequest(exchange, calls);
-    return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : call())));
+    const proceed = () => {
+      const renewed = permit.renew();
+      if (renewed.kind === 'error') return renewed;
+      return renewed === permit ? call() : dispatch(exchange, renewed);
+    };
+    return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : proceed())));
   };
-  return {
-    methods: ['tools/call'],
-    filter,
-    findMissing: (exchange) => findMissingTool(exchange, parts.registry.current),
-  };
-}
-
-function toolNotFound(name: string): ErrorOutcome {
-  return notFound(INVALID_PARAMS, `tool not found: ${name}`);
-}
-
-/** A tool of another namespace is not missing before an action has run, which may copy it, unless its name is taken. */
-function findMissingTool({ message, namespace }: McpExchange, { namespaces }: Snapshot): ErrorOutcome | undefined {
-  const name = message?.kind === 'request' ? message.params.name : undefined;
-  if (typeof name !== 'string' || !namespace) return undefined;
-  const { tool } = namespace.indexes;
-  if (tool.get(name)) return undefined;
-  const isCopyable =
-    tool.registered(name) === undefined && namespaces.values().some(({ indexes }) => indexes.tool.get(name));
-  return isCopyable ? undefined : toolNotFound(name);
-}
-
-/** The outcome of a call of a discovered tool, or of a service's; undefined for other tools. */
-function execute(
-  { relay, bridge }: Pick<ToolCallParts, 'relay' | 'bridge'>,
-  caller: Caller,
-  message: RequestMessage,
-  tool: Entry,
-  mirrored: MirroredParams | undefined,
-): CallOutcome | undefined {
-  if (!tool.discovered) return bridge.tool(caller, message, tool);
-  const { forward, upstreamKey: upstreamName } = tool.discovered;
-  return relay.call(caller, message, { forward, entry: tool, upstreamName, mirrored });
+  return dispatch;
 }
 
 /**
  * Makes calls of tools with the label `service.task=auto` ready to become tasks. The function returns the outcome of a call
  * that becomes a task if it takes long; unchanged for most tools.
  */
-function autoTaskWrapper(parts: ToolCallParts, declaredParams: DeclaredParams) {
-  const { autoTasks, forwards, registry, relay, toolCalls } = parts;
-  const repeat = (caller: Caller, message: RequestMessage, namespace: string, key: string): CallOutcome => {
-    const tool = registry.current.namespace(namespace)?.indexes.tool.get(key);
-    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${key}`);
-    const mirrored = declaredParams.of(tool)?.expectedByUpstream(caller.capabilities);
-    const outcome = execute(parts, caller, message, tool, mirrored);
-    if (outcome) return outcome;
-    const address = upstreamAddress(tool);
-    if (address === undefined) return failUnexecutable(caller, tool, toolCalls);
-    return relay.call(caller, message, { address, entry: tool, mirrored });
-  };
-  return (caller: Caller, message: RequestMessage, tool: Entry, outcome: CallOutcome): CallOutcome => {
-    if (tool.labels[TASK_LABEL] !== 'auto') return outcome;
-    const forward = tool.discovered?.forward;
+function autoTaskWrapper({ autoTasks, forwards }: ToolCallParts, repeat: AutoCall['repeat']) {
+  return (caller: Caller, { message, target: { entry: tool, forward } }: Permit, outcome: CallOutcome): CallOutcome => {
+    if (tool?.labels[TASK_LABEL] !== 'auto') return outcome;
     const upstream = forward === undefined ? undefined : forwards.upstream(forward);
     // That decides itself.
     if (upstream?.taskEras.has('modern')) return outcome;
     const address = upstream?.transport.address ?? String(tool.members.uri);
-    const { key, namespace } = tool;
-    const call = {
-      caller,
-      message,
-      repeat: (again: Caller, sent: RequestMessage) => repeat(again, sent, namespace, key),
-    };
-    return autoTasks.wrap(call, { tool, address, forward }, outcome);
+    return autoTasks.wrap({ caller, message, repeat }, { tool, address, forward }, outcome);
   };
 }
 
@@ -145,21 +128,11 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 100));
 }
 
-/** The upstream MCP server of a manually registered tool; undefined without a callable one. */
-function upstreamAddress(tool: Entry): string | undefined {
-  const uri = httpUri(tool);
-  return uri !== undefined && URL.canParse(uri) ? uri : undefined;
-}
-
-function httpUri({ members: { uri } }: Entry): string | undefined {
-  return typeof uri === 'string' && /^https?:/.test(uri) ? uri : undefined;
-}
-
 /** Response to, and record of, a call without an executor (decisions 4.7 "Dispatch" 5, 6). */
 function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): CallOutcome {
-  const { toolType } = tool.members;
+  const { toolType, uri } = tool.members;
   let text: string;
-  if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {
+  if (toolType === FORWARD_TYPE || /^https?:/.test(String(uri))) {
     text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
     toolCalls
       .of(toolCallIdentity(caller, tool, { transport: 'mcp' }), caller.facts)

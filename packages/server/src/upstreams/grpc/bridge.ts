@@ -2,6 +2,7 @@ import { serviceAddress } from '@sluice/contract';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { type Permit, requirePermit } from '../../access/access.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
 import { contentOfTexts, NO_CONTENT, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
@@ -46,7 +47,10 @@ export class GrpcBridge {
    * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools (decisions 4.7
    * "Dispatch" 1 to 3).
    */
-  tool(caller: Caller, message: RequestMessage, tool: Entry): CallOutcome | undefined {
+  tool(caller: Caller, permit: Permit): CallOutcome | undefined {
+    requirePermit(permit);
+    const { message, entry: tool } = permit.target;
+    if (!tool) return undefined;
     const codeOperation = this.#codeTools.operation(caller, message, tool);
     if (codeOperation) return this.#outcome(caller, codeOperation);
     // The forward type takes precedence over a service of that name.
@@ -56,9 +60,11 @@ export class GrpcBridge {
   }
 
   /** Outcome of a read of a service's resource; undefined for other resources. */
-  resource(caller: Caller, uri: string, resource: Entry): CallOutcome | undefined {
-    const { type } = resource.members;
-    if (type === FORWARD_TYPE) return undefined;
+  resource(caller: Caller, permit: Permit): CallOutcome | undefined {
+    requirePermit(permit);
+    const { uri, entry: resource } = permit.target;
+    const type = resource?.members.type;
+    if (!resource || uri === undefined || type === FORWARD_TYPE) return undefined;
     const service = findResourceService(this.#options.registry.current.services, String(type));
     return service && this.#outcome(caller, () => this.#resourceOperation(caller, uri, resource, service));
   }

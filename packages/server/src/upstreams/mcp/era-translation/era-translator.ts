@@ -32,11 +32,11 @@ export class EraTranslator {
   }
 
   /**
-   * Returns the rejection of a retry that resumes none of our calls. `isRestart`: the client was instructed to call again,
-   * and the parameters of the retry are removed.
+   * Returns the rejection of a retry that resumes none of our calls. `continuesTask`: it continues a task, whose state the
+   * upstream does not get.
    */
-  rejection(era: Era, { params }: RequestMessage, isRestart: boolean): CallOutcome | undefined {
-    if (era === 'legacy' || isRestart || params.requestState === undefined) return undefined;
+  rejection(era: Era, { params }: RequestMessage, continuesTask: boolean): CallOutcome | undefined {
+    if (era === 'legacy' || continuesTask || params.requestState === undefined) return undefined;
     return rpcError(INVALID_PARAMS, FOREIGN_STATE);
   }
 

@@ -79,11 +79,11 @@ export function addModernMetadata(
 }
 
 /** Returns the edits that remove the params of a retry, for an upstream that did not request them. */
-export function removeRetryParams({ text, paramsRange }: RequestMessage): Edit[] {
+function removeRetryParams({ text, paramsRange }: RequestMessage): Edit[] {
   return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY_PARAMS.includes(key)) : [];
 }
 
-/** Returns the same edits and those that remove modern metadata from `_meta`, which legacy servers may reject. */
+/** Returns the edits that remove the params of a retry, and modern metadata from `_meta`, which legacy servers may reject. */
 export function removeModernMetadata(message: RequestMessage, trace?: TraceContext): Edit[] {
   const { text, params, paramsRange } = message;
   if (!trace) return paramsRange ? [...removeRetryParams(message), ...metaEdits(message, '', MODERN_META)] : [];

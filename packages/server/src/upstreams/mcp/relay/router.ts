@@ -22,16 +22,15 @@ import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
+import { type Permit, requirePermit } from '../../../access/access.ts';
 import { MANAGEMENT_LISTENER } from '../../../exchange/head.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
-import type { NamespaceState } from '../../../registry/snapshot.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
 import { EraTranslator, type EraTranslatorOptions } from '../era-translation/era-translator.ts';
-import { removeRetryParams } from '../era-translation/messages.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
@@ -40,24 +39,6 @@ import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallPlan, TaskHandler } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
 import { calledName, declareTasks, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
-
-/** Target of a call. */
-export type CallTarget = CalledEntry &
-  (
-    | { readonly forward: string; readonly address?: undefined }
-    // A manually registered tool names the address of its server.
-    | { readonly address: string; readonly forward?: undefined }
-  );
-
-/** The called entry. */
-interface CalledEntry {
-  /** Undefined for a URI that is in no list, and for a method that only one forward supports. */
-  readonly entry?: Entry;
-  /** The upstream's own name of the entry, if it may differ from that in the message. */
-  readonly upstreamName?: string;
-  /** Parameters of the called tool that a modern upstream expects in headers. */
-  readonly mirrored?: MirroredParams | undefined;
-}
 
 /** Finds upstreams. */
 export interface UpstreamLookup {
@@ -110,12 +91,16 @@ export class CallRouter {
     this.#translator = new EraTranslator(options);
   }
 
-  /** Returns the outcome that starts the call. */
-  call(caller: Caller, message: RequestMessage, target: CallTarget): CallOutcome {
+  /**
+   * Returns the outcome that starts the call. `mirrored`: parameters of the called tool that a modern upstream expects in
+   * headers.
+   */
+  call(caller: Caller, permit: Permit, mirrored?: MirroredParams): CallOutcome {
+    requirePermit(permit);
     const { forwards } = this.#options;
-    const { entry, forward, mirrored } = target;
-    const failure = FAILURES.get(message.method) ?? 'forwarded request failed';
-    const tool = message.method === 'tools/call' ? entry : undefined;
+    const { entry, forward, address = '', message: received } = permit.target;
+    const failure = FAILURES.get(received.method) ?? 'forwarded request failed';
+    const tool = received.method === 'tools/call' ? entry : undefined;
     const headers = this.upstreamHeaders(caller.headers, entry?.labels[FORWARD_HEADERS_LABEL]);
     if (!headers) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
     // The hop count comes first.
@@ -124,30 +109,31 @@ export class CallRouter {
     const streams = acceptsEventStream(accept);
     const json = acceptsJson(accept);
     // Determined by the request, not by the upstream's era, which may have changed since.
-    const isRetry = caller.era === 'modern' && message.params.requestState !== undefined;
-    const resumption = isRetry ? this.#resume(caller, message, headers, streams, json) : undefined;
+    const isRetry = caller.era === 'modern' && received.params.requestState !== undefined;
+    const resumption = isRetry ? this.#resume(caller, received, headers, streams, json) : undefined;
     if (resumption?.kind === 'handled') return resumption.outcome;
-    const isRestart = resumption?.kind === 'restart';
+    // The state of a restart is ours: no upstream knows it.
+    const { message } =
+      resumption?.kind === 'restart' ? permit.as({ inputResponses: null, requestState: null }) : permit;
     const task = resumption?.kind === 'task' ? resumption.task : undefined;
-    const upstream =
-      target.address === undefined ? forwards.upstream(target.forward) : forwards.upstreamAt(target.address);
+    const upstream = forward === undefined ? forwards.upstreamAt(address) : forwards.upstream(forward);
     if (!upstream) {
       const unregistered = rpcError(INTERNAL_ERROR, `${failure}: forward "${forward}" is no longer registered`);
       return this.#reject(caller, tool, 'SERVICE_UNAVAILABLE', unregistered);
     }
     const called = calledName(message);
-    const name = target.upstreamName ?? called;
+    const name = (entry?.kind === 'resource' ? undefined : entry?.discovered?.upstreamKey) ?? called;
     const era = upstream.eraFor(caller.era);
     if (era === 'modern') {
       // Only those that we set ourselves for a call of the console (decisions 10.6).
-      const received = caller.head?.listener === MANAGEMENT_LISTENER ? {} : caller.headers;
-      headers.push(...modernHeaders(message, name, received, mirrored));
+      const copied = caller.head?.listener === MANAGEMENT_LISTENER ? {} : caller.headers;
+      headers.push(...modernHeaders(message, name, copied, mirrored));
     }
     const needsTranslation = era !== caller.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;
     const rejection = needsTranslation
-      ? this.#translator.rejection(caller.era, message, isRestart || task !== undefined)
+      ? this.#translator.rejection(caller.era, message, task !== undefined)
       : undefined;
     if (rejection) return rejection;
     const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
@@ -173,8 +159,6 @@ export class CallRouter {
     if (!needsTranslation) {
       if (declaresForClient && era === 'modern') edits.push(...declareTasks(message));
       if (trace) edits.push(...traceEdits(message, trace));
-      // The state is ours: an upstream that now supports the client's era does not know it.
-      if (isRestart) edits.push(...removeRetryParams(message));
     }
     if (declaresForClient && era === 'legacy' && message.paramsRange) {
       edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
@@ -235,18 +219,6 @@ export class CallRouter {
       for (const line of Array.isArray(value) ? value : [value]) if (line !== undefined) headers.push(name, line);
     }
     return headers;
-  }
-
-  /**
-   * Returns the forward of a URI that is in no list: the one that sent a link to it, else the only one that offers
-   * resources (mcp 6). Undefined if there are several or none.
-   */
-  findUnlistedForward(namespace: NamespaceState, uri: string): string | undefined {
-    const sender = this.#options.resourceLinks.find(namespace.name, uri);
-    if (sender !== undefined) return sender;
-    const { counts } = namespace.indexes.resource;
-    const [only] = counts.keys();
-    return counts.size === 1 ? only : undefined;
   }
 
   /**

@@ -1,0 +1,292 @@
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { describe, expect, expectTypeOf, it } from 'vitest';
+import type { ErrorOutcome } from '../http/outcome.ts';
+import { createUser } from '../identity/principal.ts';
+import { changeForwardInSteps } from '../registry/change-forward.ts';
+import type { Draft } from '../registry/draft.ts';
+import type { Kind } from '../registry/entries.ts';
+import { commit } from '../registry/fixtures/commit.ts';
+import { applyCatalogs, removeForward, removeNamespace } from '../registry/fixtures/operations.ts';
+import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
+import { createEntry, namespaceOf, removeEntry, updateEntry } from '../registry/operations.ts';
+import { enableEntries } from '../registry/operations-enabled.ts';
+import { createNamespace } from '../registry/operations-topology.ts';
+import { Registry } from '../registry/registry.ts';
+import { runSteps } from '../registry/steps.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import { Access, type Permit, requirePermit } from './access.ts';
+import type { Target } from './target.ts';
+
+const ANN = createUser('ann', 'proxy');
+const CRM = namespaceOf('crm');
+const MISS = { kind: 'error', isMiss: true };
+
+/** A request about an entry of the namespace `crm`. */
+interface Case {
+  readonly what: string;
+  readonly method: string;
+  readonly params: object;
+  readonly kind: Kind;
+  readonly key: string;
+}
+
+const argument = { name: 'n', value: 'v' };
+const completed = (type: string, more: object) => ({ ref: { type: `ref/${type}`, ...more }, argument });
+
+/** About everything that the forward `one` has. */
+const OF_FORWARD: readonly Case[] = [
+  { what: 'a tool', method: 'tools/call', params: { name: 'a' }, kind: 'tool', key: 'a' },
+  { what: 'a prompt', method: 'prompts/get', params: { name: 'p' }, kind: 'prompt', key: 'p' },
+  { what: 'a resource', method: 'resources/read', params: { uri: 'x:1' }, kind: 'resource', key: 'x:1' },
+  { what: 'a uri of a template', method: 'resources/read', params: { uri: 't:7' }, kind: 'resource', key: 't:{id}' },
+  { what: 'a subscription', method: 'resources/subscribe', params: { uri: 'x:1' }, kind: 'resource', key: 'x:1' },
+  ...[
+    { what: 'of a prompt', params: completed('prompt', { name: 'p' }), kind: 'prompt', key: 'p' } as const,
+    { what: 'of a uri', params: completed('resource', { uri: 't:7' }), kind: 'resource', key: 't:{id}' } as const,
+    {
+      what: 'of a template',
+      params: completed('resource', { uri: 't:{id}' }),
+      kind: 'resource',
+      key: 't:{id}',
+    } as const,
+  ].map((one) => ({ ...one, what: `a completion ${one.what}`, method: 'completion/complete' })),
+];
+
+/** About entries that an operator has registered. */
+const OF_OPERATOR: readonly (Case & { readonly input: object })[] = [
+  {
+    ...{ what: 'a tool of an operator', method: 'tools/call', params: { name: 'm' }, kind: 'tool', key: 'm' },
+    input: { name: 'm', uri: 'http://m.test/mcp', toolType: 'mcp-forward' },
+  },
+  {
+    ...{ what: 'a prompt of an operator', method: 'prompts/get', params: { name: 'q' }, kind: 'prompt', key: 'q' },
+    input: { name: 'q', messages: [] },
+  },
+  {
+    ...{
+      what: 'a resource of an operator',
+      method: 'resources/read',
+      params: { uri: 'y:1' },
+      kind: 'resource',
+      key: 'y:1',
+    },
+    input: { name: 'y:1', location: 'y:1', type: 'custom' },
+  },
+];
+
+const ALL: readonly Case[] = [...OF_FORWARD, ...OF_OPERATOR];
+
+function discover(draft: Draft, name: string): void {
+  const found = catalog({
+    tools: items('name', ['a', 'b']),
+    prompts: items('name', ['p']),
+    resources: items('uri', ['x:1']),
+    templates: items('uriTemplate', ['t:{id}']),
+  });
+  applyCatalogs(draft, addForward(draft, name, { namespace: CRM }), [found]);
+}
+
+function addAll(draft: Draft): void {
+  createNamespace(draft, CRM, {});
+  discover(draft, 'one');
+  for (const { kind, input } of OF_OPERATOR) createEntry(draft, kind, { ...input, namespace: CRM });
+}
+
+/** `params`: as text or parsed. */
+function request(method: string, params: object | string): RequestMessage {
+  const text = typeof params === 'string' ? params : JSON.stringify(params);
+  const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":${text}}`));
+  if (message.kind !== 'request') throw new Error('no request');
+  return message;
+}
+
+interface RequestOf {
+  readonly method: string;
+  readonly params: object | string;
+}
+
+/** A registry with these entries, and access to it. */
+async function setUp() {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
+  await change(addAll);
+  const findSender = (_: string, uri: string) => (uri.startsWith('linked:') ? 'one' : undefined);
+  const access = new Access({ registry, findSender });
+  const namespace = () => registry.current.namespace(CRM) ?? expect.fail('no namespace');
+  const resolve = ({ method, params }: RequestOf) => access.resolve(namespace(), request(method, params));
+  const decide = (target: Target | ErrorOutcome | undefined) =>
+    target?.kind === 'target' ? access.decide(ANN, target) : expect.fail(`no target: ${target?.error.message}`);
+  const permitFor = (one: RequestOf) => decide(resolve(one));
+  const forwardPermit = () => decide(access.resolveForward(namespace(), request('vendor/do', {}), 'one'));
+  return { change, resolve, permitFor, forwardPermit };
+}
+
+const toolCall = (params: object | string) => ({ method: 'tools/call', params });
+
+describe('a permit', () => {
+  it.each(ALL)('for $what has the principal, the entry and the message', async (one) => {
+    const { permitFor } = await setUp();
+    const { principal, target, message } = permitFor(one);
+    expect(principal).toBe(ANN);
+    expect(target.entry).toMatchObject({ kind: one.kind, key: one.key });
+    expect(message).toMatchObject({ method: one.method, params: one.params });
+  });
+
+  it('is created by nobody else', async () => {
+    const { permitFor } = await setUp();
+    const permit = permitFor(toolCall({ name: 'a' }));
+    const { kind, principal, target, message } = permit;
+    const shape = { kind, principal, target, message, as: () => permit, renew: () => permit };
+    expectTypeOf(shape).not.toExtend<Permit>();
+    // @ts-expect-error: an object of this shape is no permit.
+    expect(() => requirePermit(shape)).toThrow('without a permit');
+    const prototype: object = Object.getPrototypeOf(permit);
+    for (const forged of [{}, { ...permit }, Object.create(permit), Object.create(prototype)]) {
+      expect(() => requirePermit(forged)).toThrow('without a permit');
+    }
+    // Its class cannot be reached, neither through a permit nor through its module.
+    expect(permit.constructor).toBe(Object);
+    expect(Object.keys(await import('./access.ts')).sort()).toEqual(['Access', 'entryNotFound', 'requirePermit']);
+    expect(() => requirePermit(permit)).not.toThrow();
+  });
+
+  it('has the same message in each form, except for the parameters of a retry', async () => {
+    const { permitFor } = await setUp();
+    const permit = permitFor(toolCall({ name: 'a', arguments: { n: 1 }, requestState: 's', inputResponses: {} }));
+    const sent = permit.as({ inputResponses: null, requestState: null });
+    expect(sent.message.params).toEqual({ name: 'a', arguments: { n: 1 } });
+    expect(sent.target).toEqual({ ...permit.target, message: sent.message });
+    expect(() => requirePermit(sent)).not.toThrow();
+    expect(sent.renew()).toBe(sent);
+    // @ts-expect-error: a form cannot change what is called.
+    const forged = permit.as({ name: null, arguments: null });
+    expect(forged.message.params).toEqual(permit.message.params);
+  });
+
+  it.each([
+    ['{"name":"a","requestState":"s","inputResponses":{"k":{}},"n":1.0}', '{"name":"a","n":1.0}'],
+    ['{"inputResponses":{},"requestState":"s","name" : "a"}', '{"name" : "a"}'],
+    ['{"name":"a","n":"requestState"}', '{"name":"a","n":"requestState"}'],
+  ])('changes nothing else in the text %s', async (params, sent) => {
+    const { permitFor } = await setUp();
+    const { message } = permitFor(toolCall(params)).as({ inputResponses: null, requestState: null });
+    expect(message.text).toBe(request('tools/call', sent).text);
+  });
+});
+
+describe('a renewed permit', () => {
+  it.each(ALL)('for $what is the same one after other changes', async (one) => {
+    const { change, permitFor } = await setUp();
+    const permit = permitFor(one);
+    await change((draft) => {
+      discover(draft, 'other');
+      createEntry(draft, 'tool', { name: 'another', namespace: CRM });
+    });
+    expect(permit.renew()).toBe(permit);
+  });
+
+  it.each(ALL)('for $what is "not found" while it is disabled', async (one) => {
+    const { change, permitFor, resolve } = await setUp();
+    const permit = permitFor(one);
+    const selection = { [one.kind === 'resource' ? 'uris' : 'names']: [one.key], namespace: CRM };
+    await change((draft) => enableEntries(draft, one.kind, selection, false));
+    const missed = permit.renew();
+    expect(missed).toMatchObject(MISS);
+    expect(missed).toEqual(resolve(one));
+    await change((draft) => enableEntries(draft, one.kind, selection, true));
+    expect(permit.renew()).toMatchObject({ kind: 'permit', message: permit.message });
+  });
+
+  it.each(OF_FORWARD)(
+    'for $what is "not found" once its forward is removed, or another one has its name',
+    async (one) => {
+      const { change, permitFor } = await setUp();
+      const permit = permitFor(one);
+      await change((draft) => removeForward(draft, 'one'));
+      const missed = permit.renew();
+      expect(missed).toMatchObject(MISS);
+      await change((draft) => discover(draft, 'one'));
+      expect(permit.renew()).toEqual(missed);
+    },
+  );
+
+  it.each(OF_FORWARD)('for $what is "not found" once another forward serves it', async (one) => {
+    const { change, permitFor, resolve } = await setUp();
+    const permit = permitFor(one);
+    await change((draft) => {
+      discover(draft, 'two');
+      removeForward(draft, 'one');
+    });
+    expect(resolve(one)).toMatchObject({ kind: 'target', forward: 'two' });
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it.each(OF_FORWARD)('for $what is "not found" once its forward does not expose it', async (one) => {
+    const { change, permitFor } = await setUp();
+    const permit = permitFor(one);
+    await change((draft) => {
+      const forward = draft.forwards.get('one') ?? expect.fail('no forward');
+      runSteps(changeForwardInSteps(draft, forward, { expose: { [`${one.kind}s`]: { allow: ['nothing'] } } }));
+    });
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it.each(OF_OPERATOR)('for $what is "not found" once that is removed, or registered again', async (one) => {
+    const { change, permitFor, resolve } = await setUp();
+    const permit = permitFor(one);
+    await change((draft) => removeEntry(draft, one.kind, { name: one.key, namespace: CRM }));
+    const missed = permit.renew();
+    expect(missed).toMatchObject(MISS);
+    await change((draft) => createEntry(draft, one.kind, { ...one.input, namespace: CRM }));
+    expect(resolve(one)).toMatchObject({ kind: 'target' });
+    expect(permit.renew()).toEqual(missed);
+  });
+
+  it.each(ALL)('for $what is "not found" once its namespace is another one of the same name', async (one) => {
+    const { change, permitFor, resolve } = await setUp();
+    const permit = permitFor(one);
+    await change((draft) => removeNamespace(draft, CRM, true));
+    expect(permit.renew()).toMatchObject(MISS);
+    await change(addAll);
+    expect(resolve(one)).toMatchObject({ kind: 'target' });
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it('for a linked uri is the same one while its forward exists, also once that lists it', async () => {
+    const { change, permitFor } = await setUp();
+    const permit = permitFor({ method: 'resources/read', params: { uri: 'linked:1' } });
+    expect(permit.target).toMatchObject({ forward: 'one', entry: undefined });
+    expect(permit.renew()).toBe(permit);
+    await change((draft) => {
+      const forward = draft.forwards.get('one') ?? expect.fail('no forward');
+      applyCatalogs(draft, forward, [catalog({ resources: items('uri', ['linked:1']) })]);
+    });
+    expect(permit.renew()).toMatchObject({ kind: 'permit', target: { forward: 'one', entry: { key: 'linked:1' } } });
+    await change((draft) => removeForward(draft, 'one'));
+    await change((draft) => discover(draft, 'one'));
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it('for a method of one forward is the same one while that is registered', async () => {
+    const { change, forwardPermit } = await setUp();
+    const permit = forwardPermit();
+    await change((draft) => discover(draft, 'two'));
+    expect(permit.renew()).toBe(permit);
+    await change((draft) => removeForward(draft, 'one'));
+    const missed = permit.renew();
+    expect(missed).toMatchObject({ ...MISS, error: { message: 'method not found: vendor/do' } });
+    await change((draft) => discover(draft, 'one'));
+    expect(permit.renew()).toEqual(missed);
+  });
+
+  it('has the new state of its entry', async () => {
+    const { change, permitFor } = await setUp();
+    const permit = permitFor(toolCall({ name: 'm' }));
+    const tool = { name: 'm', uri: 'http://other.test/mcp', toolType: 'mcp-forward' };
+    await change((draft) => updateEntry(draft, 'tool', { name: 'm', namespace: CRM }, tool));
+    const renewed = permit.renew();
+    expect(renewed).toMatchObject({ kind: 'permit', principal: ANN, target: { address: tool.uri } });
+    expect(renewed).not.toBe(permit);
+  });
+});

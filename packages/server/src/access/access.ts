@@ -1,0 +1,207 @@
+import { removeEdits } from '@sluice/protocol/json/text';
+import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { editRequest, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
+import type { Principal } from '../identity/principal.ts';
+import type { Kind } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import { type NamespaceState, routeResource } from '../registry/snapshot.ts';
+import { entryTarget, forwardTarget, isSameTarget, parseReference, type Target } from './target.ts';
+
+/** Dependencies of {@link Access}. */
+export interface AccessDeps {
+  readonly registry: Pick<Registry, 'current'>;
+  /** Returns the forward that has sent a link to a uri to clients of a namespace. */
+  readonly findSender: (namespace: string, uri: string) => string | undefined;
+}
+
+/**
+ * Decides what clients may use. What a request is about is looked up here, and only with a permit can it be sent. Everything
+ * here returns values, not promises: it is on the path of every call.
+ */
+export class Access {
+  readonly #deps: AccessDeps;
+
+  constructor(deps: AccessDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Returns what a request is about, or the error of one that names nothing; "not found" is the same for whatever is not
+   * served. Undefined for a method that names no entry.
+   */
+  resolve(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome | undefined {
+    switch (message.method) {
+      case 'tools/call':
+        return this.#resolveName(namespace, message, 'tool');
+      case 'prompts/get':
+        return this.#resolveName(namespace, message, 'prompt');
+      case 'resources/read':
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return this.#resolveUri(namespace, message);
+      case 'completion/complete':
+        return this.#resolveReference(namespace, message);
+      default:
+        return undefined;
+    }
+  }
+
+  /** Returns the target of a request whose method belongs to one forward; "not found" if that is not registered. */
+  resolveForward(namespace: NamespaceState, message: RequestMessage, name: string): Target | ErrorOutcome {
+    const forward = this.#deps.registry.current.forwards.get(name);
+    return forward?.namespace === namespace.name ? forwardTarget(namespace, message, forward) : methodNotFound(message);
+  }
+
+  /** Decides whether a principal may do what it requests. */
+  decide(principal: Principal, target: Target): Permit {
+    return new GrantedPermit(this, principal, target);
+  }
+
+  /**
+   * Returns "not found" for a request that no evaluator needs to see: its name does not exist, and will not when its turn comes.
+   * A tool of another namespace may be copied by an action, unless its name is taken.
+   */
+  findMissing({ message, namespace }: ReceivedMessage): ErrorOutcome | undefined {
+    if (message?.kind !== 'request' || !namespace) return undefined;
+    const found = this.resolve(namespace, message);
+    if (found?.kind !== 'error' || !found.isMiss) return undefined;
+    const { name } = message.params;
+    if (message.method !== 'tools/call' || typeof name !== 'string') return found;
+    if (namespace.indexes.tool.registered(name)) return found;
+    const { namespaces } = this.#deps.registry.current;
+    return namespaces.values().some(({ indexes }) => indexes.tool.get(name)) ? undefined : found;
+  }
+
+  /**
+   * Returns the forward of a uri that is in no list: the one that has sent a link to it, else the only one that offers
+   * resources. Undefined if there are several or none.
+   */
+  findUnlistedForward({ name, indexes }: NamespaceState, uri: string): string | undefined {
+    const sender = this.#deps.findSender(name, uri);
+    if (sender !== undefined) return sender;
+    const { counts } = indexes.resource;
+    const [only] = counts.keys();
+    return counts.size === 1 ? only : undefined;
+  }
+
+  /**
+   * Looks a target up again: returns the same object if nothing has changed, else one with the new state of the entry; "not
+   * found" if it is not served any more, or another one is served in its place.
+   */
+  resolveAgain(target: Target): Target | ErrorOutcome {
+    const { message, entry, uri, forward = '' } = target;
+    const namespace = this.#deps.registry.current.stateOf(target.namespace);
+    if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${target.namespace.name}`, 404);
+    const key = uri ?? entry?.key;
+    const found =
+      key === undefined ? this.resolveForward(namespace, message, forward) : this.resolve(namespace, message);
+    if (found?.kind === 'error') return found;
+    if (found && isSameTarget(target, found)) return found.entry === entry ? target : found;
+    return key === undefined ? methodNotFound(message) : entryNotFound(message, entry?.kind ?? 'resource', key);
+  }
+
+  #resolveName(namespace: NamespaceState, message: RequestMessage, kind: 'tool' | 'prompt'): Target | ErrorOutcome {
+    const { name } = message.params;
+    if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
+    const entry = namespace.indexes[kind].get(name);
+    return entry ? entryTarget(namespace, message, entry) : entryNotFound(message, kind, name);
+  }
+
+  #resolveUri(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome {
+    const { uri } = message.params;
+    if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
+    const { current } = this.#deps.registry;
+    const findUnlisted = () => this.findUnlistedForward(namespace, uri);
+    const route = routeResource(current, namespace.indexes.resource, uri, findUnlisted);
+    if (route?.entry) return entryTarget(namespace, message, route.entry, uri);
+    const forward = current.forwards.get(route?.forward ?? '');
+    return forward ? forwardTarget(namespace, message, forward, uri) : entryNotFound(message, 'resource', uri);
+  }
+
+  #resolveReference(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome {
+    const reference = parseReference(message.params);
+    if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
+    const { kind, key } = reference;
+    const exact = namespace.indexes[kind].get(key);
+    if (kind === 'prompt') return exact ? entryTarget(namespace, message, exact) : entryNotFound(message, kind, key);
+    const find = exact && (() => exact);
+    const route = routeResource(this.#deps.registry.current, namespace.indexes.resource, key, () => undefined, find);
+    return route?.entry ? entryTarget(namespace, message, route.entry, key) : entryNotFound(message, kind, key);
+  }
+}
+
+/** A message in the namespace that it was sent to. */
+interface ReceivedMessage {
+  readonly message: Message | undefined;
+  readonly namespace: NamespaceState | undefined;
+}
+
+/** Returns the error for a name or uri that the namespace does not serve, for whatever reason. */
+export function entryNotFound({ method }: RequestMessage, kind: Kind, key: string): ErrorOutcome {
+  const data = kind === 'resource' && method !== 'completion/complete' ? { uri: key } : undefined;
+  return notFound(INVALID_PARAMS, `${kind} not found: ${key}`, undefined, data);
+}
+
+function methodNotFound({ method }: RequestMessage): ErrorOutcome {
+  return notFound(METHOD_NOT_FOUND, `method not found: ${method}`);
+}
+
+/** Parameters that the service removes from a request before it is sent: those of a retry whose state is its own. */
+export interface RequestForm {
+  readonly inputResponses?: null;
+  readonly requestState?: null;
+}
+
+/** See {@link Permit}. Not exported: only `decide` creates one. */
+class GrantedPermit {
+  readonly kind = 'permit';
+  readonly principal: Principal;
+  readonly target: Target;
+  /** Nothing else has it, whatever its shape. */
+  readonly #grant: Access;
+
+  constructor(grant: Access, principal: Principal, target: Target) {
+    this.#grant = grant;
+    this.principal = principal;
+    this.target = target;
+  }
+
+  static require(permit: Permit): void {
+    if (!(#grant in permit)) throw new TypeError('a request without a permit must not be sent');
+  }
+
+  /** The request that may be sent. */
+  get message(): RequestMessage {
+    return this.target.message;
+  }
+
+  /** Returns a permit for the same request in another form. */
+  as(form: RequestForm): Permit {
+    const { message } = this.target;
+    const { text, paramsRange } = message;
+    // By name: at run time, a form might have other members.
+    const isRemoved = (key: string) => (key === 'inputResponses' || key === 'requestState') && form[key] === null;
+    const edits = paramsRange ? removeEdits(text, paramsRange.start, isRemoved) : [];
+    return new GrantedPermit(this.#grant, this.principal, { ...this.target, message: editRequest(message, edits) });
+  }
+
+  /** Looks the target up, as {@link Access.resolveAgain}, and decides again, after a wait. The same object if nothing has changed. */
+  renew(): Permit | ErrorOutcome {
+    const target = this.#grant.resolveAgain(this.target);
+    if (target.kind === 'error') return target;
+    return target === this.target ? this : this.#grant.decide(this.principal, target);
+  }
+}
+
+// Otherwise, each permit would have the constructor.
+Reflect.deleteProperty(GrantedPermit.prototype, 'constructor');
+
+/**
+ * A decision that a request may be sent to an upstream, with the principal, the target and the message that it is about. No
+ * other code can create one.
+ */
+export type Permit = InstanceType<typeof GrantedPermit>;
+
+/** Throws unless {@link Access.decide} has created this permit, as it has not created a cast object. */
+export const requirePermit: (permit: Permit) => void = GrantedPermit.require;
