@@ -169,8 +169,7 @@ export class Evaluators {
       throw new ConfigError(`${reason}; evaluators are not skipped because of SERVICE_EVALUATORS_STRICT`);
     }
     this.#logSkipped(problems);
-    const names = problems.map(({ evaluator }) => evaluator);
-    const skipped = withoutLoaded(isNew ? [...unreadable, ...names] : names, loaded);
+    const skipped = skippedNames(problems, loaded, isNew ? unreadable : []);
     if (isNew) {
       const input = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
       await this.#saveAtStart(addActive(this.#revisions, input, skipped), loaded);
@@ -266,10 +265,7 @@ export class Evaluators {
     const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
     const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
     this.#logSkipped(problems);
-    const skipped = withoutLoaded(
-      problems.map(({ evaluator }) => evaluator),
-      loaded,
-    );
+    const skipped = skippedNames(problems, loaded);
     this.#activate(new EvaluatorSet(active.id, loaded, skipped));
     this.#options.log.info('evaluators of another replica loaded', { revision: active.id, evaluators: loaded.length });
   }
@@ -327,10 +323,7 @@ export class Evaluators {
       return [{ evaluator: evaluators[index]?.name ?? '', code: 'INVALID_EVALUATOR', message: formatIssues(each) }];
     });
     const skips = [...invalidWarnings, ...warnings];
-    const skipped = withoutLoaded(
-      skips.map(({ evaluator }) => evaluator),
-      loaded,
-    );
+    const skipped = skippedNames(skips, loaded);
     await this.#save(addActive(this.#revisions, input, skipped), loaded);
     this.#logSkipped(skips.map(toProblem));
     const unreachable = this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
@@ -442,10 +435,14 @@ export class Evaluators {
   }
 }
 
-/** The names, each once, without those of loaded evaluators: the first of several with one name may be loaded. */
-function withoutLoaded(names: readonly string[], loaded: readonly LoadedEvaluator[]): string[] {
-  const loadedNames = new Set(loaded.map(({ definition }) => definition.name));
-  return [...new Set(names)].filter((name) => !loadedNames.has(name));
+/** The names of evaluators with problems, each once, without loaded ones: the first of several with one name may be loaded. */
+function skippedNames(
+  problems: readonly Problem[],
+  loaded: readonly LoadedEvaluator[],
+  unreadable: readonly string[] = [],
+): string[] {
+  const names = new Set([...unreadable, ...problems.map(({ evaluator }) => evaluator)]);
+  return [...names.difference(new Set(loaded.map(({ definition }) => definition.name)))];
 }
 
 function isValid(result: ValidationResult): result is ValidEvaluator {
