@@ -8,9 +8,9 @@ import type { QuotaOwner } from './shares.ts';
 /** Receives a body; exactly one of its methods is called. */
 export interface BodyHandler {
   onBody(body: ChunkBuffer): void;
-  /** The body exceeds the limit; called as soon as that is known. The handler drains the rest. */
+  /** The body exceeds the limit; called as soon as that is known. */
   onTooLarge(): void;
-  /** There is no memory for the body, or others need it more. The handler drains the rest. */
+  /** There is no memory for the body, or others need it more. */
   onNoMemory(): void;
   /** The client disconnected, or sent invalid HTTP. */
   onError(error: Error): void;
@@ -30,32 +30,27 @@ export function takeSmallBody(request: ServerRequest, limit: number): ChunkBuffe
   return request.takeBody(Math.min(limit, SMALL_BODY_BYTES));
 }
 
-/** Reads a request body of at most `limit` bytes. */
+/** Reads a request body of at most `limit` bytes; drains the rest of one that is refused. */
 export function collectBody(request: ServerRequest, limit: number, memory: BodyMemory, handler: BodyHandler): void {
-  if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
   let turnEnd = TURN_BYTES;
-  const stop = (): void => {
+  const refuse = (reason: 'onTooLarge' | 'onNoMemory'): void => {
     request.removeAllListeners('data').removeAllListeners('end');
     body = new ChunkBuffer();
+    drainRequestBody(request);
+    handler[reason]();
   };
-  const onNoMemory = (): void => {
-    stop();
-    handler.onNoMemory();
-  };
+  if (Number(request.headers['content-length']) > limit) return refuse('onTooLarge');
   request.on('data', (chunk: Buffer) => {
-    if (body.length + chunk.length > limit) {
-      stop();
-      return handler.onTooLarge();
-    }
+    if (body.length + chunk.length > limit) return refuse('onTooLarge');
     body.push(chunk);
     if (body.length <= SMALL_BODY_BYTES) return;
     if (!reservation) {
-      reservation = memory.budget.open(memory.holder(), onNoMemory);
+      reservation = memory.budget.open(memory.holder(), () => refuse('onNoMemory'));
       memory.response.once('close', reservation.release);
     }
-    if (!reservation.grow(body.capacity)) return onNoMemory();
+    if (!reservation.grow(body.capacity)) return refuse('onNoMemory');
     if (body.length < turnEnd) return;
     turnEnd = body.length + TURN_BYTES;
     readInNextTurn(request);

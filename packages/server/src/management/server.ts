@@ -225,7 +225,6 @@ export class Management {
     collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
       onTooLarge: () => {
-        drainRequestBody(request);
         send(
           errorResponse(
             'PAYLOAD_TOO_LARGE',
@@ -234,7 +233,6 @@ export class Management {
         );
       },
       onNoMemory: () => {
-        drainRequestBody(request);
         const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
         send({ ...refused, headers: { ...type, 'retry-after': RETRY_AFTER_SECONDS } });
       },

@@ -133,12 +133,8 @@ function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing
       exchange.body = body;
       serve(serving, exchange);
     },
-    onTooLarge: () => {
-      drainRequestBody(request);
-      reject(serving, exchange, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) });
-    },
+    onTooLarge: () => reject(serving, exchange, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) }),
     onNoMemory: () => {
-      drainRequestBody(request);
       const headers = ['Retry-After', RETRY_AFTER_SECONDS];
       rejectingWriter(serving, exchange, headers).sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
     },
