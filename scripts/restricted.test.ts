@@ -12,7 +12,10 @@ const RESTRICTED: readonly (readonly [line: string, allowed: string])[] = [
   ["const { 'content-type': type, authorization } = headers;", 'mcp/oauth-metadata.ts'],
   ['const { authorization: token } = headers;', 'mcp/oauth-metadata.ts'],
   ['    authorization,', 'mcp/oauth-metadata.ts'],
-  ['const permit = {} as unknown as Permit;', 'upstreams/grpc/channels.ts'],
+  ['const channel = {} as unknown as Channel;', 'upstreams/grpc/channels.ts'],
+  ["const tool = namespace.indexes.tool.get('a');", 'access/access.ts'],
+  ['function toolOf({ indexes }: NamespaceState): Entry {', 'registry/snapshot.ts'],
+  ['for (const { name, indexes: { tool } } of namespaces) {', 'policy/registry-view.ts'],
 ];
 
 const findingsOf = (path: string, line: string): string[] =>
@@ -27,11 +30,16 @@ describe('text that only some files may have', () => {
     expect(findingsOf(`server/src/${allowed}`, line)).toEqual([]);
   });
 
+  it.each(['const permit = {} as Permit;', 'send({} as never);'])('nowhere: %s', (line) => {
+    expect(findingsOf('server/src/access/access.ts', line)).toHaveLength(1);
+  });
+
   it.each([
     '// It requires a token of the authorization server.',
     "  'proxy-authorization',",
     "  authorization_servers: ['https://login.example'],",
     'const known = found as Known;',
+    'readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();',
   ])('is not %s', (line) => {
     expect(findingsOf('server/src/mcp/listener.ts', line)).toEqual([]);
   });

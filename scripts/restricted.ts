@@ -37,6 +37,23 @@ const RESTRICTIONS: readonly Restriction[] = [
     reason: 'credentials of clients are read where their identity is determined, and nowhere else',
   },
   {
+    // A member of a namespace, not a word of a sentence.
+    pattern: /\.indexes\b|[{,]\s*indexes\s*[,:}]/,
+    allowed: [
+      'server/src/access/',
+      'server/src/registry/',
+      // All entries, for operators and for actions.
+      'server/src/mcp/namespace-view.ts',
+      'server/src/policy/registry-view.ts',
+    ],
+    reason: 'entries of all clients: use access.resolve for a request and visibleEntries for a list',
+  },
+  {
+    pattern: /\bas (?:Permit|never)\b/,
+    allowed: [],
+    reason: 'only access.decide creates permits',
+  },
+  {
     pattern: /\bas unknown as\b/,
     allowed: ['server/src/upstreams/grpc/channels.ts'],
     reason: 'it disables the compiler: parse the value into its type',

@@ -479,9 +479,13 @@ const UNLIMITED: MessageLimits = { depth: Infinity, members: Infinity, capabilit
 
 /** Returns a request with edits of its text. Throws if the result is no request. */
 export function editRequest({ text }: RequestMessage, edits: readonly Edit[]): RequestMessage {
-  const edited = parseMessage(Buffer.from(applyEdits(text, edits)), UNLIMITED);
-  if (edited.kind !== 'request') throw new Error('the edited text is not a request');
-  return edited;
+  return parseRequest(applyEdits(text, edits));
+}
+
+function parseRequest(text: string): RequestMessage {
+  const message = parseMessage(Buffer.from(text), UNLIMITED);
+  if (message.kind !== 'request') throw new Error('the text is not a request');
+  return message;
 }
 
 /**
@@ -497,10 +501,9 @@ export function outlineOf(message: RequestMessage): RequestMessage {
     ...(token === undefined ? [] : [`"progressToken":${token}`]),
     ...(level === undefined ? [] : [`"${META_LOG_LEVEL}":"${level}"`]),
   ].join(',');
-  const text = `{"jsonrpc":"2.0","id":${idText},"method":${JSON.stringify(method)},"params":{"_meta":{${meta}}}}`;
-  const outline = parseMessage(Buffer.from(text));
-  if (outline.kind !== 'request') throw new Error(`invalid outline: ${text}`);
-  return outline;
+  return parseRequest(
+    `{"jsonrpc":"2.0","id":${idText},"method":${JSON.stringify(method)},"params":{"_meta":{${meta}}}}`,
+  );
 }
 
 /** The minimum log level of a modern request; undefined when it requests no log messages (2026-07-28, "Logging"). */

@@ -112,7 +112,7 @@ async function setUp() {
   const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
   await change(addAll);
   const findSender = (_: string, uri: string) => (uri.startsWith('linked:') ? 'one' : undefined);
-  const access = new Access({ registry, findSender });
+  const access = new Access(registry, findSender);
   const namespace = () => registry.current.namespace(CRM) ?? expect.fail('no namespace');
   const resolve = ({ method, params }: RequestOf) => access.resolve(namespace(), request(method, params));
   const decide = (target: Target | ErrorOutcome | undefined) =>
@@ -147,7 +147,12 @@ describe('a permit', () => {
     }
     // Its class cannot be reached, neither through a permit nor through its module.
     expect(permit.constructor).toBe(Object);
-    expect(Object.keys(await import('./access.ts')).sort()).toEqual(['Access', 'entryNotFound', 'requirePermit']);
+    expect(Object.keys(await import('./access.ts')).sort()).toEqual([
+      'Access',
+      'entryNotFound',
+      'requirePermit',
+      'visibleEntries',
+    ]);
     expect(() => requirePermit(permit)).not.toThrow();
   });
 

@@ -4,26 +4,32 @@ import { editRequest, type Message, type RequestMessage } from '@sluice/protocol
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { Kind } from '../registry/entries.ts';
+import type { EntryIndex } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
-import { type NamespaceState, routeResource } from '../registry/snapshot.ts';
+import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
+import type { findResource } from './find-resource.ts';
+import { AccessRules, type ResourceRoute } from './rules.ts';
 import { entryTarget, forwardTarget, isSameTarget, parseReference, type Target } from './target.ts';
-
-/** Dependencies of {@link Access}. */
-export interface AccessDeps {
-  readonly registry: Pick<Registry, 'current'>;
-  /** Returns the forward that has sent a link to a uri to clients of a namespace. */
-  readonly findSender: (namespace: string, uri: string) => string | undefined;
-}
 
 /**
  * Decides what clients may use. What a request is about is looked up here, and only with a permit can it be sent. Everything
  * here returns values, not promises: it is on the path of every call.
  */
 export class Access {
-  readonly #deps: AccessDeps;
+  readonly #registry: Pick<Registry, 'current'>;
+  readonly #findSender: (namespace: string, uri: string) => string | undefined;
+  readonly #rules = new WeakMap<Snapshot, AccessRules>();
 
-  constructor(deps: AccessDeps) {
-    this.#deps = deps;
+  /** `findSender` returns the forward that has sent a link to a uri to clients of a namespace. */
+  constructor(registry: Pick<Registry, 'current'>, findSender: (namespace: string, uri: string) => string | undefined) {
+    this.#registry = registry;
+    this.#findSender = findSender;
+  }
+
+  /** The rules of the current state. */
+  get rules(): AccessRules {
+    const { current } = this.#registry;
+    return this.#rules.getOrInsertComputed(current, () => new AccessRules(current));
   }
 
   /**
@@ -49,7 +55,7 @@ export class Access {
 
   /** Returns the target of a request whose method belongs to one forward; "not found" if that is not registered. */
   resolveForward(namespace: NamespaceState, message: RequestMessage, name: string): Target | ErrorOutcome {
-    const forward = this.#deps.registry.current.forwards.get(name);
+    const forward = this.#registry.current.forwards.get(name);
     return forward?.namespace === namespace.name ? forwardTarget(namespace, message, forward) : methodNotFound(message);
   }
 
@@ -69,20 +75,21 @@ export class Access {
     const { name } = message.params;
     if (message.method !== 'tools/call' || typeof name !== 'string') return found;
     if (namespace.indexes.tool.registered(name)) return found;
-    const { namespaces } = this.#deps.registry.current;
+    const { namespaces } = this.#registry.current;
     return namespaces.values().some(({ indexes }) => indexes.tool.get(name)) ? undefined : found;
   }
 
   /**
-   * Returns the forward of a uri that is in no list: the one that has sent a link to it, else the only one that offers
-   * resources. Undefined if there are several or none.
+   * Returns the route of a request about a uri: to its entry, else to the forward that has sent a link to it, else to the only
+   * one that offers resources. Undefined if there are several or none, or if the uri is hidden.
    */
-  findUnlistedForward({ name, indexes }: NamespaceState, uri: string): string | undefined {
-    const sender = this.#deps.findSender(name, uri);
-    if (sender !== undefined) return sender;
-    const { counts } = indexes.resource;
-    const [only] = counts.keys();
-    return counts.size === 1 ? only : undefined;
+  routeUri({ name, indexes }: NamespaceState, uri: string, find?: typeof findResource): ResourceRoute | undefined {
+    const findUnlisted = () => {
+      const { counts } = indexes.resource;
+      const [only] = counts.keys();
+      return this.#findSender(name, uri) ?? (counts.size === 1 ? only : undefined);
+    };
+    return this.rules.route(indexes.resource, uri, findUnlisted, find);
   }
 
   /**
@@ -91,7 +98,7 @@ export class Access {
    */
   resolveAgain(target: Target): Target | ErrorOutcome {
     const { message, entry, uri, forward = '' } = target;
-    const namespace = this.#deps.registry.current.stateOf(target.namespace);
+    const namespace = this.#registry.current.stateOf(target.namespace);
     if (!namespace) return notFound(INVALID_REQUEST, `namespace not found: ${target.namespace.name}`, 404);
     const key = uri ?? entry?.key;
     const found =
@@ -111,11 +118,9 @@ export class Access {
   #resolveUri(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome {
     const { uri } = message.params;
     if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
-    const { current } = this.#deps.registry;
-    const findUnlisted = () => this.findUnlistedForward(namespace, uri);
-    const route = routeResource(current, namespace.indexes.resource, uri, findUnlisted);
+    const route = this.routeUri(namespace, uri);
     if (route?.entry) return entryTarget(namespace, message, route.entry, uri);
-    const forward = current.forwards.get(route?.forward ?? '');
+    const forward = this.#registry.current.forwards.get(route?.forward ?? '');
     return forward ? forwardTarget(namespace, message, forward, uri) : entryNotFound(message, 'resource', uri);
   }
 
@@ -126,9 +131,17 @@ export class Access {
     const exact = namespace.indexes[kind].get(key);
     if (kind === 'prompt') return exact ? entryTarget(namespace, message, exact) : entryNotFound(message, kind, key);
     const find = exact && (() => exact);
-    const route = routeResource(this.#deps.registry.current, namespace.indexes.resource, key, () => undefined, find);
+    const route = this.rules.route(namespace.indexes.resource, key, () => undefined, find);
     return route?.entry ? entryTarget(namespace, message, route.entry, key) : entryNotFound(message, kind, key);
   }
+}
+
+/** The entries of one kind that clients see in a namespace. */
+export type VisibleEntries = Pick<EntryIndex, 'counts' | 'entries' | 'get' | 'hasTasks' | 'listInSlices' | 'listOf'>;
+
+/** Returns the entries that some request in a namespace can be about, such as those in its lists. */
+export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleEntries {
+  return indexes[kind];
 }
 
 /** A message in the namespace that it was sent to. */

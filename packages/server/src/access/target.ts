@@ -48,14 +48,11 @@ export function isSameTarget(before: Target, { entry, uri, forward, registration
   return uri !== undefined || !entry || !before.entry || sameRecord(entry, before.entry);
 }
 
-/** The reference of a completion: a prompt by name, a resource by uri, a template by its text or by a uri that it matches. */
-interface Reference {
-  readonly kind: 'prompt' | 'resource';
-  readonly key: string;
-}
-
-/** Returns the reference to complete, or an error message as text. */
-export function parseReference({ ref, argument }: JsonObject): Reference | string {
+/**
+ * Returns what a completion refers to, or an error message as text. A prompt is referenced by name, a resource by uri, a template
+ * by its text or by a uri that it matches.
+ */
+export function parseReference({ ref, argument }: JsonObject): { kind: 'prompt' | 'resource'; key: string } | string {
   if (!isJsonObject(ref)) return 'parameter "ref" must be an object';
   if (!isJsonObject(argument) || typeof argument.name !== 'string' || typeof argument.value !== 'string') {
     return 'parameter "argument" must be an object with the strings "name" and "value"';

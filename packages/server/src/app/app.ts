@@ -172,8 +172,11 @@ async function start(
   const sealer = await openSealer(config, logger, files);
   const sharedSessions = shared && (await openSharedSessions(shared, sealer));
   const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
+  const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
+  const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
   const forwards = new Forwards({
     registry,
+    access,
     sharing,
     sharedSessions,
     secrets,
@@ -276,8 +279,8 @@ async function start(
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
     isHidden: ({ entry, forward, uri }) => {
-      if (forward !== undefined && uri !== undefined) return !registry.current.allowsResource(forward, uri);
-      return entry !== undefined && registry.current.isHidden(entry);
+      if (forward !== undefined && uri !== undefined) return !access.rules.allowsUri(forward, uri);
+      return entry !== undefined && access.rules.isHidden(entry);
     },
   });
   const stopFollowing = registry.committed.subscribe(({ lists }) => {
@@ -287,8 +290,6 @@ async function start(
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
-  const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
-  const access = new Access({ registry, findSender: (namespace, uri) => resourceLinks.find(namespace, uri) });
   const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({
     config,
     serverInfo: SERVER_INFO,
@@ -298,7 +299,7 @@ async function start(
       maxResponseBytes: pipeline.bodyLimits.response,
       log: logger.target('service::forward'),
     },
-    registry,
+    access,
     forwards,
     tasks,
     suspendedCalls,

@@ -1,6 +1,6 @@
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import type { Access } from '../access/access.ts';
 import { isToolHidden } from '../mcp/methods/tasks.ts';
-import type { Registry } from '../registry/registry.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
@@ -32,7 +32,7 @@ export interface CallPartsOptions {
   readonly config: Config;
   readonly serverInfo: Implementation;
   readonly calling: CallContext;
-  readonly registry: Registry;
+  readonly access: Access;
   readonly forwards: Forwards;
   readonly tasks: Tasks;
   readonly suspendedCalls: SuspendedCalls;
@@ -61,7 +61,7 @@ export interface CallParts {
 
 /** Creates the parts, which refer to each other. */
 export function createCallParts(options: CallPartsOptions): CallParts {
-  const { config, serverInfo, calling, registry, forwards, tasks, suspendedCalls, sessionBindings, toolCalls, shared } =
+  const { config, serverInfo, calling, access, forwards, tasks, suspendedCalls, sessionBindings, toolCalls, shared } =
     options;
   const taskCreation = new TaskCreation({
     ...calling,
@@ -111,7 +111,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     tasks,
     upstreamOf,
     polls: new TaskPolls(tasks, (record, headers) => taskRelay.read(record, headers)),
-    isHidden: (record) => isToolHidden(record, registry.current),
+    isHidden: (record) => isToolHidden(record, access.rules),
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
   tasks.orphaned.subscribe(({ record: task, session }) => {

@@ -2,6 +2,7 @@ import type { Emitter } from '@sluice/protocol/emitter';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
+import { accessTo } from '../access/fixtures/access.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { createUser } from '../identity/principal.ts';
 import { PostgresSessionStore } from '../mcp/sessions/postgres-session-store.ts';
@@ -143,7 +144,14 @@ const EVENTS: Readonly<Record<string, Open>> = {
   'Forwards.changed': async ({ onTestFinished }) => {
     const registry = await openRegistry();
     const clientInfo = { name: 'sluice', title: 'Sluice', version: '1' };
-    const forwards = new Forwards({ registry, secrets: new Secrets(), log, clientInfo, healthCheckIntervalMs: 0 });
+    const forwards = new Forwards({
+      registry,
+      access: accessTo(registry),
+      secrets: new Secrets(),
+      log,
+      clientInfo,
+      healthCheckIntervalMs: 0,
+    });
     onTestFinished(() => forwards.close());
     forwards.open();
     const input = { name: 'f', address: 'http://127.0.0.1:9/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };

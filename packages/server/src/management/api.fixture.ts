@@ -1,6 +1,7 @@
 import type { DryRunResult, Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
+import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
 import { BodyBudget } from '../http/body-budget.ts';
@@ -165,6 +166,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const forwards = new Forwards({
     secrets: new Secrets(),
     registry,
+    access: accessTo(registry),
     log: logger.target('service::forward'),
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,

@@ -1,4 +1,5 @@
 import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
+import { type VisibleEntries, visibleEntries } from '../access/access.ts';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { type Entry, type EntryVariant, isTemplate, KINDS, type Kind, type Namespace } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -11,14 +12,19 @@ import type { ActiveSession } from './sessions/active-sessions.ts';
  * or when a forward has other catalogs, so that another one may be chosen for a client. Caching hints are not compared.
  */
 function isListChanged(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
-  const indexBefore = before.namespaces.get(namespace)?.indexes[kind];
-  const index = after.namespaces.get(namespace)?.indexes[kind];
+  const indexBefore = visibleIn(before, namespace, kind);
+  const index = visibleIn(after, namespace, kind);
   const entries = index?.entries ?? [];
   const entriesBefore = indexBefore?.entries ?? [];
   if (entries.length !== entriesBefore.length) return true;
   if (entries.some((entry, at) => !isSameEntry(entry, entriesBefore[at]))) return true;
   const forwards = index?.counts.keys() ?? [];
   return [...forwards].some((forward) => catalogKeys(before, forward) !== catalogKeys(after, forward));
+}
+
+function visibleIn({ namespaces }: Snapshot, namespace: Namespace, kind: Kind): VisibleEntries | undefined {
+  const state = namespaces.get(namespace);
+  return state && visibleEntries(state, kind);
 }
 
 function isSameEntry(a: Entry, b: Entry | undefined): boolean {
@@ -167,9 +173,8 @@ function notifyChanges(
   namespace: Namespace,
   listeners: ReadonlySet<NamespaceListener>,
 ): void {
-  const indexes = after.snapshot.namespaces.get(namespace)?.indexes;
-  const indexesBefore = before.snapshot.namespaces.get(namespace)?.indexes;
-  const modified = new Set(KINDS.filter((kind) => indexes?.[kind] !== indexesBefore?.[kind]));
+  const visible = ({ snapshot }: State, kind: Kind) => visibleIn(snapshot, namespace, kind);
+  const modified = new Set(KINDS.filter((kind) => visible(after, kind) !== visible(before, kind)));
   const changed = new Set(
     KINDS.filter(
       (kind) =>

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import type { ResponseLike } from '../http/exchange.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
@@ -61,7 +62,7 @@ describe('a slow reader of a listen stream', () => {
     const watcherOptions = {
       registry,
       forwards: { upstream: () => undefined },
-      forwardOfUnlisted: () => undefined,
+      access: accessTo(registry),
       log,
     };
     client = new Client();

@@ -8,6 +8,7 @@ import {
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
+import { visibleEntries } from '../access/access.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
@@ -187,7 +188,7 @@ export function discoverResult(
   const capabilities = advertisedCapabilities(
     declarationsTo(client, snapshot, namespace),
     'modern',
-    namespace.indexes.tool.hasTasks,
+    visibleEntries(namespace, 'tool').hasTasks,
   );
   return joinObjects(
     { resultType: 'complete', supportedVersions: MODERN_VERSIONS },

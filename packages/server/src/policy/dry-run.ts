@@ -1,6 +1,7 @@
 import type { DryRunInput, DryRunResult, Evaluator } from '@sluice/contract';
 import { type Message, type MessageLimits, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { truncateBytes } from '@sluice/protocol/text';
+import { visibleEntries } from '../access/access.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -182,8 +183,8 @@ class Run {
       conversationId === undefined
         ? []
         : await new ConversationCache(interactions, otherConversations).latest(conversationId);
-    const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
-    const tools = index && (await new PromptToolCache().lines(index, registry.turns));
+    const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
+    const tools = state && (await new PromptToolCache().lines(visibleEntries(state, 'tool'), registry.turns));
     this.#prompt = buildUserPrompt({ request, conversation, tools });
     const { answer } = this.#input;
     const startedAt = performance.now();

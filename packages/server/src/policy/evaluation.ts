@@ -1,5 +1,6 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
+import { visibleEntries } from '../access/access.ts';
 import { quotaOwner } from '../http/shares.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
@@ -153,8 +154,8 @@ export class Evaluation {
     const { definition, connection, schema } = this.#evaluator;
     const { method, namespace, conversationId } = this.#request;
     const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
-    const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
-    const tools = index && (await promptTools.lines(index, registry.turns));
+    const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
+    const tools = state && (await promptTools.lines(visibleEntries(state, 'tool'), registry.turns));
     const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
     const span = this.#startSpan({ name: 'chat', role: 'client' });

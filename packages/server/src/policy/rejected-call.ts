@@ -1,5 +1,6 @@
 import { serviceAddress } from '@sluice/contract';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { visibleEntries } from '../access/access.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { boundedName, boundedSubject } from '../telemetry/redaction.ts';
@@ -32,7 +33,7 @@ export function recordRejection(
   facts.outcome = isBusy ? 'failed' : 'blocked';
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
-  const tool = namespace?.indexes.tool.get(name);
+  const tool = namespace && visibleEntries(namespace, 'tool').get(name);
   if (tool) facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };

@@ -1,23 +1,15 @@
-import { decodeUnreserved, matchTemplate } from '@sluice/protocol/mcp/uri-template';
-import { comparableUri } from './comparable-uri.ts';
 import {
   byOrder,
   type Entry,
-  type EntryIdentity,
   type Forward,
-  isEnabled,
-  isTemplate,
   KINDS,
   type Kind,
   type Labels,
   type Namespace,
   type ServiceEntry,
-  sameRecord,
   type UnknownMembers,
 } from './entries.ts';
-import { Exposure } from './exposure.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
-import { ResourceAccess } from './resource-access.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -91,8 +83,6 @@ export class Snapshot {
    */
   readonly unusable: ReadonlyMap<Section, ReadonlyMap<string, string>>;
   #shadowed: Map<string, Entry[]> | undefined;
-  readonly #exposures = new Map<string, Exposure>();
-  readonly #resourceAccess = new Map<string, ResourceAccess>();
 
   constructor(
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
@@ -177,46 +167,6 @@ export class Snapshot {
     return this.#shadowed.get(forward) ?? [];
   }
 
-  /**
-   * Whether requests and notifications about a uri may pass between clients and a forward, in whatever list it is
-   * (decisions 10.1).
-   */
-  allowsResource(forward: string, uri: string): boolean {
-    const registered = this.forwards.get(forward);
-    if (!registered) return true;
-    const access = this.#resourceAccess.getOrInsertComputed(forward, () => {
-      const indexes = this.namespaces.values().map((state) => state.indexes.resource);
-      return new ResourceAccess(registered, this.#exposure(registered), [...indexes]);
-    });
-    return access.allows(uri);
-  }
-
-  /**
-   * Whether an operator has hidden an entry that was served before: disabled it, or its object wherever it is now, or
-   * changed its forward to not expose it (decisions 10.1).
-   */
-  isHidden(entry: EntryIdentity): boolean {
-    const { kind, namespace, key, discovered } = entry;
-    const current = this.namespaces
-      .get(namespace)
-      ?.indexes[kind].claims(key)
-      .find((claim) => sameRecord(claim, entry));
-    if (current && !isEnabled(current)) return true;
-    const forward = discovered && this.forwards.get(discovered.forward);
-    if (!forward) return false;
-    if (!this.#exposure(forward).exposes(kind, discovered.upstreamKey)) return true;
-    if (current) return false;
-    const disabled = this.namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled);
-    const orphans = (forward.orphanedOverrides ?? []).filter((orphan) => orphan.kind === kind && !isEnabled(orphan));
-    return [...disabled, ...orphans].some(
-      (other) => other.discovered?.forward === forward.name && other.discovered.upstreamKey === discovered.upstreamKey,
-    );
-  }
-
-  #exposure(forward: Forward): Exposure {
-    return this.#exposures.getOrInsertComputed(forward.name, () => new Exposure(forward));
-  }
-
   #findShadowed(): Map<string, Entry[]> {
     const found = new Map<string, Entry[]>();
     for (const { indexes } of this.namespaces.values()) {
@@ -240,91 +190,4 @@ export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceS
     labels,
     indexes: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
   };
-}
-
-/** Where a request about a resource goes: to a forward, or to the executor of a manual entry. */
-export interface ResourceRoute {
-  /** Undefined for a uri that is in no list. */
-  readonly entry: Entry | undefined;
-  /** Undefined for a manual entry. */
-  readonly forward: string | undefined;
-}
-
-/**
- * The route of a request about a uri: to the entry that serves it, else to the forward that `findUnlisted` returns.
- * Undefined when there is none, or when the uri is disabled or denied there (decisions 10.1).
- */
-export function routeResource(
-  snapshot: Snapshot,
-  index: EntryIndex,
-  uri: string,
-  findUnlisted: () => string | undefined,
-  find: (index: EntryIndex, uri: string) => Entry | undefined = findResource,
-): ResourceRoute | undefined {
-  if (isHeld(index, uri)) return undefined;
-  const entry = find(index, uri);
-  const forward = entry ? entry.discovered?.forward : findUnlisted();
-  if (forward === undefined) return entry && allowsManual(index, uri) ? { entry, forward } : undefined;
-  return snapshot.allowsResource(forward, uri) ? { entry, forward } : undefined;
-}
-
-/** Whether a disabled entry holds a form of the uri: nothing else is served under it. */
-function isHeld({ heldUris }: EntryIndex, uri: string): boolean {
-  if (heldUris.isEmpty) return false;
-  const comparable = comparableUri(uri);
-  return !comparable || heldUris.has(comparable);
-}
-
-/** Whether no disabled template of a manual entry hides the uri; it does not hide resources that are registered by themselves. */
-function allowsManual(index: EntryIndex, uri: string): boolean {
-  const disabled = index.disabledUris.get(undefined);
-  if (!disabled || exactResource(index, uri)) return true;
-  const comparable = comparableUri(uri);
-  return comparable !== undefined && disabled.isComplete && !disabled.matchesTemplate(comparable);
-}
-
-/** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function findResource(index: EntryIndex, uri: string): Entry | undefined {
-  return exactResource(index, uri) ?? templateFor(index.templates, uri);
-}
-
-/**
- * Looks up entries of the same uris repeatedly, as {@link findResource} does. Templates, which are the expensive part,
- * are matched again only after they changed.
- */
-export class ResourceFinder {
-  #templates: readonly Entry[] = [];
-  readonly #matched = new Map<string, Entry | undefined>();
-
-  /** The entry that serves a uri; of a template perhaps an earlier state, of the same key and forward. */
-  find(index: EntryIndex, uri: string): Entry | undefined {
-    return exactResource(index, uri) ?? this.#matching(index.templates, uri);
-  }
-
-  #matching(templates: readonly Entry[], uri: string): Entry | undefined {
-    if (templates !== this.#templates) {
-      if (!areSameTemplates(templates, this.#templates)) this.#matched.clear();
-      this.#templates = templates;
-    }
-    return this.#matched.getOrInsertComputed(uri, () => templateFor(templates, uri));
-  }
-}
-
-function exactResource(index: EntryIndex, uri: string): Entry | undefined {
-  const exact = index.get(uri);
-  return exact && !isTemplate(exact) ? exact : undefined;
-}
-
-function templateFor(templates: readonly Entry[], uri: string): Entry | undefined {
-  if (templates.length === 0) return undefined;
-  const decoded = decodeUnreserved(uri);
-  return templates.find((template) => matchTemplate(template.key, decoded));
-}
-
-function areSameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {
-  return some.length === others.length && some.every((template, at) => isSameTemplate(template, others[at]));
-}
-
-function isSameTemplate({ key, discovered }: Entry, other: Entry | undefined): boolean {
-  return key === other?.key && discovered?.forward === other.discovered?.forward;
 }

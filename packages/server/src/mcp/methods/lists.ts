@@ -1,4 +1,5 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import { visibleEntries } from '../../access/access.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogView, PrebuiltList } from '../../registry/list.ts';
@@ -36,10 +37,12 @@ function lists(
       const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
       const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
       const view = isUncacheable ? uncacheable(ofServer) : ofServer;
-      const { [kind]: index } = current.indexes;
+      const entries = visibleEntries(current, kind);
       // An evaluator's choice: `tools/list` alone has one.
       const { turns } = registry;
-      const list = onlyTools ? index.listOf(onlyTools, view, method, turns) : index.listInSlices(view, method, turns);
+      const list = onlyTools
+        ? entries.listOf(onlyTools, view, method, turns)
+        : entries.listInSlices(view, method, turns);
       return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
     const waiting = discoveryWaits.beforeAnswer(exchange, namespace, profile);

@@ -8,13 +8,13 @@ import {
 import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
+import { appToolCall } from '../../access/app-tools.ts';
 import { condition } from '../../http/chain.ts';
 import { notFound, rpcError } from '../../http/outcome.ts';
 import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { appToolCall } from '../app-tools.ts';
 import type { FindMissing, McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
@@ -147,7 +147,7 @@ export function serviceNamespace(
     exchange.namespace = namespace;
     const { batch, message } = exchange;
     if (message?.kind === 'request' && message.method === 'tools/call') {
-      exchange.message = appToolCall(message, namespace.indexes.tool) ?? message;
+      exchange.message = appToolCall(message, namespace) ?? message;
     }
     if (exchange.era === 'modern') return batch && noBatch();
     if (message?.kind === 'request') forwards.onLegacyClient();

@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
-import type { Access } from '../../access/access.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -10,7 +9,6 @@ import { findMissingTask, type TaskMethodParts, taskRequest } from './tasks.ts';
 
 /** Dependencies of filters that relay by declared capability. */
 export interface RelayParts extends TaskMethodParts {
-  readonly access: Access;
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly relay: CallRouter;

@@ -179,8 +179,7 @@ const MAX_TASKS = 1_000;
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { access, registry, forwards, listChanges, openStreams, subscriptions, log } = parts;
-  const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => access.findUnlistedForward(namespace, uri);
-  const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
+  const watcherOptions = { registry, forwards, access, log };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (exchange) => {
     const { message, namespace, era } = exchange;

@@ -2,9 +2,11 @@ import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
+import { type Access, visibleEntries } from '../../access/access.ts';
+import type { AccessRules } from '../../access/rules.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
+import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
@@ -16,6 +18,7 @@ import { declarationsTo, offersTasks } from '../server-info.ts';
 
 /** Dependencies of {@link taskRequest}. */
 export interface TaskMethodParts {
+  readonly access: Access;
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly tasks: Tasks;
@@ -50,7 +53,8 @@ export async function taskRequest(
   const current = parts.tasks.get(record.id);
   if (!current) return taskNotFound();
   if (current.replica !== undefined) return parts.autoTasks.request(message, current);
-  return parts.taskRelay.request(exchange, message, current, namespace.indexes.tool.get(current.tool.key));
+  const tool = visibleEntries(namespace, 'tool').get(current.tool.key);
+  return parts.taskRelay.request(exchange, message, current, tool);
 }
 
 /** {@link FindMissing} of {@link taskRequest}. */
@@ -94,7 +98,7 @@ async function findTask(
   }
   if (!record || clientEraOf(record) !== era) return { kind: 'missing', error: taskNotFound() };
   // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
-  if (method !== 'tasks/cancel' && isToolHidden(record, parts.registry.current)) {
+  if (method !== 'tasks/cancel' && isToolHidden(record, parts.access.rules)) {
     return { kind: 'missing', error: rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`) };
   }
   return { kind: 'task', record };
@@ -106,18 +110,19 @@ function isOfferedTo(
   { registry, profiles }: TaskMethodParts,
 ): boolean {
   const profile = session?.profile ?? profiles.of(era, capabilities);
-  return offersTasks(declarationsTo(profile, registry.current, namespace), era, namespace.indexes.tool.hasTasks);
+  const { hasTasks } = visibleEntries(namespace, 'tool');
+  return offersTasks(declarationsTo(profile, registry.current, namespace), era, hasTasks);
 }
 
 /** Whether an operator has hidden the tool of a task (decisions 10.1). */
 export function isToolHidden(
   { namespace, tool: { key, upstreamKey, copied }, forward }: TaskRecord,
-  snapshot: Snapshot,
+  rules: AccessRules,
 ): boolean {
-  const name = snapshot.namespace(namespace)?.name;
+  const name = rules.snapshot.namespace(namespace)?.name;
   if (name === undefined) return true;
   const discovered = forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
-  return snapshot.isHidden({ kind: 'tool', namespace: name, key, discovered });
+  return rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
 }
 
 /** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */

@@ -53,10 +53,10 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     if (target?.kind !== 'target') return target;
     const { entry: tool } = target;
     if (!tool) return undefined;
-    const declared = exchange.era === 'modern' ? declaredParams.of(tool) : undefined;
-    const problem = declared?.visibleTo(exchange.capabilities)?.problem(message, exchange.headers);
+    const declared = exchange.era === 'modern' ? declaredParams.visibleTo(tool, exchange.capabilities) : undefined;
+    const problem = declared?.problem(message, exchange.headers);
     if (problem !== undefined) {
-      return rpcError(HEADER_MISMATCH, `tool ${quoted(String(message.params.name))}: ${problem}`, 400);
+      return rpcError(HEADER_MISMATCH, `tool ${JSON.stringify(tool.key.slice(0, 100))}: ${problem}`, 400);
     }
     exchange.facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
     const { oversizedHeader } = exchange.correlation;
@@ -71,7 +71,7 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
   const { access, relay, bridge, forwards, calls, registry, toolCalls } = parts;
   const relayCall = (caller: Caller, permit: Permit): CallOutcome => {
     const { entry } = permit.target;
-    return relay.call(caller, permit, entry && declaredParams.of(entry)?.expectedByUpstream(caller.capabilities));
+    return relay.call(caller, permit, entry && declaredParams.expectedByUpstream(entry, caller.capabilities));
   };
   /** Undefined if the server that a tool names is to be called. */
   const execute = (caller: Caller, permit: Permit): CallOutcome | undefined => {
@@ -123,26 +123,15 @@ function autoTaskWrapper({ autoTasks, forwards }: ToolCallParts, repeat: AutoCal
   };
 }
 
-/** A name as the client sent it, short enough to be repeated to it. */
-function quoted(name: string): string {
-  return JSON.stringify(name.slice(0, 100));
-}
-
-/** Response to, and record of, a call without an executor (decisions 4.7 "Dispatch" 5, 6). */
+/** Response to, and record of, a call without an executor. */
 function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): CallOutcome {
   const { toolType, uri } = tool.members;
-  let text: string;
-  if (toolType === FORWARD_TYPE || /^https?:/.test(String(uri))) {
-    text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
-    toolCalls
-      .of(toolCallIdentity(caller, tool, { transport: 'mcp' }), caller.facts)
-      .failed('TOOL_DEFINITION_ERROR', text);
-  } else {
-    text = serviceNotFoundMessage(String(toolType));
-    toolCalls
-      .of(toolCallIdentity(caller, tool, { transport: 'grpc' }), caller.facts)
-      .failed('SERVICE_UNAVAILABLE', text);
-  }
+  const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(String(uri));
+  const text = isMcp
+    ? `tool ${tool.name}: its uri must be an http:// or https:// address`
+    : serviceNotFoundMessage(String(toolType));
+  const identity = toolCallIdentity(caller, tool, { transport: isMcp ? 'mcp' : 'grpc' });
+  toolCalls.of(identity, caller.facts).failed(isMcp ? 'TOOL_DEFINITION_ERROR' : 'SERVICE_UNAVAILABLE', text);
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
 }
 
@@ -152,73 +141,61 @@ interface Declaration {
   readonly params: MirroredParams | undefined;
 }
 
-/**
- * Declarations of a tool: as clients see them and as the upstream lists them, which differ after an override. Those of the
- * variant for the client's capabilities apply.
- */
-class ToolDeclarations {
-  readonly #forward: string | undefined;
-  readonly #declarations: readonly Declaration[];
-  readonly #upstream: readonly Declaration[];
-  readonly #profiles: ClientProfiles;
+/** Declarations of a tool as clients see them and as the upstream lists them, which differ after an override. */
+interface ToolDeclarations {
+  readonly visible: readonly Declaration[];
+  readonly upstream: readonly Declaration[];
+}
 
-  constructor({ rendered, discovered }: Entry, profiles: ClientProfiles) {
-    this.#forward = discovered?.forward;
-    this.#declarations = rendered.map(declarationOf);
-    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#declarations;
+/** Of most tools. */
+const NO_DECLARATIONS: ToolDeclarations = { visible: [], upstream: [] };
+
+/**
+ * The `x-mcp-header` declarations of tools, read once per entry: entries are immutable. Those of the variant for the client's
+ * capabilities apply.
+ */
+class DeclaredParams {
+  readonly #profiles: ClientProfiles;
+  readonly #declared = new WeakMap<Entry, ToolDeclarations>();
+
+  constructor(profiles: ClientProfiles) {
     this.#profiles = profiles;
   }
 
-  /** True if no variant declares anything. */
-  get isEmpty(): boolean {
-    return [...this.#declarations, ...this.#upstream].every(({ params }) => params === undefined);
-  }
-
   /** The declarations that a modern client with these capabilities sees, if any. */
-  visibleTo(capabilities: JsonObject): MirroredParams | undefined {
-    const catalog = this.#catalog(capabilities);
-    if (catalog === undefined) return this.#declarations[0]?.params;
-    return this.#declarations.find((one) => isListed(one, catalog))?.params;
+  visibleTo(tool: Entry, capabilities: JsonObject): MirroredParams | undefined {
+    const { visible } = this.#of(tool);
+    if (visible.length === 0) return undefined;
+    const catalog = this.#catalog(tool, capabilities);
+    return (catalog === undefined ? visible[0] : visible.find((one) => isListed(one, catalog)))?.params;
   }
 
   /**
    * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
    * of any modern variant, else of any.
    */
-  expectedByUpstream(capabilities: JsonObject): MirroredParams | undefined {
-    const catalog = this.#catalog(capabilities);
-    const variant =
-      this.#upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ??
-      this.#upstream.find(isModern) ??
-      this.#upstream[0];
-    return variant?.params;
+  expectedByUpstream(tool: Entry, capabilities: JsonObject): MirroredParams | undefined {
+    const { upstream } = this.#of(tool);
+    if (upstream.length === 0) return undefined;
+    const catalog = this.#catalog(tool, capabilities);
+    const own = catalog === undefined ? undefined : upstream.find((one) => isListed(one, catalog));
+    return (own ?? upstream.find(isModern) ?? upstream[0])?.params;
+  }
+
+  #of(tool: Entry): ToolDeclarations {
+    const known = this.#declared.get(tool);
+    if (known) return known;
+    const visible = tool.rendered.map(declarationOf);
+    const upstream = tool.discovered?.variants.map(declarationOf) ?? visible;
+    const hasAny = [...visible, ...upstream].some(({ params }) => params !== undefined);
+    const declared = hasAny ? { visible, upstream } : NO_DECLARATIONS;
+    this.#declared.set(tool, declared);
+    return declared;
   }
 
   /** Key of the forward's catalog for a modern client. */
-  #catalog(capabilities: JsonObject): string | undefined {
-    if (this.#forward === undefined) return undefined;
-    return this.#profiles.of('modern', capabilities).view.choose(this.#forward)?.key;
-  }
-}
-
-/** The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. */
-class DeclaredParams {
-  readonly #profiles: ClientProfiles;
-  readonly #declared = new WeakMap<Entry, ToolDeclarations | 'none'>();
-
-  constructor(profiles: ClientProfiles) {
-    this.#profiles = profiles;
-  }
-
-  /** The declarations of a tool; undefined for most tools, which have none. */
-  of(tool: Entry): ToolDeclarations | undefined {
-    let declared = this.#declared.get(tool);
-    if (declared === undefined) {
-      const read = new ToolDeclarations(tool, this.#profiles);
-      declared = read.isEmpty ? 'none' : read;
-      this.#declared.set(tool, declared);
-    }
-    return declared === 'none' ? undefined : declared;
+  #catalog({ discovered }: Entry, capabilities: JsonObject): string | undefined {
+    return discovered && this.#profiles.of('modern', capabilities).view.choose(discovered.forward)?.key;
   }
 }
 

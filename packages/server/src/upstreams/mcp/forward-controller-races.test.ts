@@ -2,6 +2,7 @@ import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it } from 'vitest';
 import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { accessTo } from '../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
@@ -29,6 +30,7 @@ async function startController(healthCheckIntervalMs: number) {
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
+    access: accessTo(registry),
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
     capabilityProfiles: () => [NO_CAPABILITIES],

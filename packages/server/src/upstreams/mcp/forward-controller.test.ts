@@ -8,6 +8,7 @@ import {
   type RawUpstreamOptions,
   startRawUpstream,
 } from '../../../../../test/fixtures/raw-upstream.ts';
+import { accessTo } from '../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
@@ -46,6 +47,7 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
+    access: accessTo(registry),
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
     capabilityProfiles: () => [NO_CAPABILITIES, FULL_CAPABILITIES],

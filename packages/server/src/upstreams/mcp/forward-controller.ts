@@ -4,6 +4,7 @@ import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/c
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { counted, singleLine } from '@sluice/protocol/text';
 import { Backoff } from '@sluice/protocol/timing';
+import type { Access } from '../../access/access.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
@@ -41,6 +42,7 @@ import { secretOrigins, Upstream, type UpstreamHttp, type UpstreamObserver } fro
 
 export interface ForwardControllerOptions {
   readonly registry: Registry;
+  readonly access: Pick<Access, 'rules'>;
   readonly log: TargetLogger;
   readonly secrets: Secrets;
   /** Identity of the gateway towards upstreams. */
@@ -279,7 +281,7 @@ export class ForwardController implements UpstreamObserver {
   }
 
   allowsResource(uri: string): boolean {
-    return this.#options.registry.current.allowsResource(this.forward.name, uri);
+    return this.#options.access.rules.allowsUri(this.forward.name, uri);
   }
 
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */

@@ -1,6 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { accessTo } from '../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { ANONYMOUS } from '../../identity/principal.ts';
@@ -25,7 +26,14 @@ async function start(stored?: ForwardInput) {
   await registry.load();
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
-  const forwards = new Forwards({ registry, secrets: new Secrets(), log, clientInfo, healthCheckIntervalMs: 0 });
+  const forwards = new Forwards({
+    registry,
+    access: accessTo(registry),
+    secrets: new Secrets(),
+    log,
+    clientInfo,
+    healthCheckIntervalMs: 0,
+  });
   closers.push(
     () => registry.close(),
     () => forwards.close(),

@@ -4,6 +4,7 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
+import type { Access } from '../../access/access.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import { changedKeys } from '../../registry/changes.ts';
 import type { Forward } from '../../registry/entries.ts';
@@ -36,6 +37,7 @@ export interface ForwardStatus {
 
 export interface ForwardsOptions {
   readonly registry: Registry;
+  readonly access: Pick<Access, 'rules'>;
   readonly log: TargetLogger;
   readonly secrets: Secrets;
   /** Identity of the gateway towards upstreams. */

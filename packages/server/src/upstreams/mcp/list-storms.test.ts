@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Era, ReceivedMessage } from '../../../../../test/fixtures/raw-upstream/message.ts';
 import { LIST_END, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { accessTo } from '../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
@@ -48,6 +49,7 @@ async function start(era: Era) {
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
+    access: accessTo(registry),
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
     capabilityProfiles: () => [NO_CAPABILITIES],

@@ -10,6 +10,7 @@ import { LIST_END, textResultText, toolList, toolText } from '../../../../../tes
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { client } from '../../../testing/relay.ts';
 import { startTestService } from '../../../testing/service.ts';
+import { accessTo } from '../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
@@ -74,6 +75,7 @@ async function startController(address: string, healthCheckIntervalMs = 0) {
   const controller = new ForwardController(forward, {
     secrets: new Secrets(),
     registry,
+    access: accessTo(registry),
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
     capabilityProfiles: () => [NO_CAPABILITIES],

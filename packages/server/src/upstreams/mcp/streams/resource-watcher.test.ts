@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/watched-upstream.ts';
+import { accessTo } from '../../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
 import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
 import { commit } from '../../../registry/fixtures/commit.ts';
@@ -44,7 +45,7 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
     registry,
     known,
     forwards: { upstream: (name: string) => known.get(name) },
-    forwardOfUnlisted: () => undefined,
+    access: accessTo(registry),
     log,
   };
 }
@@ -88,11 +89,11 @@ describe('a resource watcher', () => {
       onMissedEvents: () => updates.push('lost'),
     };
     let looked = 0;
-    const forwardOfUnlisted = () => {
+    const routeUri = () => {
       looked++;
-      return parts.known.has('linking') ? 'linking' : undefined;
+      return parts.known.has('linking') ? { entry: undefined, forward: 'linking' } : undefined;
     };
-    const watch = new ResourceWatcher({ ...parts, forwardOfUnlisted }, WATCHER, ['l://1'], sink);
+    const watch = new ResourceWatcher({ ...parts, access: { routeUri } }, WATCHER, ['l://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
     await expect.poll(() => linking.streams.length).toBe(1);

@@ -1,9 +1,10 @@
 import { memberText } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
+import type { Access } from '../../../access/access.ts';
+import { type findResource, ResourceFinder } from '../../../access/find-resource.ts';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
 import type { Registry } from '../../../registry/registry.ts';
-import { type NamespaceState, ResourceFinder, routeResource, type Snapshot } from '../../../registry/snapshot.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
@@ -30,8 +31,7 @@ export interface ResourceWatchHandler {
 export interface ResourceWatcherOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly forwards: { upstream(forward: string): Upstream | undefined };
-  /** Returns the forward of a uri that is in no list. */
-  readonly forwardOfUnlisted: (namespace: NamespaceState, uri: string) => string | undefined;
+  readonly access: Pick<Access, 'routeUri'>;
   readonly log: TargetLogger;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
   readonly readyMs?: number;
@@ -194,13 +194,15 @@ export class ResourceWatcher {
 
   /** Returns the upstream that serves each uri now. */
   #resolve(): Map<string, Upstream | undefined> {
-    const { registry, forwards } = this.#options;
+    const { registry, forwards, access } = this.#options;
     const { current } = registry;
     const namespace = current.namespaces.get(this.#client.namespace);
     const upstreams = new Map<string, Upstream | undefined>();
     const owners = new Map<string, Upstream | undefined>();
+    const find: typeof findResource = (index, uri) => this.#finder.find(index, uri);
     for (const uri of this.#owners.keys()) {
-      const name = namespace && this.#forwardOf(current, namespace, uri);
+      // The one that `resources/read` would use.
+      const name = namespace && access.routeUri(namespace, uri, find)?.forward;
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
         const era = forward && subscriptionEra(forward);
@@ -211,13 +213,6 @@ export class ResourceWatcher {
       owners.set(uri, name === undefined ? undefined : upstreams.get(name));
     }
     return owners;
-  }
-
-  /** Returns the forward that `resources/read` would use. */
-  #forwardOf(snapshot: Snapshot, namespace: NamespaceState, uri: string): string | undefined {
-    const findUnlisted = () => this.#options.forwardOfUnlisted(namespace, uri);
-    const find = this.#finder.find.bind(this.#finder);
-    return routeResource(snapshot, namespace.indexes.resource, uri, findUnlisted, find)?.forward;
   }
 }
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
-import { commit } from './fixtures/commit.ts';
-import { applyCatalogs } from './fixtures/operations.ts';
-import { addForward, catalog, items } from './fixtures/upstreams.ts';
-import { EntryIndex, LayeredMap } from './index.ts';
-import { Registry } from './registry.ts';
-import { findResource, ResourceFinder } from './snapshot.ts';
-import { memoryStore } from './store/store.ts';
+import { DEFAULT_NAMESPACE, type Entry } from '../registry/entries.ts';
+import { commit } from '../registry/fixtures/commit.ts';
+import { applyCatalogs } from '../registry/fixtures/operations.ts';
+import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
+import { EntryIndex, LayeredMap } from '../registry/index.ts';
+import { Registry } from '../registry/registry.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import { findResource, ResourceFinder } from './find-resource.ts';
 
 /** A registry whose forwards list these entries. */
 async function offering() {

@@ -1,7 +1,7 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
-import type { EntryIndex } from '../registry/index.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
 
 /**
  * Returns a call of an app's own tool as a call of the tool under the name that it is served with; undefined for other calls.
@@ -10,7 +10,8 @@ import type { EntryIndex } from '../registry/index.ts';
  *
  * Only one forward may have a tool of that name, served or not: another one's HTML could mean that.
  */
-export function appToolCall(message: RequestMessage, tools: EntryIndex): RequestMessage | undefined {
+export function appToolCall(message: RequestMessage, { indexes }: NamespaceState): RequestMessage | undefined {
+  const { tool: tools } = indexes;
   const { name } = message.params;
   if (typeof name !== 'string' || tools.registered(name)) return undefined;
   const candidates = tools.renamedFrom(name);

@@ -1,0 +1,124 @@
+import { comparableUri } from '../registry/comparable-uri.ts';
+import { DisabledUris } from '../registry/disabled-uris.ts';
+import { type Entry, type EntryIdentity, type Forward, isEnabled, sameRecord } from '../registry/entries.ts';
+import { Exposure } from '../registry/exposure.ts';
+import type { EntryIndex } from '../registry/index.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { exactResource, findResource } from './find-resource.ts';
+
+/** Where a request about a resource goes: to a forward, or to the executor of an entry registered by hand. */
+export interface ResourceRoute {
+  /** Undefined for a uri that is in no list. */
+  readonly entry: Entry | undefined;
+  /** Undefined for an entry registered by hand. */
+  readonly forward: string | undefined;
+}
+
+/** What the rules of one forward are made of. */
+interface ForwardRules {
+  readonly exposure: Exposure;
+  /** Disabled resources, wherever their entries are, and those that are not listed at present. */
+  readonly disabled: readonly DisabledUris[];
+}
+
+/** What operators hide in one state of the registry: disabled entries, and what forwards do not expose. Caches by forward. */
+export class AccessRules {
+  readonly snapshot: Snapshot;
+  readonly #forwards = new Map<string, ForwardRules>();
+
+  constructor(snapshot: Snapshot) {
+    this.snapshot = snapshot;
+  }
+
+  /**
+   * Whether requests and notifications about a uri may pass between clients and a forward. A resource that is in no list can still
+   * be requested: by a template, by a link or because its forward is the only one with resources. So each uri is checked where a
+   * request leaves, in every form in which an upstream may read it.
+   */
+  allowsUri(forward: string, uri: string): boolean {
+    const registered = this.snapshot.forwards.get(forward);
+    if (!registered) return true;
+    const { exposure, disabled } = this.#of(registered);
+    const exposesAll = exposure.exposesAll('resource');
+    if (disabled.length === 0 && exposesAll) return true;
+    const comparable = comparableUri(uri);
+    if (!comparable) return false;
+    if (!exposesAll && !exposure.exposesUri(comparable)) return false;
+    if (disabled.some((uris) => uris.has(comparable))) return false;
+    const isDenied = disabled.some((uris) => !uris.isComplete || uris.matchesTemplate(comparable));
+    return !isDenied || this.#isListed(forward, uri);
+  }
+
+  /**
+   * The route of a request about a uri: to the entry that `find` returns, else to the forward that `findUnlisted` returns.
+   * Undefined when there is none, or when the uri is hidden there.
+   */
+  route(
+    index: EntryIndex,
+    uri: string,
+    findUnlisted: () => string | undefined,
+    find = findResource,
+  ): ResourceRoute | undefined {
+    if (isHeld(index, uri)) return undefined;
+    const entry = find(index, uri);
+    const forward = entry ? entry.discovered?.forward : findUnlisted();
+    if (forward === undefined) return entry && allowsManual(index, uri) ? { entry, forward } : undefined;
+    return this.allowsUri(forward, uri) ? { entry, forward } : undefined;
+  }
+
+  /**
+   * Whether an operator has hidden an entry that was served before: disabled it, or its object wherever it is now, or changed
+   * its forward to not expose it.
+   */
+  isHidden(entry: EntryIdentity): boolean {
+    const { kind, namespace, key, discovered } = entry;
+    const { namespaces, forwards } = this.snapshot;
+    const claims = namespaces.get(namespace)?.indexes[kind].claims(key);
+    const current = claims?.find((claim) => sameRecord(claim, entry));
+    if (current && !isEnabled(current)) return true;
+    const forward = discovered && forwards.get(discovered.forward);
+    if (!forward) return false;
+    if (!this.#of(forward).exposure.exposes(kind, discovered.upstreamKey)) return true;
+    if (current) return false;
+    const disabled = namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled);
+    const orphans = (forward.orphanedOverrides ?? []).filter((orphan) => orphan.kind === kind && !isEnabled(orphan));
+    return [...disabled, ...orphans].some(
+      (other) => other.discovered?.forward === forward.name && other.discovered.upstreamKey === discovered.upstreamKey,
+    );
+  }
+
+  #of(forward: Forward): ForwardRules {
+    return this.#forwards.getOrInsertComputed(forward.name, () => {
+      const marked = (forward.orphanedOverrides ?? []).filter(({ kind }) => kind === 'resource');
+      const orphans = marked.filter((entry) => !isEnabled(entry));
+      // An operator can move an entry to any namespace.
+      const disabled = this.#resources().flatMap((index) => index.disabledUris.get(forward.name) ?? []);
+      if (orphans.length > 0) disabled.push(new DisabledUris(orphans));
+      return { exposure: new Exposure(forward), disabled };
+    });
+  }
+
+  /** A disabled template does not hide resources that the upstream lists by themselves. */
+  #isListed(forward: string, uri: string): boolean {
+    return this.#resources().some((index) => index.get(uri)?.discovered?.forward === forward);
+  }
+
+  #resources(): EntryIndex[] {
+    return Array.from(this.snapshot.namespaces.values(), ({ indexes }) => indexes.resource);
+  }
+}
+
+/** Whether a disabled entry holds a form of the uri: nothing else is served under it. */
+function isHeld({ heldUris }: EntryIndex, uri: string): boolean {
+  if (heldUris.isEmpty) return false;
+  const comparable = comparableUri(uri);
+  return !comparable || heldUris.has(comparable);
+}
+
+/** Whether no disabled template of an operator hides the uri; it does not hide resources that are registered by themselves. */
+function allowsManual(index: EntryIndex, uri: string): boolean {
+  const disabled = index.disabledUris.get(undefined);
+  if (!disabled || exactResource(index, uri)) return true;
+  const comparable = comparableUri(uri);
+  return comparable !== undefined && disabled.isComplete && !disabled.matchesTemplate(comparable);
+}
