@@ -79,7 +79,7 @@ const ALL: readonly Case[] = [...OF_FORWARD, ...OF_OPERATOR];
 function discover(draft: Draft, name: string): void {
   const found = catalog({
     tools: items('name', ['a', 'b']),
-    prompts: items('name', ['p']),
+    prompts: items('name', ['p', 'p2']),
     resources: items('uri', ['x:1']),
     templates: items('uriTemplate', ['t:{id}']),
   });
@@ -255,6 +255,37 @@ describe('a renewed permit', () => {
     expect(permit.renew()).toMatchObject(MISS);
     await change(addAll);
     expect(resolve(one)).toMatchObject({ kind: 'target' });
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it.each(OF_FORWARD)('for $what is "not found" in another namespace that its forward has returned to', async (one) => {
+    const { change, permitFor, resolve } = await setUp();
+    const permit = permitFor(one);
+    const move = (namespace: string) => (draft: Draft) => {
+      const forward = draft.forwards.get('one') ?? expect.fail('no forward');
+      return runSteps(changeForwardInSteps(draft, forward, { namespace: namespaceOf(namespace) }));
+    };
+    await change(move('default'));
+    await change((draft) => removeNamespace(draft, CRM, true));
+    await change((draft) => createNamespace(draft, CRM, {}));
+    await change(move(CRM));
+    expect(resolve(one)).toMatchObject({ kind: 'target', registrationId: permit.target.registrationId });
+    expect(permit.renew()).toMatchObject(MISS);
+  });
+
+  it.each([
+    ['tool', 'tools/call'],
+    ['prompt', 'prompts/get'],
+  ] as const)('for a %s is "not found" once another one of the same forward has its name', async (kind, method) => {
+    const { change, permitFor, resolve } = await setUp();
+    const one = { method, params: { name: 'a' } };
+    const rename = (name: string, to: string) => (draft: Draft) =>
+      updateEntry(draft, kind, { name, namespace: CRM }, { name: to });
+    if (kind === 'prompt') await change(rename('p', 'a'));
+    const permit = permitFor(one);
+    await change(rename('a', 'z'));
+    await change(rename(kind === 'tool' ? 'b' : 'p2', 'a'));
+    expect(resolve(one)).toMatchObject({ kind: 'target', registrationId: permit.target.registrationId });
     expect(permit.renew()).toMatchObject(MISS);
   });
 

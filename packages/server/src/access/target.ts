@@ -42,8 +42,8 @@ function serverAddress({ kind, members: { uri } }: Entry): string | undefined {
 }
 
 /** Whether a request has the same target as before: the same record, or the same uri of the same forward. */
-export function isSameTarget(before: Target, { entry, uri, forward, registrationId }: Target): boolean {
-  if (forward !== before.forward || registrationId !== before.registrationId) return false;
+export function isSameTarget(before: Target, { entry, uri, registrationId }: Target): boolean {
+  if (registrationId !== before.registrationId) return false;
   // An upstream may list a resource by itself that a template matched before.
   return uri !== undefined || !entry || !before.entry || sameRecord(entry, before.entry);
 }
