@@ -57,7 +57,7 @@ export interface Rejection {
  * Receives what a {@link ResponseReader} reads: messages, then exactly one of `onResponse`, `onScanned`, `onAccepted`,
  * `onStreamEnd`, `onRejected` and `onSessionUnknown`; nothing after `abort`.
  */
-export interface ResponseSink {
+export interface RpcResponseHandler {
   /** True while nothing more is to be read, until `resume`. */
   readonly isBlocked: boolean;
   /** Something of the response has arrived: its head, a part of a body, or a message. */
@@ -89,7 +89,7 @@ export interface ResponseSink {
   /** Events that arrive together are between these two. */
   cork?(): void;
   uncork?(): void;
-  /** The sink has thrown an error. */
+  /** The handler has thrown an error. */
   onInternalError(error: unknown): void;
 }
 
@@ -125,15 +125,15 @@ const START_BYTES = 6;
  * A body counts by its content: JSON and event streams are read under any content type. Events that are not JSON-RPC are
  * skipped. Messages other than the response are passed on.
  *
- * Hot path: one object per call is the response handler and the event sink.
+ * Hot path: one object per call is the HTTP response handler and the event sink.
  */
 export class ResponseReader implements ResponseHandler, EventSink {
   /** Status of the response; 0 before its head. */
   status = 0;
   headers: ResponseHeaders = {};
-  /** What the response reveals about the session, once the sink is called. */
+  /** What the response reveals about the session, once the handler is called. */
   session: SessionVerdict = 'known';
-  readonly #sink: ResponseSink;
+  readonly #handler: RpcResponseHandler;
   readonly #request: ReadRequest;
   readonly #address: string;
   #call: UpstreamCall | undefined = undefined;
@@ -165,10 +165,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #skipped: string | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
 
-  constructor(address: string, request: ReadRequest, sink: ResponseSink) {
+  constructor(address: string, request: ReadRequest, handler: RpcResponseHandler) {
     this.#address = address;
     this.#request = request;
-    this.#sink = sink;
+    this.#handler = handler;
   }
 
   /** Sends the request. To be called once. */
@@ -199,7 +199,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#call?.abort();
   }
 
-  /** Continues after the sink was blocked. Must not be called from inside a callback. */
+  /** Continues after the handler was blocked. Must not be called from inside a callback. */
   resume(): void {
     if (!this.#isScanning) this.#call?.resume();
   }
@@ -209,11 +209,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.headers = headers;
     const { id, requiresStream } = this.#request;
     // A stream that is resumed must contain a message.
-    if (!requiresStream) this.#sink.onActivity();
+    if (!requiresStream) this.#handler.onActivity();
     if (id === undefined && !requiresStream && this.#isSuccess) {
       this.#finish();
       this.#linger();
-      return this.#sink.onAccepted?.();
+      return this.#handler.onAccepted?.();
     }
     if (this.#isSuccess && isEventStream(headers)) {
       this.#isStreamByLabel = !requiresStream;
@@ -235,7 +235,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (scan && this.#isSuccess) return this.#beginScan(scan(true));
     this.#mode = 'stream';
     this.#decoder = new EventStreamDecoder(this, this.#request.maxBytes);
-    this.#sink.onStream?.();
+    this.#handler.onStream?.();
   }
 
   #beginScan(scan: BodyScan): void {
@@ -259,13 +259,13 @@ export class ResponseReader implements ResponseHandler, EventSink {
     }
     switch (this.#mode) {
       case 'stream':
-        this.#sink.cork?.();
+        this.#handler.cork?.();
         this.#decoder?.write(chunk);
-        this.#sink.uncork?.();
-        return !this.#sink.isBlocked;
+        this.#handler.uncork?.();
+        return !this.#handler.isBlocked;
       case 'json':
         this.#readJson(chunk);
-        return !this.#sink.isBlocked;
+        return !this.#handler.isBlocked;
       case 'start':
         return this.#readStart(chunk);
       case 'scan':
@@ -289,9 +289,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
       return this.onData(copyOf(buffer, start, end));
     }
     this.#mode = 'json';
-    this.#sink.onActivity();
+    this.#handler.onActivity();
     this.#decode(buffer, start, end);
-    return !this.#sink.isBlocked;
+    return !this.#handler.isBlocked;
   }
 
   #decode(buffer: Buffer, start: number, end: number): void {
@@ -303,7 +303,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Decides by the first bytes of a body, after white space, what it is. */
   #readStart(chunk: Buffer): boolean {
     this.#isStream = false;
-    if (!this.#request.requiresStream) this.#sink.onActivity();
+    if (!this.#request.requiresStream) this.#handler.onActivity();
     const { scan, maxBytes } = this.#request;
     for (let at = 0; at < chunk.length && this.#start.length < START_BYTES; at++) {
       const byte = chunk[at] ?? 0;
@@ -333,7 +333,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #readJson(chunk: Buffer): void {
     const { maxBytes } = this.#request;
-    this.#sink.onActivity();
+    this.#handler.onActivity();
     this.#body ??= new ChunkBuffer();
     const body = this.#body;
     const size = (this.#large ?? body).length + chunk.length;
@@ -344,7 +344,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       body.push(chunk);
       if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
     }
-    if (this.#large) this.#sink.onLargePart?.(this.#large, isFirst);
+    if (this.#large) this.#handler.onLargePart?.(this.#large, isFirst);
   }
 
   /** Scans a large message as it arrives. */
@@ -384,7 +384,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (isEnough && scan.isFound) {
       this.#finish();
       this.#linger();
-      this.#sink.onScanned?.();
+      this.#handler.onScanned?.();
     } else if (this.#hasEnded) this.#complete();
     this.#call?.resume();
   }
@@ -420,8 +420,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#mayBeProcessed = true;
     if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#guard(() => this.#complete());
     this.#finish();
-    if (this.#isStream) this.#sink.onStreamEnd(error);
-    else this.#sink.onRejected({ error, status: this.status || undefined });
+    if (this.#isStream) this.#handler.onStreamEnd(error);
+    else this.#handler.onRejected({ error, status: this.status || undefined });
   }
 
   /** The body is complete, or as much of it as is read. */
@@ -433,7 +433,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       case 'stream':
         if (!this.#isSuccess) return this.#rejectBody(Buffer.alloc(0));
         this.#finish();
-        return this.#sink.onStreamEnd(undefined);
+        return this.#handler.onStreamEnd(undefined);
       case 'scan':
         return this.#completeScan();
       default:
@@ -461,7 +461,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       if (!isJsonObject(message)) continue;
       // A copy: a stream may store the message, which must not retain the whole array.
       const own = detach(text.slice(start, end));
-      if (typeof message.method === 'string') this.#sink.onMessage(own, message);
+      if (typeof message.method === 'string') this.#handler.onMessage(own, message);
       else if (this.#takeJson(own, message)) return true;
       if (this.#mode === 'done') return true;
     }
@@ -496,8 +496,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     }
     this.#finish();
     if (this.#isStream) this.#linger();
-    if (this.session === 'unknown') return this.#sink.onSessionUnknown(this.reject(Buffer.from(text), value));
-    this.#sink.onResponse(text, value, isAscii, large);
+    if (this.session === 'unknown') return this.#handler.onSessionUnknown(this.reject(Buffer.from(text), value));
+    this.#handler.onResponse(text, value, isAscii, large);
   }
 
   /** A request that the upstream may have processed is not repeated. */
@@ -509,7 +509,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
   #completeLarge(large: LargeMessage, event: Omit<ServerSentEvent, 'data'> | undefined): void {
     this.#large = undefined;
-    if (this.#sink.onLargeEnd?.(large)) {
+    if (this.#handler.onLargeEnd?.(large)) {
       this.#finish();
       if (event) this.#linger();
       return;
@@ -517,7 +517,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const { value } = large;
     const isMessage = isJsonObject(value);
     const isResponse = isMessage && value.method === undefined;
-    const mustBeText = !isResponse || this.#sink.requiresText(value);
+    const mustBeText = !isResponse || this.#handler.requiresText(value);
     const isText = value !== undefined && (mustBeText || value.error !== undefined);
     const parsed = isText ? large.parse() : undefined;
     if (isText && !parsed && mustBeText) {
@@ -538,27 +538,27 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const scan = this.#scan;
     const body = this.#body?.concat() ?? Buffer.alloc(0);
     this.#finish();
-    if (scan?.isFound) this.#sink.onScanned?.();
-    else if (this.#isStream) this.#sink.onStreamEnd(undefined);
-    else this.#sink.onRejected(this.reject(body, scan?.isJson ? {} : undefined));
+    if (scan?.isFound) this.#handler.onScanned?.();
+    else if (this.#isStream) this.#handler.onStreamEnd(undefined);
+    else this.#handler.onRejected(this.reject(body, scan?.isJson ? {} : undefined));
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {
     // A stream may begin with an event that only carries an id to resume from.
     if (data !== '') this.#takeEvent(data, tryParseJson(data));
-    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#sink.onCursor?.(id, retry);
+    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#handler.onCursor?.(id, retry);
   }
 
   onLargeData(bytes: Buffer): void {
-    this.#sink.onActivity();
+    this.#handler.onActivity();
     this.#writeLarge(bytes);
-    if (this.#large) this.#sink.onLargePart?.(this.#large, false);
+    if (this.#large) this.#handler.onLargePart?.(this.#large, false);
   }
 
   onLargeEvent(event: Omit<ServerSentEvent, 'data'>): void {
     const { id, retry } = event;
     if (this.#large) this.#completeLarge(this.#large, event);
-    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#sink.onCursor?.(id, retry);
+    if ((id !== undefined || retry !== undefined) && this.#mode === 'stream') this.#handler.onCursor?.(id, retry);
   }
 
   onEventError({ message }: Error): void {
@@ -577,10 +577,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #takeMessage(text: string, value: unknown): void {
     if (isJsonObject(value) && typeof value.method === 'string') {
       this.#mayBeProcessed = true;
-      this.#sink.onActivity();
-      this.#sink.onMessage(text, value);
+      this.#handler.onActivity();
+      this.#handler.onMessage(text, value);
     } else if (isJsonObject(value) && this.#isResponse(value)) {
-      this.#sink.onActivity();
+      this.#handler.onActivity();
       this.#respond(text, value, false, undefined);
     } else this.#skipped ??= isJsonObject(value) ? Object.keys(value).join(', ') : detach(text.slice(0, 100));
   }
@@ -604,8 +604,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const { session } = this;
     this.#finish();
     call?.abort();
-    if (session === 'unknown') this.#sink.onSessionUnknown(rejection);
-    else this.#sink.onRejected(rejection);
+    if (session === 'unknown') this.#handler.onSessionUnknown(rejection);
+    else this.#handler.onRejected(rejection);
   }
 
   /** Describes the response as one that cannot be used; `parsed` is its body, undefined if that is not JSON. */
@@ -633,16 +633,16 @@ export class ResponseReader implements ResponseHandler, EventSink {
       status,
     });
     this.abort();
-    this.#sink.onRejected({ error, status });
+    this.#handler.onRejected({ error, status });
   }
 
-  /** Reading or the sink failed. */
+  /** Reading or the handler failed. */
   #onError(error: unknown): void {
     if (error instanceof UpstreamError && this.#mode !== 'done') {
       this.abort();
-      return this.#sink.onRejected({ error, status: this.status });
+      return this.#handler.onRejected({ error, status: this.status });
     }
-    this.#sink.onInternalError(error);
+    this.#handler.onInternalError(error);
   }
 
   /** Lets the rest of the response arrive, so that the connection can be reused. */

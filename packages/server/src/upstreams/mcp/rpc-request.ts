@@ -4,7 +4,7 @@ import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { newRequestId, releaseRequestId } from './request-ids.ts';
-import { type BodyScan, type Rejection, ResponseReader, type ResponseSink } from './response-reader.ts';
+import { type BodyScan, type Rejection, ResponseReader, type RpcResponseHandler } from './response-reader.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
 
 /** Headers of every POST of a message to an upstream: names and values, alternating. */
@@ -84,7 +84,7 @@ export function sendMessage(
 }
 
 /** One message and its response. */
-class Exchange implements ResponseSink {
+class Exchange implements RpcResponseHandler {
   readonly isBlocked = false;
   readonly #address: string;
   readonly #request: RpcRequest;

@@ -13,7 +13,7 @@ import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mc
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { CallResponse, ResponseBody } from '../../downstream.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
-import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
+import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { isInconclusive, postMessage } from '../rpc-request.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
@@ -42,7 +42,7 @@ const MAX_POLL_MS = 60_000;
  * One call to an upstream: sends the client's own bytes with the edits of its plan, and returns the response in the same
  * way. Hot path: there is no promise unless a session has to be opened first.
  */
-export class RelayedCall implements ResponseSink, InFlightCall {
+export class RelayedCall implements RpcResponseHandler, InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;

@@ -2,7 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { type ReadRequest, type Rejection, ResponseReader, type ResponseSink } from '../response-reader.ts';
+import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** End of a connection. */
@@ -40,7 +40,7 @@ export interface ConnectionHandler {
  * One connection with an event stream of messages, without idle timeout. Arrays of messages are split; anything else is
  * skipped.
  */
-export class StreamConnection implements ResponseSink {
+export class StreamConnection implements RpcResponseHandler {
   isBlocked = false;
   readonly #handler: ConnectionHandler;
   readonly #address: string;
