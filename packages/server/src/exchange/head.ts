@@ -15,3 +15,8 @@ export interface RequestHead extends ReceivedHead {
 /** Names of the listeners that no pipeline file defines: of the management API, and of requests from other replicas. */
 export const MANAGEMENT_LISTENER = 'management';
 export const REPLICA_LISTENER = 'peer';
+
+/** Returns what a call was made through, if not by a client itself: the console uses the management listener. */
+export function viaOf({ listener }: Pick<RequestHead, 'listener'>): 'console' | undefined {
+  return listener === MANAGEMENT_LISTENER ? 'console' : undefined;
+}

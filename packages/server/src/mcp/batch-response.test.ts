@@ -46,15 +46,15 @@ describe('response to a batch with requests', () => {
     const response = await responded({}, async ([a, b]) => {
       const first = rpc(a, '1');
       first.beginStream();
-      first.sendEvent(note(1));
+      first.sendMessage(note(1));
       const second = rpc(b, '"b"');
       second.beginStream();
-      second.sendEvent(note(2));
+      second.sendMessage(note(2));
       await delay(1);
-      first.sendEvent(note(3));
+      first.sendMessage(note(3));
       second.sendResult('{"x":1.0}');
-      second.sendEvent(note(5));
-      first.sendEvent(note(4));
+      second.sendMessage(note(5));
+      first.sendMessage(note(4));
       first.sendLastEvent(result('1'));
     });
     expect(response.status).toBe(200);
@@ -67,7 +67,7 @@ describe('response to a batch with requests', () => {
     const response = await responded({ size: 3, streams: false }, async ([a, b, c]) => {
       const streaming = rpc(b, '2');
       streaming.beginStream();
-      streaming.sendEvent(note(1));
+      streaming.sendMessage(note(1));
       rpc(a, '1').sendResult('{"first":true}');
       streaming.keepAlive();
       streaming.sendLastEvent(result('2'));
@@ -121,11 +121,11 @@ describe('response to a batch with requests', () => {
 
   it('contains no response to a canceled request', async () => {
     const response = await responded({}, ([a, b]) => {
-      rpc(a).endWithoutResponse(false);
+      rpc(a).complete({ kind: 'canceled' });
       rpc(b, '2').sendResult('{}');
     });
     expect(messages(response)).toEqual([result('2')]);
-    const none = await responded({ size: 1 }, ([a]) => rpc(a).endWithoutResponse(true));
+    const none = await responded({ size: 1 }, ([a]) => rpc(a).complete({ kind: 'canceled' }));
     expect([none.status, none.text]).toEqual([202, '']);
   });
 
@@ -133,7 +133,7 @@ describe('response to a batch with requests', () => {
     const response = await responded({ size: 3, streams }, async ([a, b, c]) => {
       const stream = rpc(a);
       stream.beginStream();
-      if (streams) stream.sendEvent(note(1));
+      if (streams) stream.sendMessage(note(1));
       expect(a?.headersSent).toBe(true);
       stream.destroy();
       stream.destroy();
@@ -200,7 +200,7 @@ describe('the client of a batch', () => {
       for (const [i, member] of members.entries()) {
         const client = rpc(member, String(i));
         client.beginStream();
-        expect(client.sendEvent(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
+        expect(client.sendMessage(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
         client.onDrain(() => {
           drained.push(i);
           client.sendLastEvent(result(String(i)));
@@ -241,7 +241,7 @@ describe('the client of a batch', () => {
     expect(members.map((member) => member.destroyed)).toEqual([true, true, true]);
     rpc(members[1], '2').sendResult('{}');
     rpc(members[2], '3').beginStream();
-    expect(rpc(members[2], '3').sendEvent(note(1))).toBe(false);
+    expect(rpc(members[2], '3').sendMessage(note(1))).toBe(false);
     members[2]?.destroy();
     expect(members.map((member) => member.writableEnded)).toEqual([true, true, true]);
   });

@@ -182,7 +182,7 @@ export class BatchResponse {
   sendMessage(text: string, status: number): boolean {
     const first = !this.#hasBegun;
     this.#begin(status);
-    return this.streams ? this.#client.sendEvent(text) : this.#client.write(`${first ? '[' : ','}${text}`);
+    return this.streams ? this.#client.sendMessage(text) : this.#client.write(`${first ? '[' : ','}${text}`);
   }
 
   /** Sends whole events of a member's stream. False if the client reads too slowly. */

@@ -3,7 +3,7 @@ import type { ErrorOutcome } from '../http/outcome.ts';
 import { quotaOwner, Shares } from '../http/shares.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { CallOutcome } from '../upstreams/downstream.ts';
+import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { ANNOUNCED_LISTS } from '../upstreams/mcp/streams/list-change-watcher.ts';
@@ -160,7 +160,7 @@ export class DiscoveryWaits {
     { name }: NamespaceState,
     work: (isOver: () => boolean) => Promise<Result>,
     endsWithClient: boolean,
-  ): Promise<Result | CallOutcome | undefined> {
+  ): Promise<Result | RequestOutcome | undefined> {
     const { calls, waitMs } = this.#parts;
     const now = performance.now();
     const { waitUntil = now + waitMs } = exchange;

@@ -6,7 +6,8 @@ import type { Filter, FilterRoute } from '../http/chain.ts';
 import { HttpExchange } from '../http/exchange.ts';
 import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { DeferredOutcome } from '../upstreams/downstream.ts';
+import type { ClientFacts } from '../upstreams/client-facts.ts';
+import type { DeferredOutcome } from '../upstreams/deferred-outcome.ts';
 import type { ResponseWriter } from './response.ts';
 import type { ClientSession } from './sessions/sessions.ts';
 
@@ -34,6 +35,8 @@ export class McpExchange extends HttpExchange {
   waitUntil: number | undefined = undefined;
   /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */
   capabilities: JsonObject = NO_CAPABILITIES;
+  /** Facts of the client for what is executed upstream. Set by the filter that executes it. */
+  client: ClientFacts | undefined = undefined;
 
   /** JSON text of the request id, as sent by the client; `null` if there is none. */
   get idText(): string {

@@ -222,7 +222,7 @@ export class ListenStream
   }
 
   #write(text: string): void {
-    if (this.#client.sendEvent(text) || this.#blocked) return;
+    if (this.#client.sendMessage(text) || this.#blocked) return;
     this.#blocked = true;
     this.#client.onDrain(() => this.#drained());
   }

@@ -12,6 +12,8 @@ import type { ServeRequest } from '../http/server.ts';
 import { quotaOwner } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { type ClientFacts, clientFacts } from '../upstreams/client-facts.ts';
+import type { DeferredOutcome } from '../upstreams/deferred-outcome.ts';
 import { serveBatch } from './batch.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 import { bodyTooLarge } from './methods/parse.ts';
@@ -84,6 +86,8 @@ export interface McpServing {
   /** Brings the registry up to date with other replicas, in bounded time; undefined without any. */
   readonly recheck?: () => Promise<void> | undefined;
 }
+
+const NONE: readonly never[] = [];
 
 /** The body of a request that is known to have none. */
 const EMPTY = new ChunkBuffer();
@@ -232,6 +236,7 @@ function respond(
     case 'plain':
       return client.sendPlain(outcome.status, outcome.headers, outcome.body);
     case 'deferred':
+      client.client = clientOf(exchange, outcome);
       keepOpen(serving, exchange, client);
       return outcome.start(client);
     case 'batch':
@@ -247,9 +252,18 @@ function respond(
  * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation (mcp 1):
  * its call is executed, although the response cannot be resumed without a stream.
  */
-function continueWithoutClient({ era, message, idText }: McpExchange, outcome: McpOutcome): void {
+function continueWithoutClient(exchange: McpExchange, outcome: McpOutcome): void {
+  const { era, message, idText } = exchange;
   if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
-  outcome.start(new ResponseWriter(new NullResponse(), [], idText));
+  const client = new ResponseWriter(new NullResponse(), [], idText);
+  client.client = clientOf(exchange, outcome);
+  outcome.start(client);
+}
+
+/** Returns the facts of the client that gets the response. */
+function clientOf(exchange: McpExchange, { idText }: DeferredOutcome<ResponseWriter>): ClientFacts {
+  const client = exchange.client ?? clientFacts(exchange, NONE);
+  return idText === undefined ? client : { ...client, idText };
 }
 
 /** Outcome of a request that no filter of the chain handled. */

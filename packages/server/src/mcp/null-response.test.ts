@@ -17,7 +17,7 @@ it('reports the disconnect once the caller is ready', async () => {
 it('accepts any amount of output without ending', () => {
   const response = new ResponseWriter(new NullResponse(), [], '1');
   response.beginStream();
-  for (let at = 0; at < 100; at++) expect(response.sendEvent('x'.repeat(100_000))).toBe(true);
+  for (let at = 0; at < 100; at++) expect(response.sendMessage('x'.repeat(100_000))).toBe(true);
   response.sendLastEvent('{}');
   expect(response.isStreaming).toBe(true);
 });

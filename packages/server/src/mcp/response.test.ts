@@ -83,12 +83,12 @@ describe.each([
   it('has no comment in a result that is being sent, nor after the end', () => {
     const { response, written, events } = waiting(undefined, resumable);
     response.keepAlive();
-    const body = response.beginBody(undefined);
-    body.write([Buffer.from('{"a":\r\n'), Buffer.from('1\n')], () => undefined);
+    const body = response.startBody(undefined, true);
+    body?.write([Buffer.from('{"a":\r\n'), Buffer.from('1\n')], () => undefined);
     response.keepAlive();
     expect(written.slice(2)).toEqual(['event: message\ndata: ', '{"a":  ', '1 ']);
-    body.write([Buffer.from('}')], () => undefined);
-    body.end();
+    body?.write([Buffer.from('}')], () => undefined);
+    response.complete({ kind: 'sent' });
     expect(response.hasEnded).toBe(true);
     expect(written.slice(2).join('')).toMatch(/^event: message\ndata: \{"a": {2}1 \}(\nid: .+)?\n\n$/);
     events.close();
@@ -99,7 +99,7 @@ it('a response to a client that accepts JSON alone stays silent, as does a JSON 
   const { response, written } = waiting('application/json', false);
   expect([response.keepAlive(), written]).toEqual([false, []]);
   const begun = waiting('*/*', false);
-  begun.response.beginBody(undefined);
+  begun.response.startBody(undefined, false);
   expect([begun.response.keepAlive(), begun.written]).toEqual([false, ['200 application/json']]);
 });
 

@@ -1,13 +1,14 @@
-import { memberText } from '@sluice/protocol/json/text';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ExchangeFacts } from '../exchange/facts.ts';
 import type { ResponseLike } from '../http/exchange.ts';
 import type { RpcError } from '../http/outcome.ts';
-import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
+import { type ClientFacts, NO_CLIENT } from '../upstreams/client-facts.ts';
+import type { CallOutcome, ResponseBody, ResponseSink } from '../upstreams/response-sink.ts';
 import type { OpenResponse, OpenResponses } from './open-responses.ts';
-import type { ClientStream } from './sessions/resumable-streams.ts';
+import type { ClientStream, OpenBody } from './sessions/resumable-streams.ts';
 
 const LF = 10;
 const CR = 13;
@@ -20,8 +21,10 @@ export type OpenStream = (idText: string) => ClientStream | undefined;
  * Writes the response to one request: HTTP, JSON or an event stream. All responses to JSON-RPC requests are written here,
  * so that the envelope is created in one place.
  */
-export class ResponseWriter implements ClientResponse, OpenResponse {
+export class ResponseWriter implements ResponseSink, OpenResponse {
   readonly idText: string;
+  /** Set by the listener for outcomes that are executed upstream. */
+  client: ClientFacts = NO_CLIENT;
   slot = -1;
   dueAt = 0;
   isResumable = false;
@@ -30,8 +33,8 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   readonly #openStream: OpenStream | undefined;
   readonly #facts: Pick<ExchangeFacts, 'error'> | undefined;
   #streaming = false;
-  /** A result was begun that is sent while it arrives. */
-  #hasBody = false;
+  /** Set once a result was begun that is sent while it arrives. */
+  #body: OpenBody | undefined = undefined;
   /** Set if the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
   #disconnectListener: (() => void) | undefined = undefined;
@@ -87,12 +90,12 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     else this.#response.on('close', onClose);
   }
 
-  cork(): void {
-    (this.#stream ?? this.#response).cork();
-  }
-
-  uncork(): void {
-    (this.#stream ?? this.#response).uncork();
+  /** Only messages are collected: a response without a stream is one write anyway. */
+  cork(isCorked: boolean): void {
+    if (!this.#streaming) return;
+    const target = this.#stream ?? this.#response;
+    if (isCorked) target.cork();
+    else target.uncork();
   }
 
   onDrain(listener: () => void): void {
@@ -115,7 +118,7 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     json: string | Buffer,
     bytes: number = Buffer.byteLength(json),
     headers?: readonly string[],
-    accept: string | undefined = this.#accept,
+    accept?: string,
   ): void {
     if (!this.#streaming && !acceptsJson(accept)) this.beginStream(false, headers);
     if (this.#streaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
@@ -129,15 +132,10 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     this.#response.end('}');
   }
 
-  sendCallResult(json: string, acceptsJson: boolean): void {
-    if (!this.#streaming && !acceptsJson) this.beginStream();
-    this.sendResult(json);
-  }
-
   /** Sends a JSON-RPC error, as the last event of a stream that has begun; the status is then ignored. */
   sendError(error: RpcError, status = 200): void {
     if (this.#facts) this.#facts.error = error;
-    if (this.#hasBody && !this.#stream) return this.destroy();
+    if (this.#body && !this.#stream) return this.destroy();
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
     const bytes = Buffer.byteLength(text);
@@ -145,57 +143,72 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     this.#endText(text, bytes);
   }
 
-  /** Upstreams may send codes of any type. */
-  #setUpstreamError(code: number | undefined): void {
-    if (this.#facts && Number.isInteger(code)) this.#facts.error = { code: Number(code), message: undefined };
-  }
-
-  /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
-  sendResponse(text: string, failed: boolean, status: number, json: boolean, isAscii = false): void {
-    if (failed) this.#setUpstreamError(Number(memberText(memberText(text, 'error') ?? '', 'code')));
-    if (this.#streaming) return this.sendLastEvent(text);
-    if (json || failed) {
-      const bytes = isAscii ? text.length : Buffer.byteLength(text);
-      this.#writeHead(status, bytes);
-      this.#endText(text, bytes);
-    } else {
-      this.beginStream();
-      this.sendLastEvent(text);
+  complete(outcome: CallOutcome): void {
+    switch (outcome.kind) {
+      case 'response':
+        return this.#sendResponse(outcome);
+      case 'large':
+        return this.#sendLarge(outcome);
+      case 'sent':
+        return this.#body?.end();
+      case 'result':
+        if (!this.client.accepts.json) this.beginStream();
+        return this.sendResult(outcome.json);
+      case 'failed':
+        return this.sendError(outcome.error, outcome.status);
+      case 'canceled':
+        return this.#endWithoutResponse();
     }
   }
 
-  sendBytes(
-    { before, after, free }: ResponseBytes,
-    failed: boolean,
-    errorCode: unknown,
-    status: number,
-    json: boolean,
-  ): void {
-    if (failed) this.#setUpstreamError(typeof errorCode === 'number' ? errorCode : undefined);
+  /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
+  #sendResponse({ text, value, status, isAscii }: OutcomeOf<'response'>): void {
+    if (!this.#sendsJson(value)) {
+      this.beginStream();
+      return this.sendLastEvent(text);
+    }
+    const bytes = isAscii ? text.length : Buffer.byteLength(text);
+    this.#writeHead(status, bytes);
+    this.#endText(text, bytes);
+  }
+
+  #sendLarge({ bytes: { before, after, free }, value, status }: OutcomeOf<'large'>): void {
     const parts = [...before, Buffer.from(this.idText), ...after];
-    if (!this.#streaming && (json || failed)) {
+    if (this.#sendsJson(value)) {
       this.#writeHead(status, lengthOf(parts));
       writeParts(this.#response, parts, free);
       this.#response.end();
       return;
     }
-    if (!this.#streaming) this.beginStream();
+    this.beginStream();
     const lines = parts.map(toSingleLine);
     if (this.#stream) return this.#endStream(this.#stream, Buffer.concat(lines));
     writeParts(this.#response, [Buffer.from('event: message\ndata: '), ...lines, Buffer.from('\n\n')]);
     this.#response.end();
   }
 
-  /** On a stream, the result is its last event, of one line. */
-  beginBody(length: number | undefined): ResponseBody {
-    this.#hasBody = true;
+  /** Whether a response is sent as JSON, as errors are even if the client does not accept it. Records the code of an error. */
+  #sendsJson(value: JsonObject): boolean {
+    if ('result' in value) return !this.#streaming && this.client.accepts.json;
+    const code = isJsonObject(value.error) ? value.error.code : undefined;
+    // Upstreams may send codes of any type.
+    if (this.#facts && Number.isInteger(code)) this.#facts.error = { code: Number(code), message: undefined };
+    return !this.#streaming;
+  }
+
+  /** A JSON response that arrives at once is sent at once. */
+  startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
     const response = this.#response;
-    if (!this.#streaming) {
+    if (this.#streaming) this.#body = inOneLine(this.#stream?.beginLast() ?? beginEvent(response));
+    else if (this.client.accepts.json && !isFirst) {
       this.#writeHead(200, length);
-      return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end() };
+      this.#body = { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end() };
     }
-    const last = this.#stream?.beginLast() ?? beginEvent(response);
-    return { write: (parts, onWritten) => last.write(parts.map(toSingleLine), onWritten), end: () => last.end() };
+    return this.#body;
+  }
+
+  needsText(): boolean {
+    return false;
   }
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
@@ -235,7 +248,8 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
     stream.attach(this.#response, after);
   }
 
-  sendEvent(data: string): boolean {
+  sendMessage(data: string): boolean {
+    this.beginStream();
     if (this.#stream) return this.#stream.send(data);
     return this.#response.write(encodeMessage(data));
   }
@@ -243,26 +257,26 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   /** Sends the last message on the stream. */
   sendLastEvent(data: string): void {
     if (this.#stream) return this.#endStream(this.#stream, data);
-    this.sendEvent(data);
+    this.sendMessage(data);
     this.#response.end();
   }
 
   /** A stream that cannot be resumed stays connected. */
   disconnect(retryMs: number): void {
-    if (!this.#streaming) this.beginStream();
+    this.beginStream();
     this.#stream?.disconnect(retryMs);
   }
 
-  endWithoutResponse(acceptsEventStream: boolean): void {
+  #endWithoutResponse(): void {
     if (this.#stream) return this.#endStream(this.#stream);
-    if (this.#hasBody) return this.destroy();
-    if (!this.#streaming && !acceptsEventStream) return this.sendPlain(202);
+    if (this.#body) return this.destroy();
+    if (!this.#streaming && !this.client.accepts.sse) return this.sendPlain(202);
     if (!this.#streaming) this.#writeStreamHead();
     this.#response.end();
   }
 
   keepAlive(): boolean {
-    if (this.#hasBody && !this.#stream) return false;
+    if (this.#body && !this.#stream) return false;
     if (!this.#streaming) {
       if (!acceptsEventStream(this.#accept)) return false;
       this.beginStream(this.isResumable);
@@ -318,6 +332,8 @@ export class ResponseWriter implements ClientResponse, OpenResponse {
   }
 }
 
+type OutcomeOf<Kind extends CallOutcome['kind']> = Extract<CallOutcome, { kind: Kind }>;
+
 function lengthOf(parts: readonly Buffer[]): number {
   return parts.reduce((bytes, part) => bytes + part.length, 0);
 }
@@ -330,9 +346,14 @@ function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?
 }
 
 /** Begins the last event of a stream. */
-function beginEvent(response: ResponseLike): ResponseBody {
+function beginEvent(response: ResponseLike): OpenBody {
   response.write('event: message\ndata: ');
   return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end('\n\n') };
+}
+
+/** Returns a body whose parts have no line breaks. */
+function inOneLine(body: OpenBody): OpenBody {
+  return { write: (parts, onWritten) => body.write(parts.map(toSingleLine), onWritten), end: () => body.end() };
 }
 
 /** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */

@@ -4,7 +4,7 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import type { CallOutcome } from '../upstreams/downstream.ts';
+import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
 import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
@@ -55,7 +55,7 @@ export class EvaluatorEngine {
   evaluate<Input extends EvaluationInput>(
     input: Input,
     findMissing?: (input: Input) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>,
-  ): CallOutcome | undefined | Promise<CallOutcome | undefined> {
+  ): RequestOutcome | undefined | Promise<RequestOutcome | undefined> {
     const { message, namespace } = input;
     const { triggers } = this.#options.metrics;
     if (message?.kind !== 'request' || !namespace) {
@@ -108,7 +108,7 @@ export class EvaluatorEngine {
     message: RequestMessage,
     namespace: string,
     signal: AbortSignal,
-  ): Promise<CallOutcome | undefined> {
+  ): Promise<RequestOutcome | undefined> {
     const conversationId = input.correlation.conversationId ?? this.#options.bindings.get(namespace);
     const request = await requestOrRejection(message, namespace, conversationId, this.#options.maxMembers);
     if ('kind' in request) return request;

@@ -1,6 +1,7 @@
 import { serviceAddress } from '@sluice/contract';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { visibleEntries } from '../access/access.ts';
+import { viaOf } from '../exchange/head.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { boundedName, boundedSubject } from '../telemetry/redaction.ts';
@@ -38,7 +39,9 @@ export function recordRejection(
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };
   const category = isBusy ? 'SERVICE_UNAVAILABLE' : 'POLICY_BLOCKED';
-  toolCalls.of(toolCallIdentity(input, called, target), facts).rejected(category, evaluator, reason);
+  const { correlation, principal, head } = input;
+  const caller = { namespace: namespace?.name, correlation, principal, via: viaOf(head), facts };
+  toolCalls.of(toolCallIdentity(caller, called, target), facts).rejected(category, evaluator, reason);
 }
 
 /** The service or upstream that would have executed the call (decisions 4.7, "Dispatch"). */

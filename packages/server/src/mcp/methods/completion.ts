@@ -38,7 +38,7 @@ export function serviceCompletion({
     const target = access.resolve(namespace, message);
     if (target?.kind !== 'target') return target;
     const permit = access.decide(exchange.principal, target);
-    if (target.forward !== undefined) return relay.call(exchange, permit);
+    if (target.forward !== undefined) return relay.call(relay.clientOf(exchange, target.entry), permit);
     return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
   };
   const findMissing: FindMissing = (exchange) => {

@@ -36,7 +36,8 @@ export function serviceRelay(parts: RelayParts): McpMethodFilter {
     const forward = forwardForMethod(method, declarations);
     if (forward === undefined) return undefined;
     const target = access.resolveForward(namespace, message, forward);
-    return target.kind === 'error' ? target : relay.call(exchange, access.decide(exchange.principal, target));
+    if (target.kind === 'error') return target;
+    return relay.call(relay.clientOf(exchange), access.decide(exchange.principal, target));
   };
   const findMissing: FindMissing = (exchange) => {
     const { message, namespace } = exchange;

@@ -62,7 +62,7 @@ export function servicePromptGet({ access, relay }: PromptGetParts): McpMethodFi
     if (!prompt) return undefined;
     exchange.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const permit = access.decide(exchange.principal, target);
-    if (forward !== undefined) return relay.call(exchange, permit);
+    if (forward !== undefined) return relay.call(relay.clientOf(exchange, prompt), permit);
     const expanded = expandPrompt(prompt, permit.message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(exchange.era, expanded.result) };

@@ -24,9 +24,10 @@ export function serviceResourceRead({ access, relay, bridge }: ResourceReadParts
     const target = access.resolve(namespace, message);
     if (target?.kind !== 'target') return target;
     const permit = access.decide(exchange.principal, target);
-    if (target.forward !== undefined) return relay.call(exchange, permit);
+    const client = relay.clientOf(exchange, target.entry);
+    if (target.forward !== undefined) return relay.call(client, permit);
     return (
-      bridge.resource(exchange, permit) ??
+      bridge.resource(client, permit) ??
       rpcError(INTERNAL_ERROR, serviceNotFoundMessage(String(target.entry?.members.type)))
     );
   };

@@ -12,7 +12,7 @@ import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type CallOutcome, deferOutcome } from '../../upstreams/downstream.ts';
+import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
@@ -82,7 +82,7 @@ interface RequestedSubscription {
 async function requestSubscription(
   { method, uri, forward, upstream, session, sent }: RequestedSubscription,
   parts: ResourceSubscriptionParts,
-): Promise<CallOutcome> {
+): Promise<RequestOutcome> {
   try {
     // Ended before the upstream request, so that it ends even if the upstream is unreachable.
     if (method === 'resources/unsubscribe') await session.change((before) => withoutSubscription(before, uri));
@@ -115,7 +115,7 @@ async function requestSubscription(
   }
 }
 
-const EMPTY_RESULT: CallOutcome = { kind: 'result', json: '{}', bytes: 2 };
+const EMPTY_RESULT: RequestOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 /** Probes whether a modern upstream, which has no `resources/subscribe`, sends updates of the resource. */
 async function subscribeModern(
@@ -125,7 +125,7 @@ async function subscribeModern(
   session: ClientSession,
   headers: readonly string[],
   { sessionSubscriptions }: ResourceSubscriptionParts,
-): Promise<CallOutcome> {
+): Promise<RequestOutcome> {
   const store = () => session.change((before) => withSubscription(before, uri, forward));
   if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, store)) return EMPTY_RESULT;
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);

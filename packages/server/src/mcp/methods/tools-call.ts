@@ -12,7 +12,8 @@ import { OversizedIdWarner } from '../../telemetry/oversized-ids.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
 import { toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import type { Caller, CallOutcome } from '../../upstreams/downstream.ts';
+import type { ClientFacts } from '../../upstreams/client-facts.ts';
+import type { RequestOutcome } from '../../upstreams/deferred-outcome.ts';
 import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
 import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
@@ -69,32 +70,33 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
 /** Returns the function that sends a call to its executor: the upstream of its forward, a service, or the server that it names. */
 function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
   const { access, relay, bridge, forwards, calls, registry, toolCalls } = parts;
-  const relayCall = (caller: Caller, permit: Permit): CallOutcome => {
+  const relayCall = (client: ClientFacts, permit: Permit): RequestOutcome => {
     const { entry } = permit.target;
-    return relay.call(caller, permit, entry && declaredParams.expectedByUpstream(entry, caller.capabilities));
+    return relay.call(client, permit, entry && declaredParams.expectedByUpstream(entry, client.capabilities));
   };
   /** Undefined if the server that a tool names is to be called. */
-  const execute = (caller: Caller, permit: Permit): CallOutcome | undefined => {
+  const execute = (client: ClientFacts, permit: Permit): RequestOutcome | undefined => {
     const { forward, address, entry } = permit.target;
-    if (forward !== undefined) return relayCall(caller, permit);
-    const outcome = bridge.tool(caller, permit);
-    return outcome || !entry || address !== undefined ? outcome : failUnexecutable(caller, entry, toolCalls);
+    if (forward !== undefined) return relayCall(client, permit);
+    const outcome = bridge.tool(client, permit);
+    return outcome || !entry || address !== undefined ? outcome : failUnexecutable(client, entry, toolCalls);
   };
   /** Another round of a call that has become a task. */
-  const repeat = (caller: Caller, message: RequestMessage): CallOutcome => {
-    const { name = '' } = caller.namespace ?? {};
+  const repeat = (client: ClientFacts, message: RequestMessage): RequestOutcome => {
+    const { namespace: name = '' } = client;
     const namespace = registry.current.namespace(name);
     const target = namespace && access.resolve(namespace, message);
     if (target?.kind !== 'target') return target ?? rpcError(INVALID_PARAMS, `namespace not found: ${name}`);
-    const permit = access.decide(caller.principal, target);
-    return execute(caller, permit) ?? relayCall(caller, permit);
+    const permit = access.decide(client.principal, target);
+    return execute(client, permit) ?? relayCall(client, permit);
   };
   const asAutoTask = autoTaskWrapper(parts, repeat);
   const dispatch = (exchange: McpExchange, permit: Permit): McpOutcome | Promise<McpOutcome | undefined> => {
-    const outcome = execute(exchange, permit);
-    if (outcome) return asAutoTask(exchange, permit, outcome);
+    const client = relay.clientOf(exchange, permit.target.entry);
+    const outcome = execute(client, permit);
+    if (outcome) return asAutoTask(client, permit, outcome);
     const eraDetection = forwards.ensureEraKnown(permit.target.address ?? '');
-    const call = () => asAutoTask(exchange, permit, relayCall(exchange, permit));
+    const call = () => asAutoTask(client, permit, relayCall(client, permit));
     if (!eraDetection) return call();
     // During the detection, the client can cancel the request like a call, and an operator can change the tool.
     const request = new CancelableRequest(exchange, calls);
@@ -113,26 +115,30 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
  * that becomes a task if it takes long; unchanged for most tools.
  */
 function autoTaskWrapper({ autoTasks, forwards }: ToolCallParts, repeat: AutoCall['repeat']) {
-  return (caller: Caller, { message, target: { entry: tool, forward } }: Permit, outcome: CallOutcome): CallOutcome => {
+  return (
+    client: ClientFacts,
+    { message, target: { entry: tool, forward } }: Permit,
+    outcome: RequestOutcome,
+  ): RequestOutcome => {
     if (tool?.labels[TASK_LABEL] !== 'auto') return outcome;
     const upstream = forward === undefined ? undefined : forwards.upstream(forward);
     // That decides itself.
     if (upstream?.taskEras.has('modern')) return outcome;
     const address = upstream?.transport.address ?? String(tool.members.uri);
-    return autoTasks.wrap({ caller, message, repeat }, { tool, address, forward }, outcome);
+    return autoTasks.wrap({ client, message, repeat }, { tool, address, forward }, outcome);
   };
 }
 
 /** Response to, and record of, a call without an executor. */
-function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): CallOutcome {
+function failUnexecutable(client: ClientFacts, tool: Entry, toolCalls: ToolCallSink): RequestOutcome {
   const { toolType, uri } = tool.members;
   const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(String(uri));
   const text = isMcp
     ? `tool ${tool.name}: its uri must be an http:// or https:// address`
     : serviceNotFoundMessage(String(toolType));
-  const identity = toolCallIdentity(caller, tool, { transport: isMcp ? 'mcp' : 'grpc' });
-  toolCalls.of(identity, caller.facts).failed(isMcp ? 'TOOL_DEFINITION_ERROR' : 'SERVICE_UNAVAILABLE', text);
-  return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
+  const identity = toolCallIdentity(client, tool, { transport: isMcp ? 'mcp' : 'grpc' });
+  toolCalls.of(identity, client.facts).failed(isMcp ? 'TOOL_DEFINITION_ERROR' : 'SERVICE_UNAVAILABLE', text);
+  return { kind: 'result', json: resultText(client.era, { content: [{ type: 'text', text }], isError: true }) };
 }
 
 /** Declarations of one variant of a tool; `params` is undefined for most tools, which have none. */

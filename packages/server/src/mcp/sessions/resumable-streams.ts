@@ -1,13 +1,18 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/exchange.ts';
 import type { QuotaOwner } from '../../http/shares.ts';
-import type { ResponseBody } from '../../upstreams/downstream.ts';
+import type { ResponseBody } from '../../upstreams/response-sink.ts';
 
 /** Session of a stream. */
 export interface StreamOwner {
   readonly id: string;
   /** Whom the stored events count for. */
   readonly holder: QuotaOwner;
+}
+
+/** A body that was begun, and how it ends. */
+export interface OpenBody extends ResponseBody {
+  end(): void;
 }
 
 /** Store of the streams that can be resumed. */
@@ -159,7 +164,7 @@ export class ClientStream {
    * Begins the last message, whose parts are sent while they arrive, without line breaks. They stay in memory: a client that
    * loses its connection meanwhile gets the whole message on the next one, as its event id comes last.
    */
-  beginLast(): ResponseBody {
+  beginLast(): OpenBody {
     const target = this.#target;
     const last: UnfinishedMessage = { target, parts: [], bytes: 0 };
     this.#last = last;

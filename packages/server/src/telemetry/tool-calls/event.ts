@@ -3,7 +3,6 @@ import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { detach, truncateBytes, truncateCharacters } from '@sluice/protocol/text';
 import type { Correlation } from '../../exchange/correlation.ts';
 import { type EventTask, type ExchangeFacts, NO_EVALUATIONS, type PassedEvaluation } from '../../exchange/facts.ts';
-import { MANAGEMENT_LISTENER, type RequestHead } from '../../exchange/head.ts';
 import type { StoredPrincipal } from '../../identity/principal.ts';
 import { roundMs } from '../metrics/instruments.ts';
 import { spanOf } from '../request-spans.ts';
@@ -178,11 +177,11 @@ function identityMembers(identity: ToolCallIdentity) {
 
 /** Caller of a tool. */
 export interface ToolCaller {
-  readonly namespace: { readonly name: string } | undefined;
+  readonly namespace: string | undefined;
   readonly correlation: Correlation;
   readonly principal: Pick<StoredPrincipal, 'id'>;
+  readonly via: 'console' | undefined;
   /** Undefined for a call that belongs to no request. */
-  readonly head: Pick<RequestHead, 'listener'> | undefined;
   readonly facts: ExchangeFacts | undefined;
 }
 
@@ -200,7 +199,7 @@ export interface ToolTarget {
 
 /** Returns the identity of a call. */
 export function toolCallIdentity(
-  { namespace, correlation, principal, head, facts }: ToolCaller,
+  { namespace = '', correlation, principal, via, facts }: ToolCaller,
   tool: {
     readonly name: string;
     readonly members: { readonly toolType?: JsonValue };
@@ -210,7 +209,7 @@ export function toolCallIdentity(
 ): ToolCallIdentity {
   return {
     transport,
-    namespace: namespace?.name ?? '',
+    namespace,
     toolName,
     toolType: String(tool.members.toolType),
     forward: tool.discovered?.forward,
@@ -220,7 +219,7 @@ export function toolCallIdentity(
     requestId: correlation.requestId,
     serviceRequestId,
     traceId: spanOf(facts)?.context.traceId,
-    via: head?.listener === MANAGEMENT_LISTENER ? 'console' : undefined,
+    via,
     user: userOf(principal),
     evaluations: facts?.evaluations ?? NO_EVALUATIONS,
   };

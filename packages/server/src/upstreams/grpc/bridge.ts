@@ -5,7 +5,8 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Permit, requirePermit } from '../../access/access.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
 import { contentOfTexts, NO_CONTENT, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
-import type { Caller, CallOutcome } from '../downstream.ts';
+import type { ClientFacts } from '../client-facts.ts';
+import type { RequestOutcome } from '../deferred-outcome.ts';
 import { findResourceService, findToolService } from './channels.ts';
 import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
 import { resourceResult, toolResult } from './content-result.ts';
@@ -47,43 +48,43 @@ export class GrpcBridge {
    * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools (decisions 4.7
    * "Dispatch" 1 to 3).
    */
-  tool(caller: Caller, permit: Permit): CallOutcome | undefined {
+  tool(client: ClientFacts, permit: Permit): RequestOutcome | undefined {
     requirePermit(permit);
     const { message, entry: tool } = permit.target;
     if (!tool) return undefined;
-    const codeOperation = this.#codeTools.operation(caller, message, tool);
-    if (codeOperation) return this.#outcome(caller, codeOperation);
+    const codeOperation = this.#codeTools.operation(client, message, tool);
+    if (codeOperation) return this.#outcome(codeOperation);
     // The forward type takes precedence over a service of that name.
     if (tool.members.toolType === FORWARD_TYPE) return undefined;
     const service = findToolService(this.#options.registry.current.services, String(tool.members.toolType));
-    return service && this.#outcome(caller, () => this.#toolOperation(caller, message, tool, service));
+    return service && this.#outcome(() => this.#toolOperation(client, message, tool, service));
   }
 
   /** Outcome of a read of a service's resource; undefined for other resources. */
-  resource(caller: Caller, permit: Permit): CallOutcome | undefined {
+  resource(client: ClientFacts, permit: Permit): RequestOutcome | undefined {
     requirePermit(permit);
     const { uri, entry: resource } = permit.target;
     const type = resource?.members.type;
     if (!resource || uri === undefined || type === FORWARD_TYPE) return undefined;
     const service = findResourceService(this.#options.registry.current.services, String(type));
-    return service && this.#outcome(caller, () => this.#resourceOperation(caller, uri, resource, service));
+    return service && this.#outcome(() => this.#resourceOperation(client, uri, resource, service));
   }
 
-  #outcome(caller: Caller, create: () => GrpcOperation): CallOutcome {
-    return { kind: 'deferred', start: (response) => this.#options.operations.start(caller, response, create()) };
+  #outcome(create: () => GrpcOperation): RequestOutcome {
+    return { kind: 'deferred', start: (sink) => this.#options.operations.start(sink, create()) };
   }
 
-  #toolOperation(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
+  #toolOperation(client: ClientFacts, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, toolCalls } = this.#options;
     const address = serviceAddress(service);
-    const requestId = serviceRequestId(caller.correlation.requestId);
+    const requestId = serviceRequestId(client.correlation.requestId);
     const target = {
       transport: 'grpc',
       serviceId: service.name,
       serviceAddress: address,
       serviceRequestId: requestId,
     } as const;
-    const observer = toolCalls.of(toolCallIdentity(caller, tool, target), caller.facts);
+    const observer = toolCalls.of(toolCallIdentity(client, tool, target), client.facts);
     const { InvokeTool } = protocols.toolInvoker;
     return {
       name: tool.name,
@@ -98,20 +99,20 @@ export class GrpcBridge {
         const reply = await callUnary(channels.get(address), InvokeTool, request, call, settings);
         const content = checkContentSize(describeService(service), reply.content);
         observer.completed(reply.isError, contentOfTexts(content));
-        return toolResult(caller.era, content, reply.isError);
+        return toolResult(client.era, content, reply.isError);
       },
       onFailure({ category, message, errorType }) {
         observer.failed(category, message, errorType);
-        return toolResult(caller.era, [message], true);
+        return toolResult(client.era, [message], true);
       },
     };
   }
 
-  #resourceOperation(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
+  #resourceOperation(client: ClientFacts, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, log } = this.#options;
-    const requestId = serviceRequestId(caller.correlation.requestId);
+    const requestId = serviceRequestId(client.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;
-    const observer = this.#options.toolCalls.request(caller.facts);
+    const observer = this.#options.toolCalls.request(client.facts);
     const error = (message: string): OperationResult => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,
@@ -119,10 +120,10 @@ export class GrpcBridge {
       requestId,
       async execute({ signal }) {
         const request = resourceRequest(resource, uri);
-        const client = channels.get(serviceAddress(service));
+        const channel = channels.get(serviceAddress(service));
         const trace = observer.send(describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)));
         const call = { requestId, trace, signal };
-        const { isError, content } = await callUnary(client, ResourceAcquire, request, call, settings);
+        const { isError, content } = await callUnary(channel, ResourceAcquire, request, call, settings);
         // Each text is repeated with uri and type.
         const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(stringMember(resource.definition, 'mimeType'));
         checkContentSize(describeService(service), content, blockBytes);
@@ -133,7 +134,7 @@ export class GrpcBridge {
         }
         observer.completed(false, NO_CONTENT);
         const mimeType = stringMember(resource.definition, 'mimeType') || 'text/plain';
-        return resourceResult(caller.era, uri, mimeType, content);
+        return resourceResult(client.era, uri, mimeType, content);
       },
       onFailure({ category, message, errorType }) {
         observer.failed(category, message, errorType);

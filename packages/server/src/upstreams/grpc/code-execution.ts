@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
-import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -16,7 +15,8 @@ import {
   toolCallIdentity,
 } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import type { Caller, CallResponse } from '../downstream.ts';
+import type { ClientFacts } from '../client-facts.ts';
+import type { ResponseSink } from '../response-sink.ts';
 import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
 import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
 import { BLOCK_CHARACTERS, toolResult } from './content-result.ts';
@@ -138,7 +138,7 @@ export class CodeExecution {
  * (2025-11-25, "Progress"). Only for clients that request progress and accept event streams.
  */
 export class CodeProgress {
-  readonly #response: CallResponse;
+  readonly #sink: ResponseSink;
   readonly #token: string | undefined;
   readonly #signal: AbortSignal;
   readonly #deadline: number;
@@ -148,22 +148,20 @@ export class CodeProgress {
    * `token` is JSON text, undefined if the client requests no progress; `signal` aborts when the client disconnects. After
    * `forMs` nothing is sent, and a slow client no longer delays the execution.
    */
-  constructor(client: CallResponse, token: string | undefined, signal: AbortSignal, forMs: number) {
-    this.#response = client;
+  constructor(sink: ResponseSink, token: string | undefined, signal: AbortSignal, forMs: number) {
+    this.#sink = sink;
     this.#token = token;
     this.#signal = signal;
     this.#deadline = performance.now() + forMs;
   }
 
   /** Sends one notification. Resolves when the client can receive the next one, so that nothing is buffered here. */
-  async report(message: string): Promise<void> {
+  async report(text: string): Promise<void> {
     if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#deadline) return;
-    if (!this.#response.isStreaming) this.#response.beginStream();
     this.#count++;
-    const params = `{"progressToken":${this.#token},"progress":${this.#count},"message":${JSON.stringify(message)}}`;
-    const isWritable = this.#response.sendEvent(
-      `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`,
-    );
+    const params = `{"progressToken":${this.#token},"progress":${this.#count},"message":${JSON.stringify(text)}}`;
+    const message = `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
+    const isWritable = this.#sink.sendMessage(message);
     if (!isWritable) await this.#drained();
   }
 
@@ -175,7 +173,7 @@ export class CodeProgress {
         resolve();
       };
       const timer = setTimeout(done, this.#deadline - performance.now());
-      this.#response.onDrain(done);
+      this.#sink.onDrain(done);
       this.#signal.addEventListener('abort', done, { once: true });
     });
   }
@@ -199,7 +197,6 @@ const REPLY_CHARACTERS = 2 * 1024;
 
 /** One call that executes code. */
 interface CodeRun {
-  readonly caller: Caller;
   readonly message: RequestMessage;
   readonly tool: Entry;
   readonly requestId: string;
@@ -219,29 +216,29 @@ export class CodeTools {
   }
 
   /** Returns a factory of the operation that executes the code; undefined for tools with another uri. */
-  operation(caller: Caller, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
+  operation(client: ClientFacts, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
     const uri = stringMember(tool.members, 'uri');
-    return isCodeUri(uri) ? () => this.#createOperation(caller, message, tool, parseCodeUri(uri)) : undefined;
+    return isCodeUri(uri) ? () => this.#createOperation(client, message, tool, parseCodeUri(uri)) : undefined;
   }
 
   #createOperation(
-    caller: Caller,
+    client: ClientFacts,
     message: RequestMessage,
     tool: Entry,
     target: CodeTarget | undefined,
   ): GrpcOperation {
     const { registry, toolCalls } = this.#options;
     const service = target && findCodeService(registry.current.services, target.engine, target.language);
-    const requestId = serviceRequestId(caller.correlation.requestId);
+    const requestId = serviceRequestId(client.correlation.requestId);
     const observer = toolCalls.of(
-      toolCallIdentity(caller, tool, {
+      toolCallIdentity(client, tool, {
         transport: 'code',
         toolName: target && codeToolName(target.engine, target.language),
         serviceId: service?.name,
         serviceAddress: service && serviceAddress(service),
         serviceRequestId: service && requestId,
       }),
-      caller.facts,
+      client.facts,
     );
     const execution = new CodeExecution();
     return {
@@ -250,20 +247,20 @@ export class CodeTools {
       requestId,
       execute: async (context) => {
         const found = service ?? throwServiceNotFound(tool, target);
-        await this.#processStream({ caller, message, tool, requestId, execution, observer }, found, context);
+        await this.#processStream({ message, tool, requestId, execution, observer }, found, context);
         const { problem, output } = execution;
         if (problem === undefined) observer.completed(false, contentOfTexts(output));
         else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
         // An error result needs a text.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
-        return toolResult(caller.era, content, problem !== undefined);
+        return toolResult(client.era, content, problem !== undefined);
       },
       onFailure({ category, message, errorType }) {
         const { problem, output } = execution;
         // A failure of the code takes precedence over one of the stream.
         if (problem === undefined) observer.failed(category, message, errorType);
         else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
-        return toolResult(caller.era, [...output, message], true);
+        return toolResult(client.era, [...output, message], true);
       },
     };
   }
@@ -272,17 +269,17 @@ export class CodeTools {
   async #processStream(
     call: CodeRun,
     service: ServiceEntry,
-    { response: client, clientDisconnected, signal }: OperationContext,
+    { sink, clientDisconnected, signal }: OperationContext,
   ): Promise<void> {
-    const { caller, message, tool, requestId, execution, observer } = call;
+    const { message, tool, requestId, execution, observer } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, parseArguments(message));
     observer.begin(codeSummary(Object.keys(request.arguments).length));
     const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
     const progress = new CodeProgress(
-      client,
-      acceptsEventStream(caller.headers.accept) ? progressTokenText(message.text) : undefined,
+      sink,
+      sink.client.accepts.sse ? progressTokenText(message.text) : undefined,
       AbortSignal.any([signal, clientDisconnected]),
       deadlineMs,
     );

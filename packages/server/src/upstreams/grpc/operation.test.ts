@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
-import { ANONYMOUS } from '../../identity/principal.ts';
 import { createLogger } from '../../telemetry/log.ts';
 import { type InFlightCall, InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
 import { WaitingClient } from './fixtures/waiting-client.ts';
@@ -17,23 +16,12 @@ function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');
   const operations = new RunningOperations(inFlight, log);
-  const caller = {
-    namespace: undefined,
-    era,
-    headers: { accept: 'application/json' },
-    session: undefined,
-    principal: ANONYMOUS,
-    capabilities: {},
-    correlation: { conversationId: undefined, requestId: undefined },
-    head: undefined,
-    facts: undefined,
-  } as const;
   const start = () => {
-    const client = new WaitingClient();
+    const client = new WaitingClient({ era });
     const execution = Promise.withResolvers<OperationResult>();
     const failures: string[] = [];
     const seen = { left: false, ended: false };
-    operations.start(caller, client, {
+    operations.start(client, {
       name: 'work',
       service: entryAt(1),
       requestId: 'r',

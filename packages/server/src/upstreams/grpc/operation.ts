@@ -2,13 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getSystemErrorMap } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CANCELED, TIMEOUT } from '../../telemetry/tool-calls/event.ts';
-import type { Caller, CallResponse, ClientResponse } from '../downstream.ts';
 import {
   CLIENT_CANCELED,
   CLIENT_DISCONNECTED,
@@ -16,6 +14,7 @@ import {
   type InFlightCalls,
   SHUTTING_DOWN,
 } from '../mcp/relay/in-flight-calls.ts';
+import type { ResponseSink } from '../response-sink.ts';
 import { type ContentResult, contentBytes, contentJson, isLargeContent } from './content-result.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
@@ -109,12 +108,9 @@ function findSystemCode(details: string): string | undefined {
 /** Result of an operation: a JSON-RPC result, or an error. */
 export type OperationResult = ContentResult | { readonly kind: 'error'; readonly error: RpcError };
 
-/** Response to the client of an operation. */
-export type OperationResponse = CallResponse & Pick<ClientResponse, 'sendCallResult'>;
-
 /** Parameters of {@link GrpcOperation.execute}. */
 export interface OperationContext {
-  readonly response: OperationResponse;
+  readonly sink: ResponseSink;
   /** The client has disconnected, which does not always end the operation. */
   readonly clientDisconnected: AbortSignal;
   /** The operation is canceled. */
@@ -143,8 +139,7 @@ export class OperationRun implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #caller: Caller;
-  readonly #response: OperationResponse;
+  readonly #sink: ResponseSink;
   readonly #operation: GrpcOperation;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #log: TargetLogger;
@@ -152,15 +147,8 @@ export class OperationRun implements InFlightCall {
   readonly #canceled = new AbortController();
   #settled = false;
 
-  constructor(
-    caller: Caller,
-    response: OperationResponse,
-    operation: GrpcOperation,
-    calls: InFlightCalls<InFlightCall>,
-    log: TargetLogger,
-  ) {
-    this.#caller = caller;
-    this.#response = response;
+  constructor(sink: ResponseSink, operation: GrpcOperation, calls: InFlightCalls<InFlightCall>, log: TargetLogger) {
+    this.#sink = sink;
     this.#operation = operation;
     this.#calls = calls;
     this.#log = log;
@@ -170,7 +158,7 @@ export class OperationRun implements InFlightCall {
 
   /** Executes the operation and writes its response; never rejects. */
   async run(): Promise<void> {
-    this.#response.onDisconnect(() => this.#onClientDisconnected());
+    this.#sink.onDisconnect(() => this.#onClientDisconnected());
     this.#calls.add(this);
     const result = await this.#execute();
     if (this.#settled) return;
@@ -179,13 +167,14 @@ export class OperationRun implements InFlightCall {
   }
 
   matches(session: string, idText: string): boolean {
-    return this.#caller.session?.id === session && this.#response.idText === idText;
+    const { client } = this.#sink;
+    return client.session?.id === session && client.idText === idText;
   }
 
   cancel(): void {
     if (this.#settled) return;
     this.#abort(CLIENT_CANCELED, CANCELED);
-    this.#response.endWithoutResponse(acceptsEventStream(this.#caller.headers.accept));
+    this.#sink.complete({ kind: 'canceled' });
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -202,14 +191,14 @@ export class OperationRun implements InFlightCall {
   onShutdown(): void {
     if (this.#settled) return;
     this.#abort(SHUTTING_DOWN.message, 'aborted', 'SERVICE_UNAVAILABLE');
-    this.#response.sendError(SHUTTING_DOWN);
+    this.#sink.complete({ kind: 'failed', error: SHUTTING_DOWN });
   }
 
   async #execute(): Promise<OperationResult | undefined> {
     const { service } = this.#operation;
     try {
       return await this.#operation.execute({
-        response: this.#response,
+        sink: this.#sink,
         clientDisconnected: this.#clientDisconnected.signal,
         signal: this.#canceled.signal,
       });
@@ -224,14 +213,13 @@ export class OperationRun implements InFlightCall {
   #onClientDisconnected(): void {
     this.#clientDisconnected.abort();
     // A legacy client cancels explicitly; disconnecting is not a cancellation (mcp 1).
-    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED, CANCELED);
+    if (this.#sink.client.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED, CANCELED);
   }
 
   async #send(result: OperationResult | undefined): Promise<void> {
     if (!result) return;
-    if (result.kind === 'error') return this.#response.sendError(result.error);
-    const isJsonAccepted = acceptsJson(this.#caller.headers.accept);
-    if (!isLargeContent(result)) return this.#response.sendCallResult(contentJson(result), isJsonAccepted);
+    if (result.kind === 'error') return this.#sink.complete({ kind: 'failed', error: result.error });
+    if (!isLargeContent(result)) return this.#sink.complete({ kind: 'result', json: contentJson(result) });
     const steps = contentBytes(result);
     let step = steps.next();
     while (!step.done) {
@@ -240,7 +228,7 @@ export class OperationRun implements InFlightCall {
     }
     const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
     const after = [Buffer.from(',"result":'), ...step.value, Buffer.from('}')];
-    this.#response.sendBytes({ before, after }, false, undefined, 200, isJsonAccepted);
+    this.#sink.complete({ kind: 'large', bytes: { before, after }, value: { result: {} }, status: 200 });
   }
 
   #abort(reason: string, errorType: string, category: ToolCallErrorCategory = 'UNKNOWN'): OperationResult {
@@ -279,8 +267,8 @@ export class RunningOperations {
   }
 
   /** Starts an operation. */
-  start(caller: Caller, response: OperationResponse, operation: GrpcOperation): void {
-    const run = new OperationRun(caller, response, operation, this.#calls, this.#log);
+  start(sink: ResponseSink, operation: GrpcOperation): void {
+    const run = new OperationRun(sink, operation, this.#calls, this.#log);
     this.#running.set(
       run,
       run.run().finally(() => this.#running.delete(run)),

@@ -1,27 +1,17 @@
 import { expect, test, vi } from 'vitest';
-import type { CallResponse } from '../downstream.ts';
 import { CodeProgress } from './code-execution.ts';
+import { WaitingClient } from './fixtures/waiting-client.ts';
 
 /** A client that stops reading, and the data sent to it. */
 function stuckClient() {
   const sent: string[] = [];
-  const client: CallResponse = {
-    idText: '1',
-    isStreaming: true,
-    onDisconnect: () => undefined,
-    onDrain: () => undefined,
-    beginStream: () => undefined,
-    sendEvent: (data) => {
-      sent.push(data);
+  class StuckClient extends WaitingClient {
+    override sendMessage(text: string): boolean {
+      sent.push(text);
       return false;
-    },
-    disconnect: () => undefined,
-    sendResponse: () => undefined,
-    sendBytes: () => undefined,
-    sendError: () => undefined,
-    endWithoutResponse: () => undefined,
-  };
-  return { client, sent };
+    }
+  }
+  return { client: new StuckClient(), sent };
 }
 
 test('a client that does not read delays its call until the deadline of its code, without progress afterwards', async (context) => {

@@ -1,16 +1,17 @@
-import { supportsServerRequests, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { legacyCapabilities, supportsServerRequests, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';
-import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
-import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { ServerRequestSource } from '../relay/server-requests.ts';
 import { addModernMetadata, LegacyResponseRewriter, ModernResponseRewriter, removeModernMetadata } from './messages.ts';
 import { MultiRoundCall } from './multi-round-call.ts';
-import { type CallBinding, FOREIGN_STATE } from './request-state.ts';
+import { FOREIGN_STATE } from './request-state.ts';
 import { SuspendableCall, type SuspendedTarget } from './suspendable-call.ts';
 import type { SuspendedCalls } from './suspended-calls.ts';
 
@@ -35,56 +36,47 @@ export class EraTranslator {
    * Returns the rejection of a retry that resumes none of our calls. `continuesTask`: it continues a task, whose state the
    * upstream does not get.
    */
-  rejection(era: Era, { params }: RequestMessage, continuesTask: boolean): CallOutcome | undefined {
+  rejection(era: Era, { params }: RequestMessage, continuesTask: boolean): RequestOutcome | undefined {
     if (era === 'legacy' || continuesTask || params.requestState === undefined) return undefined;
     return rpcError(INVALID_PARAMS, FOREIGN_STATE);
   }
 
   /** Returns the outcome that starts the call. `plan` is that of a call within one era, except for its session. */
-  call(caller: Caller, plan: CallPlan): CallOutcome {
-    return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan);
+  call(client: ClientFacts, plan: CallPlan): RequestOutcome {
+    return client.era === 'legacy' ? this.#toModern(client, plan) : this.#toLegacy(plan);
   }
 
-  #toModern({ session, capabilities }: Caller, plan: CallPlan): CallOutcome {
-    const declared = translatedCapabilities(capabilities, session !== undefined && plan.streams);
+  #toModern({ session, capabilities, accepts }: ClientFacts, plan: CallPlan): RequestOutcome {
+    const declared = translatedCapabilities(capabilities, session !== undefined && accepts.sse);
     const metadata = {
       clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
       capabilities: plan.declaresTasks ? withTasksExtension(declared) : declared,
-      logLevel: plan.streams ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
+      logLevel: accepts.sse ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
       trace: plan.trace,
     };
     // Only these methods may have a result that requires input (2026-07-28, MRTR).
     const isMultiRound = NAME_PARAM.has(plan.message.method);
     const translated = { ...plan, rewriter: new LegacyResponseRewriter(plan.failure, isMultiRound) };
-    if (isMultiRound)
-      return deferredOutcome((client) => new MultiRoundCall(this.#options, translated, metadata, client));
+    if (isMultiRound) return deferredOutcome((sink) => new MultiRoundCall(this.#options, translated, metadata, sink));
     const edits = [...plan.edits, ...addModernMetadata(plan.message, metadata)];
-    return deferredOutcome((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
+    return deferredOutcome((sink) => new RelayedCall(this.#options, { ...translated, edits }, sink));
   }
 
-  #toLegacy({ namespace, principal, head }: Caller, plan: CallPlan): CallOutcome {
+  #toLegacy(plan: CallPlan): RequestOutcome {
     const { message, capabilities } = plan;
     const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
     const translated = { ...plan, edits, rewriter };
     if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
-      return deferredOutcome((client) => new RelayedCall(this.#options, translated, client));
+      return deferredOutcome((sink) => new RelayedCall(this.#options, translated, sink));
     }
-    const owner = { namespace: namespace?.name ?? '', principal };
-    const holder = quotaOwner(owner.namespace, principal, head?.address);
-    return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, holder, client));
+    return deferredOutcome((sink) => createSuspendableCall(this.#options, translated, sink));
   }
 }
 
 /** A function of its own, so that the closures retain no more of the request than the call itself. */
-function createSuspendableCall(
-  options: EraTranslatorOptions,
-  plan: CallPlan,
-  owner: Pick<CallBinding, 'namespace' | 'principal'>,
-  holder: QuotaOwner,
-  client: ClientResponse,
-): RelayedCall {
-  const { message, capabilities, headers, streams, json } = plan;
+function createSuspendableCall(options: EraTranslatorOptions, plan: CallPlan, sink: ResponseSink): RelayedCall {
+  const { message, capabilities } = plan;
   const { suspendedCalls } = options;
   const rewriter = new ModernResponseRewriter(message.method, capabilities, () =>
     suspendedCalls.createRestartState(suspendable.binding),
@@ -92,13 +84,13 @@ function createSuspendableCall(
   const suspendable = new SuspendableCall(
     {
       store: suspendedCalls,
-      request: { message, capabilities, headers, streams, json },
-      owner,
-      holder,
+      message,
       target: targetOf(plan),
-      continueWith: (request) => call.continueWith(request, rewriter.forRetry(request.capabilities)),
+      onSuspended: (outline) => call.continueWith({ message: outline }),
+      onRetry: (retry, { copiedHeaders: headers = [], capabilities: declared }) =>
+        call.continueWith({ message: retry, headers, rewriter: rewriter.forRetry(legacyCapabilities(declared)) }),
     },
-    client,
+    sink,
   );
   const serverRequests = (source: ServerRequestSource) => suspendable.connect(source);
   const call = new RelayedCall(options, { ...plan, serverRequests, rewriter }, suspendable);
@@ -110,6 +102,6 @@ function targetOf({ entry, forward, message }: CallPlan): SuspendedTarget {
   return { entry, forward, uri: message.method === 'resources/read' && typeof uri === 'string' ? uri : undefined };
 }
 
-function deferredOutcome(create: (client: ClientResponse) => { start(): void }): CallOutcome {
-  return { kind: 'deferred', start: (client) => create(client).start() };
+function deferredOutcome(create: (sink: ResponseSink) => { start(): void }): RequestOutcome {
+  return { kind: 'deferred', start: (sink) => create(sink).start() };
 }

@@ -106,8 +106,6 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     this.#isMultiRound = isMultiRound;
   }
 
-  onRejected(): void {}
-
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
     const { result, error } = value;
     // The legacy era has no such error, and no extension: a tool that requires a task does not exist without (2025-11-25, "Tasks").

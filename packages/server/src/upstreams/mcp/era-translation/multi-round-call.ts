@@ -4,19 +4,11 @@ import { applyEdits, insertEdit, members, memberText } from '@sluice/protocol/js
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
-import type { RpcError } from '../../../http/outcome.ts';
-import type { CallResponse } from '../../downstream.ts';
-import {
-  type CallContext,
-  type CallPlan,
-  type PlanObserver,
-  type ResponseRewriter,
-  type RewrittenResponse,
-  wrapObserver,
-} from '../relay/call-plan.ts';
+import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../response-sink.ts';
+import type { CallContext, CallPlan, PlanObserver } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
-import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
+import { requiresInput } from '../relay/response-rewrite.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
 import { addModernMetadata, type ModernMetadata } from './messages.ts';
 
@@ -28,7 +20,7 @@ const MAX_ROUNDS = 10;
  * server requests on the stream of its call, and the upstream gets a retry with the responses: one call upstream for each
  * round, one call for the client.
  */
-export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewriter {
+export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -36,7 +28,6 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   /** Plan without modern metadata. */
   readonly #plan: CallPlan;
   readonly #metadata: ModernMetadata;
-  readonly #client: CallResponse;
   /** Observer of the calls upstream. */
   readonly #observer: PlanObserver;
   #rounds = 0;
@@ -46,105 +37,62 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   #isClientDisconnected = false;
   /** Listener of the call upstream for the disconnect of the client; undefined while there is no such call. */
   #disconnectListener: (() => void) | undefined = undefined;
-  /** Result of the latest call upstream. */
-  #result: JsonObject | undefined = undefined;
   #serverRequests: RelayedServerRequests | undefined = undefined;
   /** Input of this round, as members of `inputResponses`. */
   #inputs: string[] = [];
   /** The `requestState` of this round, as JSON text. */
   #state: string | undefined = undefined;
 
-  constructor(context: CallContext, plan: CallPlan, metadata: ModernMetadata, client: CallResponse) {
+  constructor(context: CallContext, plan: CallPlan, metadata: ModernMetadata, client: ResponseSink) {
+    super(client);
     this.#context = context;
     this.#plan = plan;
     this.#metadata = metadata;
-    this.#client = client;
     this.#observer = observeRounds(plan.observer, () => this.#onInputRequired());
     this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
 
   start(): void {
-    this.#client.onDisconnect(() => this.#onClientDisconnected());
+    this.inner.onDisconnect(() => this.#onClientDisconnected());
     this.#send([]);
   }
 
-  get idText(): string {
-    return this.#client.idText;
-  }
-
-  get isStreaming(): boolean {
-    return this.#client.isStreaming;
-  }
-
-  onDisconnect(listener: () => void): void {
+  override onDisconnect(listener: () => void): void {
     this.#disconnectListener = listener;
   }
 
-  onDrain(listener: () => void): void {
-    this.#client.onDrain(listener);
-  }
-
-  beginStream(): void {
-    this.#client.beginStream();
-  }
-
   /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */
-  sendEvent(data: string): boolean {
+  override sendMessage(data: string): boolean {
     const progress = progressOf(data);
     if (progress !== undefined && progress <= this.#progress) return true;
     this.#progress = progress ?? this.#progress;
-    return this.#client.sendEvent(data);
+    return super.sendMessage(data);
   }
 
-  disconnect(retryMs: number): void {
-    this.#client.disconnect(retryMs);
+  /** Input that is required is read. */
+  override needsText(value: JsonObject): boolean {
+    return requiresInput(value);
   }
 
-  onRejected(): void {}
-
-  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
-    this.#result = isJsonObject(value.result) ? value.result : undefined;
-    return this.#plan.rewriter?.rewrite(text, value);
-  }
-
-  rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse {
-    return this.#plan.rewriter?.rewriteLarge(result, value, idText) ?? [];
-  }
-
-  sendBytes(...response: Parameters<CallResponse['sendBytes']>): void {
+  /** The response to one round. */
+  override complete(outcome: CallOutcome): void {
     this.#disconnectListener = undefined;
-    this.#client.sendBytes(...response);
-  }
-
-  sendResponse(...response: Parameters<CallResponse['sendResponse']>): void {
-    this.#disconnectListener = undefined;
-    const result = this.#result;
-    this.#result = undefined;
-    const [text] = response;
-    if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
-    else this.#client.sendResponse(...response);
-  }
-
-  sendError(error: RpcError): void {
-    this.#end();
-    this.#client.sendError(error);
-  }
-
-  endWithoutResponse(acceptsEventStream: boolean): void {
-    this.#disconnectListener = undefined;
-    this.#client.endWithoutResponse(acceptsEventStream);
+    if (outcome.kind === 'failed') this.#end();
+    if (outcome.kind !== 'response' || !requiresInput(outcome.value)) return super.complete(outcome);
+    const { result } = outcome.value;
+    if (isJsonObject(result)) this.#requestInput(memberText(outcome.text, 'result') ?? '', result);
   }
 
   matches(session: string, idText: string): boolean {
-    return this.#plan.session?.id === session && this.idText === idText;
+    return this.client.session?.id === session && this.client.idText === idText;
   }
 
   /** Called between two rounds, while there is no call upstream. */
   cancel(_message: NotificationMessage): void {
     this.#plan.observer.canceled(CLIENT_CANCELED);
     this.#end();
-    this.#client.endWithoutResponse(this.#plan.streams);
+    super.complete({ kind: 'canceled' });
   }
 
   /** Between two rounds the client is idle: only the total timeout applies. */
@@ -159,7 +107,6 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     const { message, edits } = this.#plan;
     const plan = {
       ...this.#plan,
-      rewriter: this,
       observer: this.#observer,
       edits: [...edits, ...addModernMetadata(message, this.#metadata, more)],
     };
@@ -190,14 +137,14 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     }
     const problem = this.#findProblem(requests);
     if (problem !== undefined) return this.#fail(problem);
-    const { session } = this.#plan;
+    const { session } = this.client;
     if (!session || session.hasEnded) {
       return this.#fail('the session of the client has ended');
     }
     this.#context.calls.add(this);
     this.#serverRequests ??= new RelayedServerRequests({
       channel: () => session.channel(),
-      send: (request) => this.#sendToClient(request),
+      send: (request) => this.#isClientDisconnected || super.sendMessage(request),
       post: async (response) => this.#onInput(response),
     });
     for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
@@ -223,12 +170,6 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
       }
     }
     return undefined;
-  }
-
-  #sendToClient(text: string): void {
-    if (this.#isClientDisconnected) return;
-    if (!this.#client.isStreaming) this.#client.beginStream();
-    this.#client.sendEvent(text);
   }
 
   /** Handles one response of the client; its id is the key of the input request. */
@@ -262,7 +203,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#end();
     const reason = `${this.#plan.failure}: ${what}`;
     this.#plan.observer.failed('UNKNOWN', reason, '_OTHER');
-    this.#client.sendError({ code: INTERNAL_ERROR, message: reason });
+    super.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: reason } });
   }
 
   #end(): void {
@@ -274,12 +215,19 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
 /** Returns the observer of the calls upstream: a response that requires input ends a round and not the call. */
 function observeRounds(observer: PlanObserver, onInputRequired: () => void): PlanObserver {
-  return wrapObserver(observer, {
+  return {
+    begin: (summary, now) => observer.begin(summary, now),
     responded(value) {
-      if (isJsonObject(value.result) && value.result.resultType === 'input_required') onInputRequired();
+      if (requiresInput(value)) onInputRequired();
       else observer.responded(value);
     },
-  });
+    failed: (category, message, errorType) => observer.failed(category, message, errorType),
+    canceled: (reason) => observer.canceled(reason),
+    get continued() {
+      return observer.continued;
+    },
+    continuedAsTask: () => observer.continuedAsTask(),
+  };
 }
 
 /** Returns the members of an object as JSON text; of two with one key the last, which is the one that was validated. */

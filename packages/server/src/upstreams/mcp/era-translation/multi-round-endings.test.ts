@@ -39,7 +39,7 @@ function started(responses: readonly Script[]): void {
   });
   const headers = modernHeaders(plan.message, 'work', {}, undefined);
   const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined, trace: undefined };
-  new MultiRoundCall(isolated.parts, { ...plan, headers }, facts, isolated.answer(plan)).start();
+  new MultiRoundCall(isolated.parts, { ...plan, headers }, facts, isolated.answer()).start();
 }
 
 /** The server requests, once the client has got two more than `before`. */

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { acceptsServerRequest, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { acceptsServerRequest, legacyCapabilities, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import {
   outlineOf,
@@ -12,42 +12,42 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
-import type { QuotaOwner } from '../../../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
 import type { Entry } from '../../../registry/entries.ts';
-import type { CallResponse, ClientResponse } from '../../downstream.ts';
-import type { CallRequest } from '../relay/call-plan.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import {
+  type CallOutcome,
+  DetachedSink,
+  ForwardingSink,
+  type ResponseBody,
+  type ResponseSink,
+} from '../../response-sink.ts';
 import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
 import { isInconclusive } from '../rpc-request.ts';
 import { InputRequests } from './input-requests.ts';
 import { type CallBinding, digestOf } from './request-state.ts';
-
-/** Arguments of {@link CallResponse.sendResponse}. */
-type CompleteResponse = Parameters<CallResponse['sendResponse']>;
-/** Arguments of {@link CallResponse.sendBytes}. */
-type LargeResponse = Parameters<CallResponse['sendBytes']>;
 
 const TOO_LARGE: RpcError = {
   code: INTERNAL_ERROR,
   message: 'the response of the upstream is too large to be stored until the client retries',
 };
 
-/** Messages of the upstream for a suspended call. */
-export class BufferedMessages {
+/** Stores the messages of the upstream for a suspended call. */
+export class BufferedMessages extends DetachedSink {
   /** Returns whether so many more characters can be stored. */
   readonly #reserve: (characters: number) => boolean;
   #characters = 0;
   #notifications: string[] = [];
-  #response: CompleteResponse | undefined = undefined;
-  #large: LargeResponse | undefined = undefined;
-  #error: readonly [RpcError, number?] | undefined = undefined;
+  #outcome: CallOutcome | undefined = undefined;
 
-  constructor(reserve: (characters: number) => boolean) {
+  constructor(client: ClientFacts, reserve: (characters: number) => boolean) {
+    super(client, () => undefined);
     this.#reserve = reserve;
   }
 
   /** True once the call has a response. */
   get isComplete(): boolean {
-    return this.#response !== undefined || this.#large !== undefined || this.#error !== undefined;
+    return this.#outcome !== undefined;
   }
 
   /** Length of the stored messages. */
@@ -55,59 +55,49 @@ export class BufferedMessages {
     return this.#characters;
   }
 
-  /** Stores a notification, or drops it if it is too large. */
-  addNotification(text: string): void {
-    if (!this.#reserve(text.length)) return;
-    this.#notifications.push(text);
-    this.#characters += text.length;
+  /** Stores a notification, or drops it if it is too large. The upstream is paused after the first one. */
+  override sendMessage(text: string): boolean {
+    if (this.#reserve(text.length)) {
+      this.#notifications.push(text);
+      this.#characters += text.length;
+    }
+    return false;
   }
+
+  /** Until it is resumed. */
+  override onDrain(): void {}
 
   /** Stores the response, or an error if it is too large. */
-  setResponse(...response: CompleteResponse): void {
-    const [{ length }] = response;
-    if (!this.#reserve(length)) {
-      this.#error = [TOO_LARGE];
-      return;
-    }
-    this.#response = response;
-    this.#characters += length;
-  }
-
-  /** Stores a large response, or an error if it is too large. */
-  setBytes(...response: LargeResponse): void {
-    const [{ before, after }] = response;
-    const length = [...before, ...after].reduce((sum, part) => sum + part.length, 0);
-    if (!this.#reserve(length)) {
-      this.#error = [TOO_LARGE];
-      return;
-    }
-    this.#large = response;
-    this.#characters += length;
-  }
-
-  setError(...error: readonly [RpcError, number?]): void {
-    this.#error = error;
+  override complete(outcome: CallOutcome): void {
+    const length = lengthOf(outcome);
+    const hasRoom = length === 0 || this.#reserve(length);
+    this.#outcome = hasRoom ? outcome : { kind: 'failed', error: TOO_LARGE };
+    if (hasRoom) this.#characters += length;
   }
 
   /** Sends the messages to a client that retries. False if it reads too slowly. */
-  flush(client: CallResponse, retry: RequestMessage): boolean {
+  flush(client: ResponseSink, retry: RequestMessage): boolean {
     let keepsUp = true;
     this.#characters = 0;
     for (const stored of this.#notifications.splice(0)) {
       const notification = notificationFor(retry, stored);
-      if (notification === undefined) continue;
-      if (!client.isStreaming) client.beginStream();
-      keepsUp = client.sendEvent(notification);
+      if (notification !== undefined) keepsUp = client.sendMessage(notification);
     }
-    if (this.#error) client.sendError(...this.#error);
-    else if (this.#large) client.sendBytes(...this.#large);
-    else if (this.#response) {
-      const [text, failed, status, json] = this.#response;
+    const outcome = this.#outcome;
+    if (outcome?.kind === 'response') {
       // The id of the retry need not be ASCII.
-      client.sendResponse(withId(text, client.idText), failed, status, json);
-    }
+      client.complete({ ...outcome, text: withId(outcome.text, client.client.idText), isAscii: false });
+    } else if (outcome) client.complete(outcome);
     return keepsUp;
   }
+}
+
+/** Length of a response, in characters or bytes. */
+function lengthOf(outcome: CallOutcome): number {
+  if (outcome.kind === 'response') return outcome.text.length;
+  if (outcome.kind !== 'large') return 0;
+  const { before, after } = outcome.bytes;
+  return [...before, ...after].reduce((sum, { length }) => sum + length, 0);
 }
 
 /**
@@ -151,14 +141,13 @@ export interface SuspendedTarget {
 
 export interface SuspendableCallOptions {
   readonly store: SuspensionStore;
-  /** First request of the client. */
-  readonly request: CallRequest;
-  readonly owner: Pick<CallBinding, 'namespace' | 'principal'>;
-  /** Whom the call counts for while it is suspended. */
-  readonly holder: QuotaOwner;
+  /** First message of the client. */
+  readonly message: RequestMessage;
   readonly target: SuspendedTarget;
-  /** Replaces the request of the client: by a retry, or by its outline while the call is suspended. */
-  readonly continueWith: (request: CallRequest) => void;
+  /** The call continues with the outline of its message, until it is resumed. */
+  readonly onSuspended: (outline: RequestMessage) => void;
+  /** The call continues with a retry. */
+  readonly onRetry: (retry: RequestMessage, client: ClientFacts) => void;
 }
 
 /**
@@ -166,19 +155,18 @@ export interface SuspendableCallOptions {
  * gets an `InputRequiredResult`; the call continues upstream, and the client's retry gets its response, which may be
  * another `InputRequiredResult`. Messages of the upstream in between are buffered; it is paused after the first one.
  */
-export class SuspendableCall implements CallResponse, ServerRequests {
+export class SuspendableCall extends ForwardingSink implements ServerRequests {
   readonly id: string;
-  readonly owner: Pick<CallBinding, 'namespace' | 'principal'>;
+  /** Whom the call counts for while it is suspended. */
   readonly holder: QuotaOwner;
-  readonly target: SuspendedTarget;
-  readonly #store: SuspensionStore;
-  readonly #continueWith: (request: CallRequest) => void;
-  /** The first request or the latest retry; its outline while the call is suspended. */
-  #request: CallRequest;
+  readonly #options: SuspendableCallOptions;
+  /** The first message or the latest retry; its outline while the call is suspended. */
+  #message: RequestMessage;
+  /** Capabilities of the client in the form of the legacy era. */
+  #capabilities: JsonObject;
   #digest: string | undefined = undefined;
   #round = 0;
-  /** Undefined while the call is suspended. */
-  #client: ClientResponse | undefined;
+  #client: ClientFacts;
   readonly #inputs = new InputRequests();
   readonly #buffer: BufferedMessages;
   #source: ServerRequestSource | undefined = undefined;
@@ -186,18 +174,18 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
-  constructor(options: SuspendableCallOptions, client: ClientResponse) {
-    const { store, request, owner, holder, target, continueWith } = options;
-    this.owner = owner;
-    this.holder = holder;
-    this.target = target;
-    this.#store = store;
-    this.#continueWith = continueWith;
-    this.#request = request;
-    this.#client = client;
-    this.#buffer = new BufferedMessages((characters) => store.reserve(this, characters));
+  constructor(options: SuspendableCallOptions, sink: ResponseSink) {
+    super(sink);
+    const { store, message } = options;
+    const { namespace = '', principal, address, capabilities } = sink.client;
+    this.holder = quotaOwner(namespace, principal, address);
+    this.#options = options;
+    this.#message = message;
+    this.#client = sink.client;
+    this.#capabilities = legacyCapabilities(capabilities);
+    this.#buffer = new BufferedMessages(sink.client, (characters) => store.reserve(this, characters));
     this.id = store.nextId();
-    client.onDisconnect(() => this.#disconnectListener?.());
+    sink.onDisconnect(() => this.#disconnectListener?.());
   }
 
   /** Number of suspensions so far. */
@@ -205,14 +193,19 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     return this.#round;
   }
 
+  get target(): SuspendedTarget {
+    return this.#options.target;
+  }
+
   get binding(): CallBinding {
-    this.#digest ??= digestOf(this.#request.message);
-    return { ...this.owner, digest: this.#digest };
+    const { namespace = '', principal } = this.#client;
+    this.#digest ??= digestOf(this.#message);
+    return { namespace, principal, digest: this.#digest };
   }
 
   /** Size of the call in characters: the request, and the messages of the upstream. */
   get characters(): number {
-    return this.#request.message.text.length + this.#inputs.characters + this.#buffer.characters;
+    return this.#message.text.length + this.#inputs.characters + this.#buffer.characters;
   }
 
   /** Connects the call whose upstream sends requests. */
@@ -227,8 +220,8 @@ export class SuspendableCall implements CallResponse, ServerRequests {
 
   /** Suspends the call soon. False if the client does not support the request, or the limits are exceeded. */
   relay(text: string, { method, params }: JsonObject): boolean {
-    if (typeof method !== 'string' || !acceptsServerRequest(this.#request.capabilities, method, params)) return false;
-    if (!this.#store.reserve(this, text.length) || !this.#inputs.add(text, method, params)) return false;
+    if (typeof method !== 'string' || !acceptsServerRequest(this.#capabilities, method, params)) return false;
+    if (!this.#options.store.reserve(this, text.length) || !this.#inputs.add(text, method, params)) return false;
     this.#suspendSoon();
     return true;
   }
@@ -249,82 +242,58 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     this.cancelAll();
   }
 
-  get idText(): string {
-    return this.#client?.idText ?? 'null';
+  get #isSuspended(): boolean {
+    return this.inner === this.#buffer;
   }
 
-  get isStreaming(): boolean {
-    return this.#client?.isStreaming ?? true;
+  /** While the call is suspended, the client of the last request. */
+  override get client(): ClientFacts {
+    return this.#client;
   }
 
-  onDisconnect(listener: () => void): void {
+  /** Only a complete response can be stored. */
+  override startBody(): ResponseBody | undefined {
+    return undefined;
+  }
+
+  override onDisconnect(listener: () => void): void {
     this.#disconnectListener = listener;
   }
 
-  onDrain(listener: () => void): void {
+  override onDrain(listener: () => void): void {
     this.#drainListener = listener;
-    this.#client?.onDrain(() => this.#onDrained());
-  }
-
-  beginStream(): void {
-    this.#client?.beginStream();
-  }
-
-  sendEvent(data: string): boolean {
-    if (this.#client) return this.#client.sendEvent(data);
-    this.#buffer.addNotification(data);
-    return false;
-  }
-
-  disconnect(retryMs: number): void {
-    this.#client?.disconnect(retryMs);
-  }
-
-  sendResponse(...response: CompleteResponse): void {
-    if (this.#client) this.#client.sendResponse(...response);
-    else this.#buffer.setResponse(...response);
-  }
-
-  sendBytes(...response: LargeResponse): void {
-    if (this.#client) this.#client.sendBytes(...response);
-    else this.#buffer.setBytes(...response);
-  }
-
-  sendError(...error: readonly [RpcError, number?]): void {
-    if (this.#client) this.#client.sendError(...error);
-    else this.#buffer.setError(...error);
-  }
-
-  endWithoutResponse(acceptsEventStream: boolean): void {
-    this.#client?.endWithoutResponse(acceptsEventStream);
+    this.inner.onDrain(() => this.#onDrained());
   }
 
   /** Resumes the call with a retry that has all of the input or a part: the rest is requested again. */
-  resume(client: ClientResponse, retry: CallRequest): void {
-    this.#replaceRequest(retry);
-    this.#client = client;
-    client.onDisconnect(() => this.#disconnectListener?.());
-    for (const response of this.#inputs.takeResponses(retry.message)) this.#post(response);
+  resume(sink: ResponseSink, retry: RequestMessage): void {
+    this.#client = sink.client;
+    this.#capabilities = legacyCapabilities(sink.client.capabilities);
+    this.#message = retry;
+    this.#options.onRetry(retry, sink.client);
+    this.inner = sink;
+    sink.onDisconnect(() => this.#disconnectListener?.());
+    for (const response of this.#inputs.takeResponses(retry)) this.#post(response);
     // Each request of a modern client declares its own capabilities.
-    this.#rejectUnsupported(retry.capabilities);
-    const keepsUp = this.#buffer.flush(client, retry.message);
+    this.#rejectUnsupported(this.#capabilities);
+    const keepsUp = this.#buffer.flush(sink, retry);
     // The retry is stored in place of the outline, and may be too large for the call to be suspended again.
-    if (!this.#store.reserve(this, 0)) this.#rejectUnsupported({});
+    if (!this.#options.store.reserve(this, 0)) this.#rejectUnsupported({});
     if (this.#inputs.size > 0) this.#suspendSoon();
     else this.#releaseIfDone();
     if (this.#buffer.isComplete) return;
     if (keepsUp) this.#onDrained();
-    else client.onDrain(() => this.#onDrained());
+    else sink.onDrain(() => this.#onDrained());
   }
 
   /** The client did not retry in time or may not any more, or others need the place: the call is canceled upstream. */
   expire(): void {
-    this.#store.release(this);
+    this.#options.store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();
   }
 
   #releaseIfDone(): void {
-    if (this.#client && this.#inputs.size === 0) this.#store.release(this);
+    if (!this.#isSuspended && this.#inputs.size === 0) this.#options.store.release(this);
   }
 
   #suspendSoon(): void {
@@ -334,22 +303,19 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   /** Responds to the client that input is required. */
   #suspend(): void {
     this.#suspendTimer = undefined;
-    const client = this.#client;
+    const sink = this.inner;
     // All requests were canceled, or the call is suspended already: the retry gets the new ones.
-    if (!client || this.#inputs.size === 0) return;
+    if (this.#isSuspended || this.#inputs.size === 0) return;
     this.#round++;
-    const state = this.#store.suspend(this);
+    const state = this.#options.store.suspend(this);
     const inputs = this.#inputs.toJson();
-    this.#client = undefined;
+    this.inner = this.#buffer;
     // The call may be suspended for long, and its request may be large.
-    this.#replaceRequest({ ...this.#request, message: outlineOf(this.#request.message) });
-    this.#store.reserve(this, 0);
-    client.sendResult(`{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`);
-  }
-
-  #replaceRequest(request: CallRequest): void {
-    this.#request = request;
-    this.#continueWith(request);
+    this.#message = outlineOf(this.#message);
+    this.#options.onSuspended(this.#message);
+    this.#options.store.reserve(this, 0);
+    const json = `{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`;
+    sink.complete({ kind: 'result', json });
   }
 
   #onDrained(): void {

@@ -3,7 +3,8 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, expect, it, vi } from 'vitest';
 import { ANONYMOUS, createUser } from '../../../identity/principal.ts';
-import type { ClientResponse } from '../../downstream.ts';
+import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
+import type { CallOutcome } from '../../response-sink.ts';
 import { SuspendableCall } from './suspendable-call.ts';
 import { SuspendedCalls } from './suspended-calls.ts';
 
@@ -23,30 +24,25 @@ function suspendedCalls(limit = 1_000): SuspendedCalls {
   });
 }
 
-/** A client and its response. */
-function clientOf() {
-  const response = Promise.withResolvers<string>();
-  const client: ClientResponse = {
-    idText: '1',
-    isStreaming: false,
-    onDisconnect: () => {},
-    onDrain: () => {},
-    beginStream: () => {},
-    sendEvent: () => true,
-    disconnect: () => {},
-    sendResult: (json) => response.resolve(`{"result":${json}}`),
-    sendCallResult: (json) => response.resolve(`{"result":${json}}`),
-    sendResponse: (text) => response.resolve(text),
-    sendBytes: ({ before, after }) => response.resolve(Buffer.concat([...before, ...after]).toString()),
-    sendError: ({ message }) => response.reject(new Error(message)),
-    endWithoutResponse: () => response.reject(new Error('cancelled')),
-  };
-  return { client, answer: response.promise };
+/** A client with its whole response. */
+class Client extends WaitingClient {
+  readonly #response = Promise.withResolvers<string>();
+  readonly response = this.#response.promise;
+
+  override complete(outcome: CallOutcome): void {
+    if (outcome.kind === 'response') this.#response.resolve(outcome.text);
+    else if (outcome.kind === 'result') this.#response.resolve(`{"result":${outcome.json}}`);
+    else if (outcome.kind === 'failed') this.#response.reject(new Error(outcome.error.message));
+  }
 }
+
+/** The response of the upstream with this result. */
+const responseOf = (text: string): CallOutcome => {
+  return { kind: 'response', text, value: { result: {} }, status: 200, isAscii: false };
+};
 
 /** A call with a request of this many characters. */
 function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: string, namespace = 'n') {
-  const { client, answer } = clientOf();
   const text = ' '.repeat(characters);
   const message: RequestMessage = {
     kind: 'request',
@@ -59,11 +55,11 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     paramMembers: [],
   };
   const principal = user === undefined ? ANONYMOUS : createUser(user, 'proxy');
-  const owner = { namespace, principal };
-  const holder = { namespace, name: user ?? 'address' };
+  const facts = { namespace, principal, capabilities: { roots: {} } };
+  const client = new Client(facts);
+  const answer = client.response;
   const target = { entry: undefined, forward: undefined, uri: undefined };
-  const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const options = { store: suspended, request, owner, holder, target, continueWith: () => {} };
+  const options = { store: suspended, message, target, onSuspended: () => {}, onRetry: () => {} };
   const call = new SuspendableCall(options, client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());
@@ -77,9 +73,9 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   });
   const relayRequest = () => call.relay(SERVER_REQUEST, JSON.parse(SERVER_REQUEST));
   const retry = (retried = characters) => {
-    const again = clientOf();
-    call.resume(again.client, { ...request, message: { ...message, text: ' '.repeat(retried) } });
-    return again.answer;
+    const again = new Client(facts);
+    call.resume(again, { ...message, text: ' '.repeat(retried) });
+    return again.response;
   };
   return { answer, left: left.promise, relayRequest, refused, retry, call };
 }
@@ -140,7 +136,7 @@ it('messages to suspended calls count towards the limit: a response beyond it be
   const response = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024 * 1024)}"}}`;
   for (const { call } of [one, two]) {
     call.cancelAll();
-    call.sendResponse(response, false, 200, true);
+    call.complete(responseOf(response));
   }
   expect(another.relayRequest()).toBe(false);
   expect(await one.retry()).toBe(response.replace('null', '1'));
@@ -149,18 +145,18 @@ it('messages to suspended calls count towards the limit: a response beyond it be
   expect(another.relayRequest()).toBe(true);
   await another.answer;
   another.call.cancelAll();
-  another.call.sendResponse(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
+  another.call.complete(responseOf(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`));
   const late = suspendableCall(suspended);
   expect(late.relayRequest()).toBe(true);
   await late.answer;
-  late.call.sendResponse(response, false, 200, true);
+  late.call.complete(responseOf(response));
   await expect(late.retry()).rejects.toThrow('too large to be stored');
   // An ordinary one is stored in any case.
   const small = suspendableCall(suspended);
   expect(small.relayRequest()).toBe(true);
   await small.answer;
   const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
-  small.call.sendResponse(ordinary, false, 200, true);
+  small.call.complete(responseOf(ordinary));
   expect(await small.retry()).toBe(ordinary.replace('null', '1'));
 });
 
@@ -188,7 +184,7 @@ it('large calls of one user make room for those of others', async () => {
   expect(suspendableCall(suspended, 30 * 1024 * 1024, 'bob').relayRequest()).toBe(false);
   await large.answer;
   large.call.cancelAll();
-  large.call.sendResponse(`{"id":null,"result":"${'x'.repeat(50 * 1024 * 1024)}"}`, false, 200, true);
+  large.call.complete(responseOf(`{"id":null,"result":"${'x'.repeat(50 * 1024 * 1024)}"}`));
   expect(suspendableCall(suspended, 30 * 1024 * 1024, 'ann').relayRequest()).toBe(false);
   expect(suspendableCall(suspended, 30 * 1024 * 1024, 'bob').relayRequest()).toBe(true);
 });
@@ -219,7 +215,7 @@ it('a retry that is too large to be stored gets no further input requests, and c
   expect(refused).toEqual([]);
   const last = retry(70 * 1024 * 1024);
   expect(refused).toEqual(['roots/list']);
-  call.sendResponse('{"id":null,"result":{}}', false, 200, true);
+  call.complete(responseOf('{"id":null,"result":{}}'));
   expect(await last).toBe('{"id":null,"result":{}}');
   expect(suspendableCall(suspended, 60 * 1024 * 1024).relayRequest()).toBe(true);
 });

@@ -1,10 +1,12 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { rpcError } from '../../../http/outcome.ts';
 import { Shares } from '../../../http/shares.ts';
-import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
-import type { CallRequest } from '../relay/call-plan.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import {
   type CallBinding,
   digestOf,
@@ -49,7 +51,7 @@ export type Resumption =
   | { readonly kind: 'foreign' }
   | { readonly kind: 'restart' }
   | { readonly kind: 'task'; readonly task: string }
-  | { readonly kind: 'handled'; readonly outcome: CallOutcome };
+  | { readonly kind: 'handled'; readonly outcome: RequestOutcome };
 
 interface Reservation {
   readonly call: SuspendableCall;
@@ -137,11 +139,11 @@ export class SuspendedCalls implements SuspensionStore {
    * another principal or request is rejected with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
    * `not_held`.
    */
-  resume({ namespace, principal }: Pick<Caller, 'namespace' | 'principal'>, retry: CallRequest): Resumption {
-    const { requestState, inputResponses } = retry.message.params;
+  resume({ namespace, principal }: ClientFacts, retry: RequestMessage): Resumption {
+    const { requestState, inputResponses } = retry.params;
     const state = typeof requestState === 'string' ? this.#states.open(requestState) : undefined;
-    if (!state || state.namespace !== namespace?.name) return { kind: 'foreign' };
-    if (state.principalHash !== hashOf(principal.key) || state.digest !== digestOf(retry.message)) {
+    if (!state || state.namespace !== namespace) return { kind: 'foreign' };
+    if (state.principalHash !== hashOf(principal.key) || state.digest !== digestOf(retry)) {
       return invalid(FOREIGN_STATE);
     }
     if (inputResponses !== undefined && !isJsonObject(inputResponses)) {
@@ -151,7 +153,7 @@ export class SuspendedCalls implements SuspensionStore {
       return areAllAccepted(inputResponses) ? { kind: 'restart' } : invalid('the URL was not visited');
     }
     if (state.call.startsWith(TASK)) return { kind: 'task', task: state.call.slice(TASK.length) };
-    return { kind: 'handled', outcome: { kind: 'deferred', start: (client) => this.#resume(state, retry, client) } };
+    return { kind: 'handled', outcome: { kind: 'deferred', start: (sink) => this.#resume(state, retry, sink) } };
   }
 
   /** Expires the calls of what an operator has hidden, with a cancellation to their upstreams. */
@@ -180,18 +182,19 @@ export class SuspendedCalls implements SuspensionStore {
     call.expire();
   }
 
-  #resume(state: RequestState, retry: CallRequest, client: ClientResponse): void {
+  #resume(state: RequestState, retry: RequestMessage, sink: ResponseSink): void {
     const reservation = this.#reservations.get(state.call);
     if (reservation?.timer && reservation.call.round === state.round) {
       clearTimeout(reservation.timer);
       reservation.timer = undefined;
-      return reservation.call.resume(client, retry);
+      return reservation.call.resume(sink, retry);
     }
-    client.sendError({
+    const error = {
       code: INTERNAL_ERROR,
       message: `the call is no longer suspended: ${this.#rejectionReason(state)}; send the request again without requestState`,
       data: '{"kind":"not_held"}',
-    });
+    };
+    sink.complete({ kind: 'failed', error });
   }
 
   #rejectionReason({ call, round }: RequestState): string {

@@ -25,10 +25,12 @@ afterEach(async () => {
   await live.close();
 });
 
+const MODERN = { era: 'modern', session: undefined } as const;
+
 /** Starts a call and waits until it has reached the upstream; of a legacy client unless `modern`. */
 async function startCall(modern = false): Promise<LiveCall> {
-  const plan = isolated.plan(upstreamSession, modern ? { era: 'modern', session: undefined } : {});
-  new RelayedCall(isolated.parts, plan, isolated.answer(plan)).start();
+  const plan = isolated.plan(upstreamSession);
+  new RelayedCall(isolated.parts, plan, isolated.answer(modern ? MODERN : {})).start();
   return await live.calls.next();
 }
 
@@ -118,8 +120,8 @@ it.each(['in chunks', 'in one piece'])(
   async (how) => {
     const resume = vi.fn();
     upstreamSession.bridge = { pinned: false, onMissed() {}, resume, close() {} };
-    const plan = isolated.plan(upstreamSession, { era: 'modern', session: undefined });
-    const relayed = new RelayedCall(isolated.parts, plan, isolated.answer(plan));
+    const plan = isolated.plan(upstreamSession);
+    const relayed = new RelayedCall(isolated.parts, plan, isolated.answer(MODERN));
     relayed.start();
     const call = await live.calls.next();
     isolated.connection.full = true;

@@ -2,13 +2,13 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import type { StoredPrincipal } from '../../../identity/principal.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
-import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
@@ -24,19 +24,6 @@ export interface CallContext {
   readonly log: TargetLogger;
 }
 
-/** The part of a call that a retry of the client replaces. */
-export interface CallRequest {
-  readonly message: RequestMessage;
-  /** Capabilities of the client. */
-  readonly capabilities: JsonObject;
-  /** Headers besides those of the upstream session: names and values, alternating. */
-  readonly headers: readonly string[];
-  /** True if the client accepts event streams. */
-  readonly streams: boolean;
-  /** True if the client accepts JSON. */
-  readonly json: boolean;
-}
-
 /** A response, as text and parsed. */
 export interface RewrittenResponse {
   readonly text: string;
@@ -46,7 +33,7 @@ export interface RewrittenResponse {
 /** Changes responses for their client. */
 export interface ResponseRewriter {
   /** A server request of the upstream was rejected because the client does not support it. */
-  onRejected(method: string, params: JsonValue | undefined): void;
+  onRejected?(method: string, params: JsonValue | undefined): void;
   /** Returns the rewritten response; undefined if it is unchanged. */
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
   /**
@@ -66,8 +53,7 @@ export interface CreatedTask {
   /** The response, as text and parsed. */
   readonly text: string;
   readonly value: JsonObject;
-  /** Target of the response to the client. */
-  readonly response: CallResponse;
+  readonly sink: ResponseSink;
   /** True if the client has disconnected already. */
   readonly isClientDisconnected: boolean;
 }
@@ -82,9 +68,9 @@ export interface TaskHandler {
    * Returns the edits that replace the id of the task which a legacy request is related to: by that of the upstream, or by an
    * empty one if it is no task of this client. An upstream session may be shared with others.
    */
-  relatedTaskEdits(message: RequestMessage, caller: Caller, address: string): Edit[];
+  relatedTaskEdits(message: RequestMessage, client: ClientFacts, address: string): Edit[];
   /** Continues a task for the retry of a call. */
-  resume(plan: CallPlan, task: string, response: CallResponse): void;
+  resume(plan: CallPlan, task: string, sink: ResponseSink): void;
 }
 
 /** Translates messages of an upstream that belong to a call, and those that are sent to it. */
@@ -102,60 +88,35 @@ export type PlanObserver = Pick<
   'begin' | 'responded' | 'failed' | 'canceled' | 'continued' | 'continuedAsTask'
 >;
 
-/** Returns an observer that reports to another one, except for these overrides. */
-export function wrapObserver(
-  observer: PlanObserver,
-  overrides: Partial<Pick<PlanObserver, 'responded' | 'failed' | 'canceled'>>,
-): PlanObserver {
-  return {
-    begin: (summary, now) => observer.begin(summary, now),
-    responded: (value) => observer.responded(value),
-    failed: (category, message, errorType) => observer.failed(category, message, errorType),
-    canceled: (reason) => observer.canceled(reason),
-    get continued() {
-      return observer.continued;
-    },
-    continuedAsTask: () => observer.continuedAsTask(),
-    ...overrides,
-  };
-}
-
-/**
- * Properties of a call that are known before it is sent. Copies what it needs of the caller, since it must not retain
- * the client's HTTP request for as long as the call takes.
- */
-export interface CallPlan extends CallRequest {
+/** Properties of a call that are known before it is sent, besides its client, which the sink of the call has. */
+export interface CallPlan {
+  readonly message: RequestMessage;
+  /** Capabilities of the client in the form of the era of the upstream. */
+  readonly capabilities: JsonObject;
+  /** Headers besides those of the upstream session: names and values, alternating. */
+  readonly headers: readonly string[];
   readonly upstream: Upstream;
   /** Undefined where no traces are exported. */
-  readonly trace: TraceContext | undefined;
+  readonly trace?: TraceContext | undefined;
   /** Edits of the message besides id and progress token, such as the upstream's own name of a tool. */
   readonly edits: readonly Edit[];
   /** Translates the response; undefined within one era. */
-  readonly rewriter: ResponseRewriter | undefined;
+  readonly rewriter?: ResponseRewriter | undefined;
   /** True if client and upstream are of different eras. */
   readonly needsTranslation: boolean;
   /** Relays server requests to a client without a session, by suspending its call. */
-  readonly serverRequests: ((source: ServerRequestSource) => ServerRequests) | undefined;
+  readonly serverRequests?: ((source: ServerRequestSource) => ServerRequests) | undefined;
   /** Position of the client's progress token in the message; undefined if it requests no progress. */
-  readonly progressToken: Edit | undefined;
+  readonly progressToken?: Edit | undefined;
   readonly observer: PlanObserver;
   /** Summary of the request of a tool call, for its events. */
-  readonly summary: RequestSummary | undefined;
+  readonly summary?: RequestSummary | undefined;
   /** Prefix of the message of a failure: `forwarded tool call failed`. */
   readonly failure: string;
-  /** Era of the client: its disconnect cancels a modern call but not a legacy one (mcp 1). */
-  readonly era: Era;
-  /** Session of the client. */
-  readonly session: DownstreamSession | undefined;
   /** Forward of the upstream; undefined for an unregistered upstream. */
   readonly forward: string | undefined;
-  readonly namespace: string | undefined;
-  /** Who makes the call. */
-  readonly principal: StoredPrincipal;
-  /** Address of the client. */
-  readonly clientAddress: string | undefined;
   /** Handles a result that creates a task; undefined for methods that cannot have one. */
-  readonly tasks: TaskHandler | undefined;
+  readonly tasks?: TaskHandler | undefined;
   /** True if the client gets a task for its call, if the upstream creates one. */
   readonly acceptsTask?: boolean;
   /** True if the call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
@@ -166,8 +127,10 @@ export interface CallPlan extends CallRequest {
   readonly waitsForTask?: boolean;
   /** Called when the call ends because its client or the service does not wait for the response any more. */
   readonly onAbandoned?: () => void;
+  /** Called when the call has ended. */
+  readonly onSettled?: () => void;
   /** The called entry; undefined for a uri that is in no list. */
-  readonly entry: Entry | undefined;
+  readonly entry?: Entry | undefined;
   /** Returns the upstream session to send in. Called again after the upstream discarded that session. */
   openSession(): UpstreamSession | Promise<UpstreamSession>;
 }

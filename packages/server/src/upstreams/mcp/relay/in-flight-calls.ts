@@ -1,10 +1,9 @@
 import type { ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
-import type { CallOutcome } from '../../downstream.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
 import type { UpstreamSession } from '../upstream.ts';
 
 /** A call with deadlines. Times are milliseconds of `performance.now()`. */
@@ -151,7 +150,6 @@ export interface CancelableInput {
   readonly era: Era;
   readonly idText: string;
   readonly session: { readonly id: string } | undefined;
-  readonly headers: { readonly accept?: string | undefined };
   readonly facts: { outcome: ToolCallOutcome | undefined };
   /** Closes when the client disconnects. */
   readonly response: { on(event: 'close', listener: () => void): unknown };
@@ -169,7 +167,7 @@ export class CancelableRequest implements InFlightCall {
   readonly #request: CancelableInput;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #abort = new AbortController();
-  readonly #canceled = Promise.withResolvers<CallOutcome>();
+  readonly #canceled = Promise.withResolvers<RequestOutcome>();
 
   constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
     this.#request = request;
@@ -184,7 +182,7 @@ export class CancelableRequest implements InFlightCall {
   }
 
   /** Resolves with the awaited outcome, or as soon as the request is canceled with the outcome of that. */
-  async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | CallOutcome> {
+  async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | RequestOutcome> {
     const { response, era } = this.#request;
     this.#calls.add(this);
     if (era === 'modern') response.on('close', () => this.#cancel(CLIENT_DISCONNECTED, 'canceled'));
@@ -220,10 +218,8 @@ export class CancelableRequest implements InFlightCall {
   }
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {
-    const { facts, headers } = this.#request;
-    facts.outcome = outcome;
-    const streams = acceptsEventStream(headers.accept);
-    this.#canceled.resolve({ kind: 'deferred', start: (response) => response.endWithoutResponse(streams) });
+    this.#request.facts.outcome = outcome;
+    this.#canceled.resolve({ kind: 'deferred', start: (sink) => sink.complete({ kind: 'canceled' }) });
     this.#abort.abort(reason);
   }
 }

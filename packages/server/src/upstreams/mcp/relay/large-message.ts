@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sl
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
 import { REPORTED_MEMBERS } from '@sluice/protocol/mcp/tasks';
-import type { ResponseBytes } from '../../downstream.ts';
+import type { ResponseBytes } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
 
 /** Messages from this size on are scanned as they arrive, not parsed. */

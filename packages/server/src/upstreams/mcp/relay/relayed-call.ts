@@ -11,17 +11,18 @@ import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { CallResponse, ResponseBody } from '../../downstream.ts';
+import type { RpcError } from '../../../http/outcome.ts';
+import type { ResponseBody, ResponseSink } from '../../response-sink.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { isInconclusive, postMessage } from '../rpc-request.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
+import type { CallContext, CallPlan } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
 import type { LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
-import { isWaitingTask, mayCreateTask, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
+import { isWaitingTask, mayCreateTask, sendLargeResponse, sendResponse } from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
@@ -48,7 +49,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   slot = -1;
   readonly #context: CallContext;
   #plan: CallPlan;
-  readonly #response: CallResponse;
+  readonly #sink: ResponseSink;
   #isDone = false;
   #session: UpstreamSession | undefined = undefined;
   /** Reads the response to the request, or to the latest one that resumes its stream. */
@@ -59,8 +60,6 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   #responseBody: ResponseBody | undefined = undefined;
   /** The client reads too slowly: the upstream is not read. */
   #blocked = false;
-  /** Events that arrive together are collected. */
-  #isCorked = false;
   /** The call was sent again in a new session. */
   #resent = false;
   #isClientDisconnected = false;
@@ -75,10 +74,10 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   #resumeSchedule: ResumeSchedule | undefined = undefined;
 
   /** `startedAt`: start of the client's call, if this is not the first call upstream for it. */
-  constructor(context: CallContext, plan: CallPlan, response: CallResponse, startedAt?: number) {
+  constructor(context: CallContext, plan: CallPlan, sink: ResponseSink, startedAt?: number) {
     this.#context = context;
     this.#plan = plan;
-    this.#response = response;
+    this.#sink = sink;
     this.activeAt = performance.now();
     this.startedAt = startedAt ?? this.activeAt;
   }
@@ -86,7 +85,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   start(): void {
     const { observer, summary } = this.#plan;
     if (summary) observer.begin(summary, this.activeAt);
-    this.#response.onDisconnect(() => this.#onClientDisconnected());
+    this.#sink.onDisconnect(() => this.#onClientDisconnected());
     this.#connect();
   }
 
@@ -138,39 +137,37 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   cork(): void {
-    this.#isCorked = this.#response.isStreaming;
-    if (this.#isCorked) this.#response.cork?.();
+    this.#sink.cork(true);
   }
 
   uncork(): void {
-    if (this.#isCorked) this.#response.uncork?.();
+    this.#sink.cork(false);
   }
 
   onLargePart(large: LargeMessage, isFirst: boolean): void {
-    // A JSON response that arrives at once is sent at once.
-    if (this.#reader?.isStream === false && (!isFirst || this.#response.isStreaming)) this.#relayPart(large);
+    if (this.#reader?.isStream !== false) return;
+    this.#responseBody ??= this.#startBody(large, isFirst);
+    if (this.#responseBody) this.#relayPart(large, this.#responseBody);
   }
 
-  /** Sends what has arrived of a large result. Between eras, and if it begins an event stream, it is sent when it is complete. */
-  #relayPart(large: LargeMessage): void {
-    const response = this.#response;
-    if (!this.#responseBody) {
-      const { json, rewriter } = this.#plan;
-      if (!(json || response.isStreaming) || rewriter || this.#httpStatus >= 300 || this.#isClientDisconnected) return;
-      if (!large.isRelayable(this.#id)) return;
-      const announced = this.#reader?.contentLength;
-      const length = announced && large.lengthWithId(response.idText, announced);
-      this.#responseBody = response.beginBody?.(length);
-    }
+  /** Between eras, and if it begins an event stream, a large result is sent when it is complete. */
+  #startBody(large: LargeMessage, isFirst: boolean): ResponseBody | undefined {
+    if (this.#plan.rewriter || this.#httpStatus >= 300 || this.#isClientDisconnected) return undefined;
+    if (!large.isRelayable(this.#id)) return undefined;
+    const announced = this.#reader?.contentLength;
+    return this.#sink.startBody(announced && large.lengthWithId(this.#sink.client.idText, announced), isFirst);
+  }
+
+  /** Sends what has arrived of a large result. */
+  #relayPart(large: LargeMessage, body: ResponseBody): void {
     if (large.isInvalid) return this.#failUnusable('text that is not JSON');
     const { maxResponseBytes } = this.#context;
     if (large.depth > maxResponseBytes) {
       return this.#fail(this.#error('too-large', `answered with more than ${maxResponseBytes} nested values`));
     }
-    const body = this.#responseBody;
     // With a length, the last part completes the response for its client: it is sent when all of it has been checked.
-    if (!body || large.length === this.#reader?.contentLength) return;
-    const { parts, free } = large.take(response.idText);
+    if (large.length === this.#reader?.contentLength) return;
+    const { parts, free } = large.take(this.#sink.client.idText);
     if (parts.length > 0 && !this.#isClientDisconnected && !body.write(parts, free)) this.#block();
   }
 
@@ -178,7 +175,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   onInternalError(error: unknown): void {
     if (!this.#isDone) return this.#fail(error);
     this.#context.log.error('call failed', { method: this.#plan.message.method, error });
-    this.#response.sendError({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
+    this.#respondError({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
   }
 
   /** The upstream does not know the session and did not process the call: sends it again, once, in a new session. */
@@ -217,10 +214,8 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   requiresText(value: JsonObject): boolean {
-    const isTranslated = this.#plan.needsTranslation && requiresInput(value);
-    return (
-      isTranslated || this.#createsTask(value) || (this.#plan.message.method === 'tasks/get' && isWaitingTask(value))
-    );
+    const isWaiting = this.#plan.message.method === 'tasks/get' && isWaitingTask(value);
+    return isWaiting || this.#createsTask(value) || this.#sink.needsText(value);
   }
 
   onLargeEnd(large: LargeMessage): boolean {
@@ -239,9 +234,9 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     if (this.#createsTask(value)) return this.#failUnusable('a task that is too large');
     this.#onResponded(value);
     if (this.#isClientDisconnected) return;
-    const { parts, free } = large.take(this.#response.idText);
+    const { parts, free } = large.take(this.#sink.client.idText);
     if (parts.length > 0) body.write(parts, free);
-    body.end();
+    this.#sink.complete({ kind: 'sent' });
   }
 
   onResponse(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void {
@@ -264,18 +259,17 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     if (mayCreateTask(value) && this.#createsTask(value)) {
       return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(text, value);
     }
-    const response = this.#response;
-    // An adapter may continue the call in its session, and a stream may have to end requests of the upstream before.
-    const isFirst = this.#plan.rewriter !== undefined || response.isStreaming;
+    // An adapter may continue the call in its session, and the client may have to be notified that requests are canceled.
+    const isFirst = this.#plan.rewriter !== undefined || this.#serverRequests !== undefined;
     if (isFirst) this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendResponse(response, this.#plan, text, value, this.#httpStatus, isAscii);
+    if (!this.#isClientDisconnected) sendResponse(this.#sink, this.#plan, text, value, this.#httpStatus, isAscii);
     // The client need not wait for what is recorded about the call.
     if (!isFirst) this.#onResponded(value);
   }
 
   #succeedLarge(large: LargeMessage, value: JsonObject): void {
     this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendLargeResponse(this.#response, this.#plan, large, value, this.#httpStatus);
+    if (!this.#isClientDisconnected) sendLargeResponse(this.#sink, this.#plan, large, value, this.#httpStatus);
   }
 
   #createsTask(value: JsonObject): boolean {
@@ -289,7 +283,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     const session = this.#session;
     const { tasks, upstream } = this.#plan;
     if (!session || !tasks) return;
-    const [plan, response, requestId] = [this.#plan, this.#response, String(this.#id)];
+    const [plan, sink, requestId] = [this.#plan, this.#sink, String(this.#id)];
     // Before the session is released: the task keeps it open.
     tasks.onCreated({
       plan,
@@ -297,7 +291,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
       requestId,
       text,
       value,
-      response,
+      sink,
       isClientDisconnected: this.#isClientDisconnected,
     });
     this.#settle(true);
@@ -305,7 +299,8 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   #onResponded(value: JsonObject): void {
-    const { upstream, forward, namespace, observer } = this.#plan;
+    const { upstream, forward, observer } = this.#plan;
+    const { namespace } = this.#sink.client;
     this.#settle(true);
     if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
     if (forward !== undefined && namespace !== undefined) {
@@ -351,22 +346,21 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
         // Clients are notified once the change has arrived here.
         if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.observer.onListsChanged(method);
         // A modern client gets only what relates to its request (2026-07-28, "Receiving Messages").
-        if (!this.#plan.needsTranslation || this.#plan.era === 'legacy') this.#notify(data);
+        if (!this.#plan.needsTranslation || this.#sink.client.era === 'legacy') this.#notify(data);
     }
   }
 
   /** Sends the client a notification. */
   #notify(data: string): void {
-    if (this.#isClientDisconnected || this.#cancelTimer || !this.#plan.streams || this.#responseBody) return;
-    if (!this.#response.isStreaming) this.#response.beginStream();
-    if (!this.#response.sendEvent(data)) this.#block();
+    if (this.#isClientDisconnected || this.#cancelTimer || this.#responseBody || !this.#sink.client.accepts.sse) return;
+    if (!this.#sink.sendMessage(data)) this.#block();
   }
 
   /** Pauses the upstream until the client has read what was sent. */
   #block(): void {
     if (this.#blocked) return;
     this.#blocked = true;
-    this.#response.onDrain(() => {
+    this.#sink.onDrain(() => {
       this.#blocked = false;
       // First, since the call may end with the rest of its response and then has no session. It may block the call again.
       this.#session?.bridge?.resume?.();
@@ -401,20 +395,24 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   #wantsLog({ params }: JsonObject): boolean {
-    const { era, session, message } = this.#plan;
-    const minimumLevel = era === 'modern' ? requestedLevel(message) : (session?.logLevel ?? MINIMUM_LEVEL);
+    const { era, session } = this.#sink.client;
+    const minimumLevel = era === 'modern' ? requestedLevel(this.#plan.message) : (session?.logLevel ?? MINIMUM_LEVEL);
     return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
   }
 
   /** Relays a request of the upstream to the client whose call caused it (mcp 4 and 5). */
   #onServerRequest(data: string, value: JsonObject): void {
     this.#serverRequests ??= this.#createServerRequests();
-    this.#serverRequests.handle(data, value, this.#isClientDisconnected || this.#plan.session?.hasEnded === true);
+    this.#serverRequests.handle(
+      data,
+      value,
+      this.#isClientDisconnected || this.#sink.client.session?.hasEnded === true,
+    );
   }
 
   #createServerRequests(): CallServerRequests {
     const source: ServerRequestSource = {
-      onRejected: (method, params) => this.#plan.rewriter?.onRejected(method, params),
+      onRejected: (method, params) => this.#plan.rewriter?.onRejected?.(method, params),
       post: (text) => this.#post(text),
       fail: (error) => this.#fail(error),
     };
@@ -425,16 +423,18 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
 
   /** Requests are relayed on the call's own stream, or by suspending the call. Undefined if neither is possible. */
   #relayedRequests(source: ServerRequestSource): ServerRequests | undefined {
-    const { session, streams, era, serverRequests } = this.#plan;
+    const { serverRequests } = this.#plan;
     if (serverRequests) return serverRequests(source);
+    const { session, accepts, era } = this.#sink.client;
     const isLegacy = era === 'legacy' && this.#session?.era === 'legacy';
-    if (!session || !streams || !isLegacy) return undefined;
+    if (!session || !accepts.sse || !isLegacy) return undefined;
     const channel = () => session.channel();
     return new RelayedServerRequests({ channel, send: (text) => this.#notify(text), post: source.post });
   }
 
   matches(session: string, idText: string): boolean {
-    return this.#plan.session?.id === session && this.#response.idText === idText;
+    const { client } = this.#sink;
+    return client.session?.id === session && client.idText === idText;
   }
 
   hasProgressToken(token: string | undefined): boolean {
@@ -445,9 +445,9 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     return this.#session === session;
   }
 
-  /** Continues the call for a retry of the client, which gets the response in the form of this rewriter. */
-  continueWith(retry: CallRequest, rewriter: ResponseRewriter): void {
-    this.#plan = { ...this.#plan, ...retry, rewriter, progressToken: progressTokenOf(retry.message) };
+  /** Continues the call for another message: a retry of the client, with headers and rewriter, or the outline of its message. */
+  continueWith(change: Pick<CallPlan, 'message'> & Partial<Pick<CallPlan, 'headers' | 'rewriter'>>): void {
+    this.#plan = { ...this.#plan, ...change, progressToken: progressTokenOf(change.message) };
   }
 
   cancel({ text }: NotificationMessage): void {
@@ -465,7 +465,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     if (this.#isDone) return;
     this.#settle();
     this.#reader?.abort();
-    if (!this.#isClientDisconnected) this.#response.endWithoutResponse(this.#plan.streams);
+    if (!this.#isClientDisconnected) this.#sink.complete({ kind: 'canceled' });
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -488,7 +488,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     this.#postCancellation(SHUTTING_DOWN.message);
     this.#settle();
     this.#reader?.abort();
-    if (!this.#isClientDisconnected) this.#response.sendError(SHUTTING_DOWN);
+    if (!this.#isClientDisconnected) this.#respondError(SHUTTING_DOWN);
   }
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
@@ -501,7 +501,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     this.#isClientDisconnected = true;
     this.#blocked = false;
     if (this.#isDone) return;
-    if (this.#plan.era === 'legacy') {
+    if (this.#sink.client.era === 'legacy') {
       this.#serverRequests?.failAll();
       this.#reader?.resume();
       return;
@@ -536,12 +536,12 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   /** The upstream ended its stream to be polled for the rest; so does the client, which needs no connection meanwhile. */
   onStreamEnd(error: UpstreamError | undefined): void {
     if (error) return this.#onStreamFailed(error);
-    const { session, streams } = this.#plan;
+    const { session, accepts } = this.#sink.client;
     this.#resumeSchedule?.onEnd();
     this.#onStreamFailed(this.#error('dropped', this.#reader?.incompleteStream ?? ''));
-    if (this.#isDone || this.#isClientDisconnected || !streams || this.#serverRequests?.pending) return;
+    if (this.#isDone || this.#isClientDisconnected || !accepts.sse || this.#serverRequests?.pending) return;
     const pollMs = Math.min(this.#resumeSchedule?.retryMs ?? 0, MAX_POLL_MS);
-    if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
+    if (session && session.protocolVersion >= POLLING_VERSION) this.#sink.disconnect(pollMs);
   }
 
   /** Resumes the stream if the upstream made it resumable. */
@@ -577,7 +577,11 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
       log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
       observer.failed('UNKNOWN', reason, '_OTHER');
     }
-    if (!this.#isClientDisconnected) this.#response.sendError({ code: INTERNAL_ERROR, message: reason });
+    if (!this.#isClientDisconnected) this.#respondError({ code: INTERNAL_ERROR, message: reason });
+  }
+
+  #respondError(error: RpcError): void {
+    this.#sink.complete({ kind: 'failed', error });
   }
 
   #settle(succeeded = false): void {
@@ -585,6 +589,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     this.#isDone = true;
     clearTimeout(this.#cancelTimer);
     this.#resumeSchedule?.cancel();
+    this.#plan.onSettled?.();
     this.#release(succeeded);
   }
 

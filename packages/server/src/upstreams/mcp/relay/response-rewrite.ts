@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
+import { type Era, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import { withId } from '@sluice/protocol/mcp/message';
-import type { CallResponse } from '../../downstream.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import type { CallPlan } from './call-plan.ts';
 import type { LargeMessage } from './large-message.ts';
 import { replaceRetiredCode } from './request-rewrite.ts';
@@ -11,44 +11,44 @@ import { replaceRetiredCode } from './request-rewrite.ts';
  * `status` is the HTTP status of the upstream. `isAscii`: the text is known to be ASCII.
  */
 export function sendResponse(
-  response: CallResponse,
-  plan: CallPlan,
+  sink: ResponseSink,
+  { rewriter, message }: CallPlan,
   text: string,
   value: JsonObject,
   status: number,
   isAscii = false,
 ): void {
-  const { rewriter, json, era, message, capabilities } = plan;
-  const { idText } = response;
+  const { idText, era, capabilities } = sink.client;
   const own = withId(text, idText);
   let rewritten = rewriter?.rewrite(own, value);
   if (!rewriter && era === 'modern' && 'error' in value) {
     rewritten = replaceRetiredCode(own, value, message.method, capabilities);
   }
   const sent = rewritten?.value ?? value;
-  const failed = !('result' in sent);
-  const sentStatus = 'error' in sent ? errorStatus(plan, sent, status) : 200;
-  const isOwnAscii = isAscii && !rewritten && idText.length === Buffer.byteLength(idText);
-  response.sendResponse(rewritten?.text ?? own, failed, sentStatus, json, isOwnAscii);
+  sink.complete({
+    kind: 'response',
+    text: rewritten?.text ?? own,
+    value: sent,
+    status: sentStatus(era, sent, status),
+    isAscii: isAscii && !rewritten && idText.length === Buffer.byteLength(idText),
+  });
 }
 
 /** Like {@link sendResponse}, for a large response: sends the bytes that arrived, with the edits of translation. */
 export function sendLargeResponse(
-  response: CallResponse,
-  plan: CallPlan,
+  sink: ResponseSink,
+  { rewriter }: CallPlan,
   large: LargeMessage,
   value: JsonObject,
-  status: number,
+  received: number,
 ): void {
-  const { rewriter, json } = plan;
-  const rewritten = large.result && rewriter?.rewriteLarge(large.result, value, response.idText);
+  const { idText, era } = sink.client;
+  const rewritten = large.result && rewriter?.rewriteLarge(large.result, value, idText);
   if (rewritten && 'text' in rewritten) {
-    return response.sendResponse(rewritten.text, true, errorStatus(plan, rewritten.value, status), json);
+    const status = sentStatus(era, rewritten.value, received);
+    return sink.complete({ kind: 'response', text: rewritten.text, value: rewritten.value, status, isAscii: false });
   }
-  const failed = !('result' in value);
-  const code = isJsonObject(value.error) ? value.error.code : undefined;
-  const sentStatus = 'error' in value ? errorStatus(plan, value, status) : 200;
-  response.sendBytes(large.cut(rewritten), failed, code, sentStatus, json);
+  sink.complete({ kind: 'large', bytes: large.cut(rewritten), value, status: sentStatus(era, value, received) });
 }
 
 /** True for a result that requires input of the user. */
@@ -69,8 +69,8 @@ export function isWaitingTask({ result }: JsonObject): boolean {
 /** Statuses that request credentials. The SDK of a client would begin a login here, although the upstream requires one of us. */
 const CREDENTIALS_REQUIRED: ReadonlySet<number> = new Set([401, 403, 407]);
 
-/** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
-function errorStatus({ era }: CallPlan, { error }: JsonObject, status: number): number {
+/** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own. */
+function sentStatus(era: Era, { error }: JsonObject, status: number): number {
   if (!isJsonObject(error) || era !== 'modern') return 200;
   const { code } = error;
   if (code === METHOD_NOT_FOUND) return 404;

@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { insertEdit } from '@sluice/protocol/json/text';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import {
   capabilityKey,
   isLowerLevel,
@@ -23,13 +22,13 @@ import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type Permit, requirePermit } from '../../../access/access.ts';
-import { MANAGEMENT_LISTENER } from '../../../exchange/head.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
-import type { Caller, CallOutcome } from '../../downstream.ts';
+import { type ClientFacts, type ClientRequest, clientFacts } from '../../client-facts.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
 import { EraTranslator, type EraTranslatorOptions } from '../era-translation/era-translator.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
@@ -91,26 +90,30 @@ export class CallRouter {
     this.#translator = new EraTranslator(options);
   }
 
+  /** Returns the facts of the client of a request that executes this entry, and sets them. */
+  clientOf(request: ClientRequest, entry?: Entry): ClientFacts {
+    const client = clientFacts(request, this.upstreamHeaders(request.headers, entry?.labels[FORWARD_HEADERS_LABEL]));
+    request.client = client;
+    return client;
+  }
+
   /**
    * Returns the outcome that starts the call. `mirrored`: parameters of the called tool that a modern upstream expects in
    * headers.
    */
-  call(caller: Caller, permit: Permit, mirrored?: MirroredParams): CallOutcome {
+  call(client: ClientFacts, permit: Permit, mirrored?: MirroredParams): RequestOutcome {
     requirePermit(permit);
     const { forwards } = this.#options;
     const { entry, forward, address = '', message: received } = permit.target;
     const failure = FAILURES.get(received.method) ?? 'forwarded request failed';
     const tool = received.method === 'tools/call' ? entry : undefined;
-    const headers = this.upstreamHeaders(caller.headers, entry?.labels[FORWARD_HEADERS_LABEL]);
-    if (!headers) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
+    const { copiedHeaders } = client;
+    if (!copiedHeaders) return this.#reject(client, tool, 'UNKNOWN', FORWARDING_LOOP);
     // The hop count comes first.
-    const copiedNames = headers.length > 2 ? headers.filter((_, at) => at > 1 && at % 2 === 0) : [];
-    const { accept } = caller.headers;
-    const streams = acceptsEventStream(accept);
-    const json = acceptsJson(accept);
+    const copiedNames = copiedHeaders.length > 2 ? copiedHeaders.filter((_, at) => at > 1 && at % 2 === 0) : [];
     // Determined by the request, not by the upstream's era, which may have changed since.
-    const isRetry = caller.era === 'modern' && received.params.requestState !== undefined;
-    const resumption = isRetry ? this.#resume(caller, received, headers, streams, json) : undefined;
+    const isRetry = client.era === 'modern' && received.params.requestState !== undefined;
+    const resumption = isRetry ? this.#resume(client, received) : undefined;
     if (resumption?.kind === 'handled') return resumption.outcome;
     // The state of a restart is ours: no upstream knows it.
     const { message } =
@@ -119,26 +122,25 @@ export class CallRouter {
     const upstream = forward === undefined ? forwards.upstreamAt(address) : forwards.upstream(forward);
     if (!upstream) {
       const unregistered = rpcError(INTERNAL_ERROR, `${failure}: forward "${forward}" is no longer registered`);
-      return this.#reject(caller, tool, 'SERVICE_UNAVAILABLE', unregistered);
+      return this.#reject(client, tool, 'SERVICE_UNAVAILABLE', unregistered);
     }
     const called = calledName(message);
     const name = (entry?.kind === 'resource' ? undefined : entry?.discovered?.upstreamKey) ?? called;
-    const era = upstream.eraFor(caller.era);
-    if (era === 'modern') {
-      // Only those that we set ourselves for a call of the console (decisions 10.6).
-      const copied = caller.head?.listener === MANAGEMENT_LISTENER ? {} : caller.headers;
-      headers.push(...modernHeaders(message, name, copied, mirrored));
-    }
-    const needsTranslation = era !== caller.era;
+    const era = upstream.eraFor(client.era);
+    const headers =
+      era === 'modern'
+        ? [...copiedHeaders, ...modernHeaders(message, name, client.mcpHeaders, mirrored)]
+        : copiedHeaders;
+    const needsTranslation = era !== client.era;
     const capabilities =
-      needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;
+      needsTranslation && era === 'legacy' ? advertisedCapabilities(client, message) : client.capabilities;
     const rejection = needsTranslation
-      ? this.#translator.rejection(caller.era, message, task !== undefined)
+      ? this.#translator.rejection(client.era, message, task !== undefined)
       : undefined;
     if (rejection) return rejection;
     const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
     const kind = entry?.kind;
-    const observer = this.#observe(caller, tool, upstream);
+    const observer = this.#observe(client, tool, upstream);
     const trace = observer.send({
       method: message.method,
       protocol: 'mcp',
@@ -146,14 +148,14 @@ export class CallRouter {
       server: upstream.server,
     });
     const declaresForClient =
-      tool !== undefined && upstream.taskEras.size > 0 && this.#declaresTasks(caller, message, tool, upstream, era);
+      tool !== undefined && upstream.taskEras.size > 0 && this.#declaresTasks(client, message, tool, upstream, era);
     if (declaresForClient === 'rejected') {
       const missing = missingTasks();
       observer.failed('UNKNOWN', missing.error.message);
       return missing;
     }
     if (upstream.taskEras.size > 0 && era === 'legacy' && !needsTranslation) {
-      edits.push(...this.#options.tasks.relatedTaskEdits(message, caller, upstream.transport.address));
+      edits.push(...this.#options.tasks.relatedTaskEdits(message, client, upstream.transport.address));
     }
     // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
@@ -164,7 +166,7 @@ export class CallRouter {
       edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
     }
     const openSession =
-      era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, caller, capabilities, headers);
+      era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, client, capabilities, headers);
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     // Written out: spreading one object into another costs more than the rest of this function.
     const plan: CallPlan = {
@@ -172,8 +174,6 @@ export class CallRouter {
       capabilities,
       headers: trace ? withTrace(headers, trace) : headers,
       trace,
-      streams,
-      json,
       upstream,
       edits,
       progressToken,
@@ -185,21 +185,16 @@ export class CallRouter {
       summary: tool && toolSummary(argumentNames, copiedNames),
       failure,
       forward,
-      namespace: caller.namespace?.name,
       entry,
-      principal: caller.principal,
-      clientAddress: caller.head?.address,
       tasks: tool && this.#options.tasks,
-      acceptsTask: tool !== undefined && acceptsTask(caller, message),
+      acceptsTask: tool !== undefined && acceptsTask(client, message),
       declaresTasks: declaresForClient,
-      era: caller.era,
-      session: caller.session,
     };
     if (task !== undefined) {
-      return { kind: 'deferred', start: (response) => this.#options.tasks.resume(plan, task, response) };
+      return { kind: 'deferred', start: (sink) => this.#options.tasks.resume(plan, task, sink) };
     }
-    if (needsTranslation) return this.#translator.call(caller, plan);
-    return { kind: 'deferred', start: (response) => new RelayedCall(this.#options, plan, response).start() };
+    if (needsTranslation) return this.#translator.call(client, plan);
+    return { kind: 'deferred', start: (sink) => new RelayedCall(this.#options, plan, sink).start() };
   }
 
   /**
@@ -227,20 +222,20 @@ export class CallRouter {
    * that is disabled, and only a task would be possible.
    */
   #declaresTasks(
-    caller: Caller,
+    client: ClientFacts,
     message: RequestMessage,
     tool: Entry,
     upstream: Upstream,
     era: Era,
   ): boolean | 'rejected' {
     const { taskSupport } = this.#options;
-    const { era: own } = caller;
+    const { era: own } = client;
     const { params } = message;
     if (era === 'modern') {
-      if (acceptsTask(caller, message)) return own === 'legacy' && upstream.taskEras.has('modern');
+      if (acceptsTask(client, message)) return own === 'legacy' && upstream.taskEras.has('modern');
       return taskSupport.isDeclaredTo(upstream);
     }
-    if (own === 'modern' && acceptsTask(caller, message)) {
+    if (own === 'modern' && acceptsTask(client, message)) {
       return taskSupport.allowsTask(tool, upstream) && params.task === undefined;
     }
     if (!taskSupport.requiresTask(tool, upstream) || (own === 'legacy' && params.task !== undefined)) return false;
@@ -249,37 +244,29 @@ export class CallRouter {
   }
 
   /** Resumes the suspended call that a retry of a modern client belongs to, if there is one. */
-  #resume(
-    caller: Caller,
-    message: RequestMessage,
-    headers: readonly string[],
-    streams: boolean,
-    json: boolean,
-  ): Resumption | undefined {
+  #resume(client: ClientFacts, message: RequestMessage): Resumption | undefined {
     if (!NAME_PARAM.has(message.method)) return undefined;
-    const capabilities = legacyCapabilities(caller.capabilities);
-    const request = { message, capabilities, headers, streams, json };
-    const resumption = this.#options.suspendedCalls.resume(caller, request);
-    if (resumption.kind === 'handled' && caller.facts) caller.facts.resumesCall = true;
+    const resumption = this.#options.suspendedCalls.resume(client, message);
+    if (resumption.kind === 'handled' && client.facts) client.facts.resumesCall = true;
     return resumption;
   }
 
   /** Reports a tool call that is not sent. */
   #reject(
-    caller: Caller,
+    client: ClientFacts,
     tool: Entry | undefined,
     category: ToolCallErrorCategory,
     outcome: ErrorOutcome,
-  ): CallOutcome {
-    this.#observe(caller, tool, undefined).failed(category, outcome.error.message);
+  ): RequestOutcome {
+    this.#observe(client, tool, undefined).failed(category, outcome.error.message);
     return outcome;
   }
 
   /** Returns the observer of a call; `tool` for tool calls. */
-  #observe(caller: Caller, tool: Entry | undefined, upstream: Upstream | undefined): CallObserver {
-    if (!tool) return this.#options.toolCalls.request(caller.facts);
+  #observe(client: ClientFacts, tool: Entry | undefined, upstream: Upstream | undefined): CallObserver {
+    if (!tool) return this.#options.toolCalls.request(client.facts);
     const target = { transport: 'mcp', serviceAddress: upstream?.origin } as const;
-    return this.#options.toolCalls.of(toolCallIdentity(caller, tool, target), caller.facts);
+    return this.#options.toolCalls.of(toolCallIdentity(client, tool, target), client.facts);
   }
 
   /**
@@ -289,14 +276,14 @@ export class CallRouter {
    */
   legacySession(
     upstream: Upstream,
-    { session, namespace, principal }: Caller,
+    { session, namespace, principal }: ClientFacts,
     capabilities: JsonObject,
     headers: readonly string[],
   ): SessionOpener {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
     if (session) return () => sessions.use(session.id, () => sessionBindings.open(upstream, session, headers));
-    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), principal.key, headers]);
+    const key = JSON.stringify([namespace, capabilityKey(capabilities), principal.key, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
     return supportsServerRequests(capabilities)
       ? () => callSessionPool.acquire(upstream, owner)
@@ -311,7 +298,7 @@ function withRequestedLevel(open: SessionOpener, message: RequestMessage): Sessi
 }
 
 /** True for a client that gets a task for its call: one that declares the extension, or has requested a task. */
-function acceptsTask({ era, capabilities }: Caller, { params }: RequestMessage): boolean {
+function acceptsTask({ era, capabilities }: ClientFacts, { params }: RequestMessage): boolean {
   return era === 'modern' ? declaresTasks(capabilities) : isJsonObject(params.task);
 }
 
@@ -339,6 +326,6 @@ async function withLogLevel(session: UpstreamSession, level: string): Promise<Up
  * Returns the capabilities of a modern client that are declared to a legacy upstream: server requests only for calls that
  * can be suspended, so that sessions without them can be shared.
  */
-function advertisedCapabilities({ capabilities }: Caller, { method }: RequestMessage): JsonObject {
+function advertisedCapabilities({ capabilities }: ClientFacts, { method }: RequestMessage): JsonObject {
   return NAME_PARAM.has(method) ? legacyCapabilities(capabilities) : {};
 }

@@ -1,28 +1,35 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
-import { acceptsJson } from '@sluice/protocol/mcp/accept';
-import { INTERNAL_ERROR, INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';
-import { type Outcome, type RpcError, rpcError } from '../../../http/outcome.ts';
-import type { Caller, CallOutcome, CallResponse, ClientResponse, DeferredOutcome } from '../../downstream.ts';
+import { type RpcError, rpcError } from '../../../http/outcome.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import { type DeferredOutcome, type RequestOutcome, startOutcome } from '../../deferred-outcome.ts';
+import {
+  type CallOutcome,
+  DetachedSink,
+  ForwardingSink,
+  type ResponseBody,
+  type ResponseSink,
+} from '../../response-sink.ts';
 import { RETRY_PARAMS } from '../era-translation/messages.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { ACKNOWLEDGED } from './task-requests.ts';
 
 /** A call that may become a task. */
 export interface AutoCall {
-  readonly caller: Caller;
+  readonly client: ClientFacts;
   readonly message: RequestMessage;
   /** Returns the outcome of another round of the call, with the input of the client. */
-  readonly repeat: (caller: Caller, message: RequestMessage) => CallOutcome;
+  readonly repeat: (client: ClientFacts, message: RequestMessage) => RequestOutcome;
 }
 
 /** What an {@link AutoTask} needs of the store of all. */
 export interface AutoTaskStore {
-  /** Stores the task of a caller; undefined if that may have no more. Rejects with `StoreError`. */
-  create(task: AutoTask, caller: Caller): Promise<TaskRecord | undefined>;
+  /** Stores the task of a client; undefined if that may have no more. Rejects with `StoreError`. */
+  create(task: AutoTask): Promise<TaskRecord | undefined>;
   /** Removes the task of a call that does not need it after all. */
   remove(record: TaskRecord): void;
   /** The record as it is now; undefined if the task was removed. */
@@ -50,13 +57,12 @@ const MAX_ROUNDS = 100;
  * task is removed. If it requires input after that, the task does, and the call continues with a retry, as it would for any
  * modern client.
  */
-export class AutoTask implements ClientResponse {
-  readonly idText: string;
+export class AutoTask extends ForwardingSink {
   /** The call, until it is a task. */
   #call: AutoCall | undefined;
   readonly #store: AutoTaskStore;
   /** The client, until it has its response. */
-  #client: ClientResponse | undefined;
+  #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #hasBody = false;
   /** Set once the call is a task. */
@@ -76,11 +82,11 @@ export class AutoTask implements ClientResponse {
   #end: Buffer | undefined = undefined;
   #status: TaskStatus = 'working';
 
-  constructor(call: AutoCall, store: AutoTaskStore, client: ClientResponse) {
+  constructor(call: AutoCall, store: AutoTaskStore, client: ResponseSink) {
+    super(client);
     this.#call = call;
     this.#store = store;
     this.#client = client;
-    this.idText = client.idText;
   }
 
   /** Starts the call; it becomes a task when it takes longer than `afterMs`. */
@@ -98,122 +104,79 @@ export class AutoTask implements ClientResponse {
 
   async #becomeTask(): Promise<void> {
     if (!this.#client || this.#hasBody || !this.#call) return;
-    const { message, caller, repeat } = this.#call;
+    const { message, repeat } = this.#call;
     const { length } = message.bytes ?? message.text;
     const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
-    const record = await this.#store.create(this, caller);
+    const record = await this.#store.create(this);
     if (!record) return;
-    const client = this.#client;
     // It has its response, or has disconnected.
-    if (!client || this.#hasBody) return this.#store.remove(record);
+    if (!this.#client || this.#hasBody) return this.#store.remove(record);
     const current = this.#store.current(record);
     if (!current) return;
-    this.#client = undefined;
+    const client = this.#release();
     this.#record = record;
     // The call may take long: it must not retain the request of its client.
     this.#call = undefined;
     if (params !== undefined && this.#store.reserve(record, params.length)) {
       const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
-      this.#continuation = { caller: withoutRequest(caller), params: detach(applyEdits(params, edits)), repeat };
+      this.#continuation = { params: detach(applyEdits(params, edits)), repeat };
     }
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
-    client.sendCallResult(JSON.stringify(result), acceptsJson(caller.headers.accept));
+    client?.complete({ kind: 'result', json: JSON.stringify(result) });
     // An operator was faster.
     if (current.isCanceled) this.cancel();
   }
 
   // The response to the call.
 
-  get isStreaming(): boolean {
-    return this.#client?.isStreaming ?? true;
-  }
-
-  onDisconnect(listener: () => void): void {
+  override onDisconnect(listener: () => void): void {
     this.#disconnect = listener;
   }
 
-  /** Nothing is sent any more once the call is a task, so that nothing has to be waited for. */
-  onDrain(listener: () => void): void {
-    if (this.#client) this.#client.onDrain(listener);
-    else queueMicrotask(listener);
-  }
-
-  beginStream(): void {
-    this.#client?.beginStream();
-  }
-
-  sendEvent(data: string): boolean {
-    if (this.#client) return this.#client.sendEvent(data);
-    this.#onNotification(data);
-    return true;
-  }
-
-  disconnect(retryMs: number): void {
-    this.#client?.disconnect(retryMs);
-  }
-
   /** A result that is sent while it arrives is one that its client gets. */
-  get beginBody(): CallResponse['beginBody'] {
-    const client = this.#client;
-    if (!client?.beginBody) return undefined;
-    return (length) => {
-      this.#hasBody = true;
-      clearTimeout(this.#timer);
-      return client.beginBody?.(length) ?? { write: () => true, end: () => undefined };
-    };
+  override startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
+    const body = super.startBody(length, isFirst);
+    if (!body) return undefined;
+    this.#hasBody = true;
+    clearTimeout(this.#timer);
+    return body;
   }
 
-  sendResponse(...response: Parameters<CallResponse['sendResponse']>): void {
-    const client = this.#release();
-    if (client) return client.sendResponse(...response);
-    const [text] = response;
+  override complete(outcome: CallOutcome): void {
+    (this.#release() ?? this.inner).complete(outcome);
+  }
+
+  #onOutcome(outcome: CallOutcome): void {
+    switch (outcome.kind) {
+      case 'response':
+        return this.#onResponse(outcome.text);
+      case 'large': {
+        const { before, after, free } = outcome.bytes;
+        const size = [...before, ...after].reduce((sum, { length }) => sum + length, 0);
+        const isTooLarge = size > MAX_RESULT_BYTES;
+        const text = isTooLarge ? '' : Buffer.concat([...before, Buffer.from('0'), ...after]).toString();
+        free?.();
+        return isTooLarge ? this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`) : this.#onResponse(text);
+      }
+      case 'result':
+        return this.#onResult(outcome.json);
+      case 'failed':
+        return this.#onFailed(errorMembers(outcome.error));
+      case 'canceled':
+        return this.cancel();
+    }
+  }
+
+  #onResponse(text: string): void {
     const result = memberText(text, 'result');
     if (result !== undefined) this.#onResult(result);
     else this.#onFailed(memberText(text, 'error') ?? '{}');
   }
 
-  sendBytes(...response: Parameters<CallResponse['sendBytes']>): void {
-    const client = this.#release();
-    if (client) return client.sendBytes(...response);
-    const [{ before, after, free }, failed, , status, json] = response;
-    const size = [...before, ...after].reduce((sum, { length }) => sum + length, 0);
-    const text =
-      size > MAX_RESULT_BYTES ? undefined : Buffer.concat([...before, Buffer.from('0'), ...after]).toString();
-    free?.();
-    if (text === undefined) this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`);
-    else this.sendResponse(text, failed, status, json);
-  }
-
-  sendError(error: RpcError, status?: number): void {
-    const client = this.#release();
-    if (client) return client.sendError(error, status);
-    const { code, message, data } = error;
-    this.#onFailed(
-      `{"code":${code},"message":${JSON.stringify(message)}${data === undefined ? '' : `,"data":${data}`}}`,
-    );
-  }
-
-  endWithoutResponse(acceptsEventStream: boolean): void {
-    this.#release()?.endWithoutResponse(acceptsEventStream);
-    this.cancel();
-  }
-
-  sendResult(json: string): void {
-    const client = this.#release();
-    if (client) client.sendResult(json);
-    else this.#onResult(json);
-  }
-
-  sendCallResult(json: string, isJsonAccepted: boolean): void {
-    const client = this.#release();
-    if (client) client.sendCallResult(json, isJsonAccepted);
-    else this.#onResult(json);
-  }
-
   // The task.
 
   /** The state of the task as result of `tasks/get`; the record is that of now. */
-  state(record: TaskRecord): CallOutcome {
+  state(record: TaskRecord): RequestOutcome {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
     const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
     if (this.#status === 'input_required') {
@@ -225,12 +188,12 @@ export class AutoTask implements ClientResponse {
     // The bytes are not copied: any number of clients may read them slowly.
     const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
     const after = [Buffer.from(`,"result":${known},`), end, Buffer.from('}}')];
-    const start = (response: CallResponse) => response.sendBytes({ before, after }, false, undefined, 200, true);
-    return { kind: 'deferred', start };
+    const own: CallOutcome = { kind: 'large', bytes: { before, after }, value: { result: {} }, status: 200 };
+    return { kind: 'deferred', start: (sink) => sink.complete(own) };
   }
 
   /** Takes input of the client, as JSON text. Responses under keys that are not pending are ignored. */
-  update(inputResponses: string | undefined): Outcome {
+  update(inputResponses: string | undefined): RequestOutcome {
     if (!inputResponses?.startsWith('{')) {
       return rpcError(INVALID_PARAMS, 'parameter "inputResponses" must be an object');
     }
@@ -273,10 +236,17 @@ export class AutoTask implements ClientResponse {
   }
 
   /** Returns the client that gets the response; undefined once the call is a task, or if the client has disconnected. */
-  #release(): ClientResponse | undefined {
+  #release(): ResponseSink | undefined {
     const client = this.#client;
     clearTimeout(this.#timer);
+    if (!client) return undefined;
     this.#client = undefined;
+    this.inner = new DetachedSink(
+      // Later rounds belong to no request of the client.
+      { ...client.client, facts: undefined },
+      (outcome) => this.#onOutcome(outcome),
+      (text) => this.#onNotification(text),
+    );
     return client;
   }
 
@@ -374,26 +344,20 @@ export class AutoTask implements ClientResponse {
   /** Continues the call with the input. */
   #repeat(): void {
     if (!this.#continuation) return;
-    const { params, caller, repeat } = this.#continuation;
+    const { params, repeat } = this.#continuation;
     const more = [
       ...(this.#answers.length > 0 ? [`"inputResponses":{${this.#answers.join(',')}}`] : []),
       ...(this.#requestState === undefined ? [] : [`"requestState":${this.#requestState}`]),
     ].join(',');
     const sent = more === '' ? params : applyEdits(params, [insertEdit(params, 0, more)]);
-    const text = `{"jsonrpc":"2.0","id":${this.idText},"method":"tools/call","params":${sent}}`;
+    const text = `{"jsonrpc":"2.0","id":${this.client.idText},"method":"tools/call","params":${sent}}`;
     this.#answers = [];
     this.#requestState = undefined;
     this.#reserveRound();
     this.#set('working');
     const parsed = parseMessage(Buffer.from(text));
     if (parsed.kind !== 'request') return this.#fail('the input could not be sent');
-    const { _meta } = parsed.params;
-    const capabilities = isJsonObject(_meta) ? _meta[META_CLIENT_CAPABILITIES] : undefined;
-    const outcome = repeat({ ...caller, ...(isJsonObject(capabilities) && { capabilities }) }, parsed);
-    if (outcome.kind === 'deferred') outcome.start(this);
-    else if (outcome.kind === 'error') this.sendError(outcome.error);
-    else if (outcome.kind === 'result') this.#onResult(outcome.json.toString());
-    else this.#fail('the input could not be sent');
+    startOutcome(repeat(this.client, parsed), this);
   }
 
   #set(status: TaskStatus): void {
@@ -404,28 +368,18 @@ export class AutoTask implements ClientResponse {
 }
 
 /** What another round of a call takes. */
-interface Continuation extends Pick<AutoCall, 'caller' | 'repeat'> {
+interface Continuation extends Pick<AutoCall, 'repeat'> {
   /** Params of its request, as JSON text. */
   readonly params: string;
+}
+
+/** An error as JSON text. */
+function errorMembers({ code, message, data }: RpcError): string {
+  return `{"code":${code},"message":${JSON.stringify(message)}${data === undefined ? '' : `,"data":${data}`}}`;
 }
 
 /** The last member of the state of a task that has failed here. */
 function errorOf(what: string): Buffer {
   const error = { code: INTERNAL_ERROR, message: `the call has no result: ${what}` };
   return Buffer.from(`"error":${JSON.stringify(error)}`);
-}
-
-/** The caller of a later round, which belongs to no request of the client. Its capabilities are in the params. */
-function withoutRequest({ namespace, era, headers, principal, correlation }: Caller): Caller {
-  return {
-    namespace: namespace && { name: namespace.name },
-    era,
-    headers,
-    session: undefined,
-    principal,
-    capabilities: {},
-    correlation,
-    head: undefined,
-    facts: undefined,
-  };
 }

@@ -3,31 +3,28 @@ import { parseMessage } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createUser } from '../../../identity/principal.ts';
-import type { Caller, ClientResponse, ResponseBytes } from '../../downstream.ts';
+import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
+import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
 import { AutoTasks } from './auto-tasks.ts';
 import type { TaskRecord } from './task-record.ts';
 import { memoryTaskStore } from './task-store.ts';
 import { Tasks } from './tasks.ts';
 
-class Client extends WaitingClient implements ClientResponse {
+class Client extends WaitingClient {
   readonly received: ResponseBytes[] = [];
-  sendResult(): void {}
-  override sendBytes(bytes?: ResponseBytes): void {
-    if (bytes) this.received.push(bytes);
+  override complete(outcome: CallOutcome): void {
+    super.complete(outcome);
+    if (outcome.kind === 'large') this.received.push(outcome.bytes);
   }
 }
 
-const caller: Caller = {
-  namespace: { name: 'default' },
+const facts: ClientFacts = {
+  ...NO_CLIENT,
+  namespace: 'default',
   era: 'modern',
-  headers: {},
-  session: undefined,
   principal: createUser('ann', 'proxy'),
   capabilities: { extensions: { [TASKS_EXTENSION]: {} } },
-  correlation: { conversationId: undefined, requestId: undefined },
-  head: undefined,
-  facts: undefined,
 };
 const tool = { key: 'a', labels: { 'service.task': 'auto' }, discovered: undefined };
 const target = { tool, address: 'http://upstream/mcp', forward: undefined };
@@ -56,14 +53,14 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
     if (message.kind !== 'request') throw new Error('no request');
     return message;
   };
-  const started = Promise.withResolvers<ClientResponse>();
+  const started = Promise.withResolvers<ResponseSink>();
   const message = request('tools/call');
   const repeat = () => {
     throw new Error('not repeated');
   };
-  const outcome = auto.wrap({ caller, message, repeat }, target, { kind: 'deferred', start: started.resolve });
+  const outcome = auto.wrap({ client: facts, message, repeat }, target, { kind: 'deferred', start: started.resolve });
   if (outcome.kind !== 'deferred') throw new Error('not deferred');
-  const client = new Client();
+  const client = new Client(facts);
   outcome.start(client);
   const response = await started.promise;
   return {
@@ -85,7 +82,7 @@ describe('a call that becomes a task', () => {
     });
     const record = await removed.promise;
     await nextTurn();
-    response.sendCallResult('{"content":[]}', true);
+    response.complete({ kind: 'result', json: '{"content":[]}' });
     expect(await client.answer).toBe('{"content":[]}');
     expect(await about('tasks/get', record)).toMatchObject({ json: expect.stringContaining('"status":"failed"') });
   });
@@ -104,7 +101,7 @@ describe('the result of a call that became a task', () => {
   it('is not copied for each client that reads it', async () => {
     const { tasks, client, response, about } = await call();
     await client.answer;
-    response.sendResult('{"content":[]}');
+    response.complete({ kind: 'result', json: '{"content":[]}' });
     const [record] = tasks.all();
     if (!record) throw new Error('no task');
     const reader = new Client();

@@ -4,12 +4,12 @@ import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
-import { type Outcome, rpcError } from '../../../http/outcome.ts';
+import { rpcError } from '../../../http/outcome.ts';
 import { quotaOwner, Shares } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { Caller, CallOutcome } from '../../downstream.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
 import { type AutoCall, AutoTask, type AutoTaskStore, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
@@ -64,8 +64,8 @@ export class AutoTasks {
   }
 
   /** The outcome of a call of such a tool, which becomes a task if it takes long; unchanged for other clients. */
-  wrap(call: AutoCall, target: AutoTarget, outcome: CallOutcome): CallOutcome {
-    const { era, capabilities } = call.caller;
+  wrap(call: AutoCall, target: AutoTarget, outcome: RequestOutcome): RequestOutcome {
+    const { era, capabilities } = call.client;
     if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
     return {
       kind: 'deferred',
@@ -76,7 +76,7 @@ export class AutoTasks {
   /** The task retains it, so it must not be created where the call is in scope. */
   #storeOf(target: AutoTarget): AutoTaskStore {
     return {
-      create: (task, caller) => this.#create(task, caller, target),
+      create: (task) => this.#create(task, target),
       remove: (record) => this.#options.tasks.remove(record),
       current: ({ id }) => this.#options.tasks.get(id),
       report: (record, status, statusMessage) => this.#report(record, status, statusMessage),
@@ -86,7 +86,7 @@ export class AutoTasks {
   }
 
   /** The outcome of a request about a task of this kind. */
-  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<CallOutcome> {
+  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<RequestOutcome> {
     const task = this.#held.get(record.id);
     if (!task) return this.#requestLost(method, record);
     if (method === 'tasks/get') return task.state(record);
@@ -103,19 +103,15 @@ export class AutoTasks {
     task?.cancel();
   }
 
-  async #create(
-    task: AutoTask,
-    { principal, head, facts, namespace: called }: Caller,
-    { tool, address, forward }: AutoTarget,
-  ): Promise<TaskRecord | undefined> {
+  async #create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
-    const namespace = called?.name ?? '';
+    const { namespace = '', principal, address: clientAddress, facts } = task.client;
     const now = new Date().toISOString();
     const record = await tasks.create(
       {
         namespace,
         principal: toStored(principal),
-        holder: quotaOwner(namespace, principal, head?.address),
+        holder: quotaOwner(namespace, principal, clientAddress),
         forward,
         address,
         era: 'modern',
@@ -158,7 +154,7 @@ export class AutoTasks {
   }
 
   /** The outcome for a task whose call is not known here. */
-  async #requestLost(method: string, record: TaskRecord): Promise<Outcome> {
+  async #requestLost(method: string, record: TaskRecord): Promise<RequestOutcome> {
     const { replica = '' } = record;
     const { tasks, isAlive, replica: own } = this.#options;
     if (replica !== own && (await isAlive?.(replica))) {

@@ -38,7 +38,7 @@ class PlainResultRewriter implements ResponseRewriter {
   }
 
   onRejected(method: string, params: JsonValue | undefined): void {
-    this.#inner?.onRejected(method, params);
+    this.#inner?.onRejected?.(method, params);
   }
 
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {

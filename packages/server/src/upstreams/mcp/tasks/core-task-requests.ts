@@ -5,7 +5,7 @@ import { readTask, relatedTo, type TaskState, translatedTask, unrelated } from '
 import { withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type RpcError, rpcError } from '../../../http/outcome.ts';
-import type { CallOutcome } from '../../downstream.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { postMessage } from '../rpc-request.ts';
 import { callTask, TASK_FAILURE, type TaskReply, taskCallPlan } from './task-call.ts';
@@ -39,7 +39,7 @@ export class CoreTaskRequests {
   }
 
   /** Returns the outcome of `tasks/get`, `tasks/update` or `tasks/cancel`. */
-  async request(message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
+  async request(message: RequestMessage, target: TaskTarget): Promise<RequestOutcome> {
     if (message.method === 'tasks/update') return await this.#update(message, target);
     if (message.method === 'tasks/cancel') return await this.#cancel(target);
     const reading = await this.read(target);
@@ -106,7 +106,7 @@ export class CoreTaskRequests {
   }
 
   /** Responses under keys that are not open, or that are no objects, are ignored, as the extension says. */
-  async #update({ text }: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
+  async #update({ text }: RequestMessage, target: TaskTarget): Promise<RequestOutcome> {
     const { record, upstream, headers } = target;
     const responses = paramText(text, 'inputResponses');
     if (!responses?.startsWith('{')) return rpcError(INVALID_PARAMS, 'missing required parameter: inputResponses');
@@ -133,7 +133,7 @@ export class CoreTaskRequests {
   }
 
   /** In the extension, a cancellation is a request that the upstream need not honor, and so no error if it is too late. */
-  async #cancel(target: TaskTarget): Promise<CallOutcome> {
+  async #cancel(target: TaskTarget): Promise<RequestOutcome> {
     const reply = await callTask(this.#context, this.#plan(target, 'tasks/cancel'));
     if (reply.kind === 'failed') return errorOf(reply);
     if (reply.kind === 'error') {

@@ -1,12 +1,13 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, type TaskState, translatedTask } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { Caller, CallOutcome, CallResponse } from '../../downstream.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -36,26 +37,26 @@ export class ExtensionTaskRequests {
 
   /** Returns the outcome of `tasks/get`, `tasks/result` or `tasks/cancel`. */
   async request(
-    caller: Caller,
+    client: ClientFacts,
     message: RequestMessage,
     target: TaskTarget,
     observer: CallObserver,
-  ): Promise<CallOutcome> {
-    if (message.method === 'tasks/cancel') return await this.#cancel(caller, target);
-    if (message.method === 'tasks/result') return this.#result(caller, message, target, observer);
-    const reading = await this.read(caller, target);
+  ): Promise<RequestOutcome> {
+    if (message.method === 'tasks/cancel') return await this.#cancel(client, target);
+    if (message.method === 'tasks/result') return this.#result(client, message, target, observer);
+    const reading = await this.read(client, target);
     return reading.kind === 'error' ? reading : { kind: 'result', json: `{${reading.members}}` };
   }
 
   /** Reads the state of a task, for legacy clients. */
-  async read(caller: Caller, target: TaskTarget): Promise<TaskReading> {
+  async read(client: ClientFacts, target: TaskTarget): Promise<TaskReading> {
     const { record } = target;
     // For good: the upstream need not honor a cancellation.
     if (record.isCanceled) {
       const state = boundedState(stateOf(record), record.id);
       return { kind: 'task', state, members: translatedTask('legacy', state) };
     }
-    const reply = await callTask(this.#context, taskCallPlan(this.#call(caller, target, 'tasks/get')));
+    const reply = await callTask(this.#context, taskCallPlan(this.#call(client, target, 'tasks/get')));
     if (reply.kind === 'error' && reply.code === INVALID_PARAMS) {
       this.#tasks.remove(record);
       return { kind: 'error', error: { code: INVALID_PARAMS, message: TASK_NOT_FOUND } };
@@ -79,26 +80,21 @@ export class ExtensionTaskRequests {
   }
 
   /** Waits for the end of the task, and asks the client for input meanwhile. */
-  #result(caller: Caller, message: RequestMessage, target: TaskTarget, observer: CallObserver): CallOutcome {
+  #result(client: ClientFacts, message: RequestMessage, target: TaskTarget, observer: CallObserver): RequestOutcome {
     const { record, upstream } = target;
     if (record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: ${CANCELED}`);
-    const { accept } = caller.headers;
     const session = upstream.sessions.modern;
-    const request = this.#call(caller, target, 'tasks/get');
+    const request = this.#call(client, target, 'tasks/get');
     const poll = taskCallPlan(request);
     const plan: CallPlan = {
       ...poll,
       message,
-      capabilities: caller.capabilities,
-      streams: acceptsEventStream(accept),
-      json: acceptsJson(accept),
       progressToken: progressTokenOf(message),
       rewriter: new LegacyResponseRewriter(TASK_FAILURE, false),
       observer,
-      session: caller.session,
     };
-    const start = (response: CallResponse) => {
-      const created = { plan, session, requestId: '', text: '', value: {}, response, isClientDisconnected: false };
+    const start = (sink: ResponseSink) => {
+      const created = { plan, session, requestId: '', text: '', value: {}, sink, isClientDisconnected: false };
       new PolledTask(
         this.#context,
         created,
@@ -118,15 +114,16 @@ export class ExtensionTaskRequests {
   }
 
   /** Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests. */
-  async #poll({ record }: TaskTarget, plan: CallPlan, response: CallResponse): Promise<void> {
-    if (await this.#tasks.pollTurn({ id: record.id })) new RelayedCall(this.#context, plan, response).start();
-    else response.sendError({ code: SERVER_ERROR, message: 'too many requests for the result of the task' });
+  async #poll({ record }: TaskTarget, plan: CallPlan, sink: ResponseSink): Promise<void> {
+    if (await this.#tasks.pollTurn({ id: record.id })) return new RelayedCall(this.#context, plan, sink).start();
+    const error = { code: SERVER_ERROR, message: 'too many requests for the result of the task' };
+    sink.complete({ kind: 'failed', error });
   }
 
   /** That a task is canceled is durable before the response. */
-  async #cancel(caller: Caller, target: TaskTarget): Promise<CallOutcome> {
+  async #cancel(client: ClientFacts, target: TaskTarget): Promise<RequestOutcome> {
     const { record } = target;
-    const reading = await this.read(caller, target);
+    const reading = await this.read(client, target);
     if (reading.kind === 'error') return reading;
     const { status } = reading.state;
     if (isTerminal(status)) {
@@ -134,14 +131,14 @@ export class ExtensionTaskRequests {
     }
     await this.#tasks.cancel(record);
     const { modern: session } = target.upstream.sessions;
-    requestTask({ ...this.#call(caller, target, 'tasks/cancel'), session }).catch((error: unknown) =>
+    requestTask({ ...this.#call(client, target, 'tasks/cancel'), session }).catch((error: unknown) =>
       this.#context.log.debug('task could not be canceled', { error }),
     );
     const canceled = { ...reading.state, status: 'cancelled' as const, lastUpdatedAt: new Date().toISOString() };
     return { kind: 'result', json: `{${translatedTask('legacy', canceled)}}` };
   }
 
-  #call({ era: own, capabilities: given, session }: Caller, target: TaskTarget, method: string): TaskCallRequest {
+  #call({ era: own, capabilities: given, session }: ClientFacts, target: TaskTarget, method: string): TaskCallRequest {
     const { record, upstream, headers } = target;
     const { era, upstreamId } = record;
     const capabilities = own === 'modern' ? given : translatedCapabilities(given, session !== undefined);

@@ -4,7 +4,9 @@ import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import type { RpcError } from '../../../http/outcome.ts';
-import type { CallResponse, DownstreamSession, ResponseBytes } from '../../downstream.ts';
+import { NO_CLIENT } from '../../client-facts.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import { type CallOutcome, DetachedSink, type ResponseBytes, type ResponseSink } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
@@ -29,8 +31,8 @@ const MAX_INPUT_REQUESTS = 100;
 
 /** Sends the requests of a {@link PolledTask}. */
 export interface TaskPolling {
-  /** Requests the state; the response is sent to `response` after `rewriter` has seen it. */
-  poll(response: CallResponse, rewriter: ResponseRewriter): void;
+  /** Requests the state; the response is sent to `sink` after `rewriter` has seen it. */
+  poll(sink: ResponseSink, rewriter: ResponseRewriter): void;
   /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
   update(inputResponses: string): Promise<void>;
   /**
@@ -59,7 +61,7 @@ export interface TaskPolling {
  * message are sent as progress. A legacy client gets requests for input on the stream of the call. A modern client gets an
  * `InputRequiredResult`, and its retry continues here, also after a restart.
  */
-export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall {
+export class PolledTask implements ResponseRewriter, InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -77,8 +79,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   /** Keys of the requests for input that the client got. */
   readonly #asked = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
-  /** The latest state, or the result in a large response. */
-  #received: JsonObject | undefined = undefined;
+  /** The result of the task in a large response. */
   #largeResult: string | undefined = undefined;
 
   constructor(context: CallContext, created: CreatedTask, state: TaskState, polling: TaskPolling) {
@@ -93,7 +94,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
 
   /** `inputResponses`: input of the client with which it continues, as JSON text. */
   start(inputResponses?: string): void {
-    this.#created.response.onDisconnect(() => this.#onClientDisconnected());
+    this.#created.sink.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
     if (this.#polling.knownAs !== undefined) return this.#poll();
@@ -106,42 +107,25 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
 
   // The response to a poll.
 
-  readonly idText = '0';
-  readonly isStreaming = false;
-  onDisconnect(): void {}
-  onDrain(): void {}
-  beginStream(): void {}
-  sendEvent(): boolean {
-    return true;
-  }
-  disconnect(): void {}
-  endWithoutResponse(): void {}
-  onRejected(): void {}
+  rewrite(): undefined {}
 
-  rewrite(_text: string, value: JsonObject): undefined {
-    this.#received = value;
-  }
-
-  rewriteLarge({ members: positions, textOf }: ResultPositions, value: JsonObject): readonly ByteEdit[] {
-    this.#received = value;
+  rewriteLarge({ members: positions, textOf }: ResultPositions): readonly ByteEdit[] {
     const result = positions?.find(({ key }) => key === 'result');
     this.#largeResult = result && textOf(result);
     return [];
   }
 
-  sendResponse(text: string): void {
-    const value = this.#received;
-    this.#received = undefined;
-    if (value) this.#onPolled(text, value);
+  #onPollEnded(outcome: CallOutcome): void {
+    if (this.#ended) return;
+    if (outcome.kind === 'response') this.#onPolled(outcome.text, outcome.value);
+    else if (outcome.kind === 'large') this.#onLargePolled(outcome.bytes, outcome.value);
+    else if (outcome.kind === 'failed') this.#onPollFailed(outcome.error);
   }
 
-  sendBytes(bytes: ResponseBytes): void {
-    const value = this.#received ?? {};
+  #onLargePolled(bytes: ResponseBytes, { result: state }: JsonObject): void {
     const result = this.#largeResult;
-    [this.#received, this.#largeResult] = [undefined, undefined];
-    const status = isJsonObject(value.result) ? value.result.status : undefined;
-    if (this.#ended) return;
-    if (status !== 'completed' || result === undefined) {
+    this.#largeResult = undefined;
+    if (!isJsonObject(state) || state.status !== 'completed' || result === undefined) {
       return this.#fail('the upstream answered with a task that is too large', true);
     }
     bytes.free?.();
@@ -149,25 +133,23 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   }
 
   /** A poll that fails is repeated for as long as an upstream may be silent. */
-  sendError(error: RpcError): void {
-    if (this.#ended) return;
-    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) return this.#fail(error.message, true);
+  #onPollFailed({ message }: RpcError): void {
+    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) return this.#fail(message, true);
     this.#pollLater();
   }
 
   // The call of the client.
 
   matches(session: string, idText: string): boolean {
-    const { plan, response } = this.#created;
-    return plan.session?.id === session && response.idText === idText;
+    const { client } = this.#created.sink;
+    return client.session?.id === session && client.idText === idText;
   }
 
   cancel(): void {
     if (this.#ended) return;
-    const { plan, response } = this.#created;
-    plan.observer.canceled(CLIENT_CANCELED);
+    this.#created.plan.observer.canceled(CLIENT_CANCELED);
     this.#end(true);
-    if (!this.#isClientDisconnected) response.endWithoutResponse(plan.streams);
+    this.#respond({ kind: 'canceled' });
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -184,16 +166,15 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
 
   onShutdown(): void {
     if (this.#ended) return;
-    const { plan, response } = this.#created;
-    plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
+    this.#created.plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#end(true);
-    if (!this.#isClientDisconnected) response.sendError(SHUTTING_DOWN);
+    this.#respond({ kind: 'failed', error: SHUTTING_DOWN });
   }
 
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
-    // The call of a legacy client goes on (mcp 1).
-    if (this.#ended || this.#created.plan.era === 'legacy') return this.#endIfUnused();
+    // The call of a legacy client goes on.
+    if (this.#ended || this.#created.sink.client.era === 'legacy') return this.#endIfUnused();
     this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end(true);
   }
@@ -211,15 +192,15 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   }
 
   #poll(): void {
-    this.#polling.poll(this, this);
+    const client = { ...NO_CLIENT, namespace: this.#created.sink.client.namespace };
+    this.#polling.poll(new DetachedSink(client, (outcome) => this.#onPollEnded(outcome)), this);
   }
 
   #onPolled(text: string, value: JsonObject): void {
-    if (this.#ended) return;
     this.activeAt = performance.now();
     const { error, result } = value;
     if (isJsonObject(error)) {
-      if (error.code !== INVALID_PARAMS) return this.sendError(INTERNAL);
+      if (error.code !== INVALID_PARAMS) return this.#onPollFailed(INTERNAL);
       this.#polling.onGone?.();
       return this.#fail('the upstream no longer knows the task');
     }
@@ -240,7 +221,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     const error = memberText(text, 'error');
     const result = memberText(text, 'result');
     if (status === 'completed' && result?.startsWith('{')) return this.#complete(result);
-    if (status === 'failed' && error?.startsWith('{')) return this.#respond('error', error);
+    if (status === 'failed' && error?.startsWith('{')) return this.#respondWith('error', error);
     this.#fail(
       status === 'cancelled' ? 'the upstream canceled the task' : 'the upstream answered with an invalid task',
     );
@@ -249,49 +230,54 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   #complete(inlined: string): void {
     const { knownAs } = this.#polling;
     const result = knownAs === undefined ? inlined : relatedTo(inlined, knownAs);
-    const needsType = this.#created.plan.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
+    const needsType = this.#created.sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
     const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
-    this.#respond('result', isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]));
+    this.#respondWith(
+      'result',
+      isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]),
+    );
   }
 
-  #respond(member: 'result' | 'error', content: string): void {
-    const { plan, response } = this.#created;
-    const text = `{"jsonrpc":"2.0","id":${response.idText},"${member}":${content}}`;
+  #respond(outcome: CallOutcome): void {
+    if (!this.#isClientDisconnected) this.#created.sink.complete(outcome);
+  }
+
+  #respondWith(member: 'result' | 'error', content: string): void {
+    const { plan, sink } = this.#created;
+    const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
     plan.observer.responded(value);
     this.#end();
-    if (!this.#isClientDisconnected) sendResponse(response, plan, text, value, 200);
+    if (!this.#isClientDisconnected) sendResponse(sink, plan, text, value, 200);
   }
 
   /** Sends a status message as progress, if the client has requested that. */
   #report(message: string | undefined): void {
-    const { plan, response } = this.#created;
-    const { progressToken, streams } = plan;
-    if (message === undefined || !progressToken || !streams || this.#isClientDisconnected) return;
+    const { plan, sink } = this.#created;
+    const { progressToken } = plan;
+    if (message === undefined || !progressToken || !sink.client.accepts.sse || this.#isClientDisconnected) return;
     const token = plan.message.text.slice(progressToken.start, progressToken.end);
     const params = `{"progressToken":${token},"progress":${++this.#progress},"message":${JSON.stringify(message)}}`;
-    if (!response.isStreaming) response.beginStream();
-    response.sendEvent(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+    sink.sendMessage(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
   }
 
   /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
   #ask(text: string, requests: unknown): boolean {
-    const { plan } = this.#created;
-    const { session, streams, capabilities } = plan;
+    const { session, accepts, capabilities, era } = this.#created.sink.client;
     const problem = problemOf(requests, capabilities);
     if (problem !== undefined || !isJsonObject(requests)) {
       this.#fail(problem ?? '', true);
       return false;
     }
     const texts = memberText(text, 'inputRequests') ?? '{}';
-    if (plan.era === 'modern') {
+    if (era === 'modern') {
       this.#suspend(texts);
       return true;
     }
     for (const key of Object.keys(requests)) {
       if (this.#asked.has(key)) continue;
-      if (!session || !streams || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
+      if (!session || !accepts.sse || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
       else if (this.#asked.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
       else this.#relay(key, memberText(texts, key) ?? '{}', session);
       if (this.#ended) return false;
@@ -303,7 +289,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     this.#asked.add(key);
     this.#serverRequests ??= new RelayedServerRequests({
       channel: () => session.channel(),
-      send: (sent) => this.#sendToClient(sent),
+      send: (sent) => this.#isClientDisconnected || this.#created.sink.sendMessage(sent),
       post: (response) => this.#answer(response),
     });
     // Some clients require `params`, which are optional.
@@ -330,20 +316,13 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
         if (requestState === undefined) return this.#fail('too many tasks', true);
         this.#isSuspended = true;
         const state = JSON.stringify(requestState);
-        this.#respond(
+        this.#respondWith(
           'result',
           `{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${state}}`,
         );
       },
       () => this.#fail('the task could not be stored', true),
     );
-  }
-
-  #sendToClient(text: string): void {
-    const { response } = this.#created;
-    if (this.#isClientDisconnected) return;
-    if (!response.isStreaming) response.beginStream();
-    response.sendEvent(text);
   }
 
   /** Sends the upstream one response of the client; its id is the key of the request. */
@@ -358,11 +337,11 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   /** Fails the call; `cancels`: the task may be running. */
   #fail(what: string, cancels = false): void {
     if (this.#ended) return;
-    const { plan, response } = this.#created;
+    const { plan } = this.#created;
     const message = `${plan.failure}: ${what}`;
     plan.observer.failed('UNKNOWN', message, '_OTHER');
     this.#end(cancels);
-    if (!this.#isClientDisconnected) response.sendError({ code: INTERNAL_ERROR, message });
+    this.#respond({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
   }
 
   #end(cancels = false): void {

@@ -1,12 +1,10 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
-import type { RpcError } from '../../../http/outcome.ts';
-import { ANONYMOUS } from '../../../identity/principal.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
-import type { CallResponse, ResponseBytes } from '../../downstream.ts';
-import type { CallContext, CallPlan, ResponseRewriter } from '../relay/call-plan.ts';
-import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
+import { NO_CLIENT } from '../../client-facts.ts';
+import { type CallOutcome, DetachedSink } from '../../response-sink.ts';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { type TaskRequest, taskHeaders, taskMessage } from './task-requests.ts';
@@ -47,92 +45,53 @@ export function taskCallPlan(request: TaskCallRequest): CallPlan {
     message,
     capabilities: {},
     headers: [...headers, ...taskHeaders(era, method, upstreamId)],
-    trace: undefined,
-    streams: false,
-    json: true,
     upstream,
     edits: [],
-    progressToken: undefined,
-    rewriter: undefined,
     needsTranslation: false,
-    serverRequests: undefined,
     openSession: () => request.openSession(),
     observer: new CallObserver(),
-    summary: undefined,
     failure: TASK_FAILURE,
     forward: upstream.forward,
-    namespace: undefined,
-    entry: undefined,
-    principal: ANONYMOUS,
-    clientAddress: undefined,
-    tasks: undefined,
-    // The end of a connection to the client does not end the request.
-    era: 'legacy',
-    session: undefined,
   };
 }
 
 /** Sends the request of such a plan; never rejects. */
 export function callTask(context: CallContext, plan: CallPlan): Promise<TaskReply> {
   const { promise, resolve } = Promise.withResolvers<TaskReply>();
-  const response = new CollectedResponse(resolve);
-  new RelayedCall(context, { ...plan, rewriter: response }, response).start();
+  const sink = new DetachedSink(NO_CLIENT, (outcome) => resolve(replyOf(outcome)));
+  new RelayedCall(context, plan, sink).start();
   return promise;
 }
 
-/** Collects the response to a request of our own. */
-class CollectedResponse implements CallResponse, ResponseRewriter {
-  readonly idText = '0';
-  readonly isStreaming = false;
-  readonly #onReply: (reply: TaskReply) => void;
-  #value: JsonObject = {};
-
-  constructor(onReply: (reply: TaskReply) => void) {
-    this.#onReply = onReply;
-  }
-
-  onRejected(): void {}
-  onDisconnect(): void {}
-  onDrain(): void {}
-  beginStream(): void {}
-  sendEvent(): boolean {
-    return true;
-  }
-  disconnect(): void {}
-
-  rewrite(_text: string, value: JsonObject): undefined {
-    this.#value = value;
-  }
-
-  rewriteLarge(_result: ResultPositions, value: JsonObject): readonly ByteEdit[] {
-    this.#value = value;
-    return [];
-  }
-
-  sendResponse(text: string): void {
-    const { result, error } = this.#value;
-    if (isJsonObject(error)) {
-      const code = typeof error.code === 'number' ? error.code : undefined;
-      return this.#onReply({ kind: 'error', code, value: error, error: memberText(text, 'error') ?? '{}' });
+function replyOf(outcome: CallOutcome): TaskReply {
+  switch (outcome.kind) {
+    case 'response': {
+      const { text, value } = outcome;
+      const { result, error } = value;
+      if (isJsonObject(error)) {
+        const code = typeof error.code === 'number' ? error.code : undefined;
+        return { kind: 'error', code, value: error, error: memberText(text, 'error') ?? '{}' };
+      }
+      return {
+        kind: 'result',
+        value: objectOf(result),
+        isLarge: false,
+        text: () => memberText(text, 'result') ?? '{}',
+      };
     }
-    const value = isJsonObject(result) ? result : {};
-    this.#onReply({ kind: 'result', value, isLarge: false, text: () => memberText(text, 'result') ?? '{}' });
+    case 'large': {
+      const { before, after } = outcome.bytes;
+      const text = () =>
+        memberText(Buffer.concat([...before, Buffer.from('0'), ...after]).toString(), 'result') ?? '{}';
+      return { kind: 'result', value: objectOf(outcome.value.result), isLarge: true, text };
+    }
+    case 'failed':
+      return { kind: 'failed', message: outcome.error.message };
+    default:
+      return { kind: 'failed', message: `${TASK_FAILURE}: request canceled` };
   }
+}
 
-  sendBytes({ before, after }: ResponseBytes): void {
-    const { result } = this.#value;
-    const text = () => {
-      const message = Buffer.concat([...before, Buffer.from(this.idText), ...after]).toString();
-      return memberText(message, 'result') ?? '{}';
-    };
-    this.#onReply({ kind: 'result', value: isJsonObject(result) ? result : {}, isLarge: true, text });
-  }
-
-  sendError({ message }: RpcError): void {
-    this.#onReply({ kind: 'failed', message });
-  }
-
-  endWithoutResponse(): void {
-    this.#onReply({ kind: 'failed', message: `${TASK_FAILURE}: request canceled` });
-  }
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return isJsonObject(value) ? value : {};
 }

@@ -14,18 +14,13 @@ import {
 } from '@sluice/protocol/mcp/tasks';
 import { quotaOwner } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
-import type { Caller, CallResponse, DownstreamSession } from '../../downstream.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import {
-  type CallContext,
-  type CallPlan,
-  type CreatedTask,
-  type PlanObserver,
-  type TaskHandler,
-  wrapObserver,
-} from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, CreatedTask, PlanObserver, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
@@ -72,7 +67,7 @@ export class TaskCreation implements TaskHandler {
   }
 
   onCreated(created: CreatedTask): void {
-    const { plan, session, value } = created;
+    const { plan, session, value, sink } = created;
     const { era } = session;
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(era, era === 'modern' ? result : result.task);
@@ -83,19 +78,20 @@ export class TaskCreation implements TaskHandler {
       return fail(created, INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
     let isClientDisconnected = created.isClientDisconnected;
-    created.response.onDisconnect(() => {
+    sink.onDisconnect(() => {
       isClientDisconnected = true;
     });
     this.#store(created, state).then(
       (record) => {
         // A modern client that has disconnected has canceled its call.
-        if (record && isClientDisconnected && plan.era === 'modern') {
+        if (record && isClientDisconnected && sink.client.era === 'modern') {
           plan.observer.canceled(CLIENT_DISCONNECTED);
           this.#options.tasks.discard(record);
         } else if (record) {
           plan.observer.continuedAsTask();
           if (!isClientDisconnected) respond(created, record, state);
-          if (plan.session) this.#options.onCreated(record, plan.session, sentHeaders(plan.headers));
+          const { session: clientSession } = sink.client;
+          if (clientSession) this.#options.onCreated(record, clientSession, sentHeaders(plan.headers));
         } else {
           this.#cancelUpstream(created, state.taskId);
           fail(created, SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them', isClientDisconnected);
@@ -109,20 +105,20 @@ export class TaskCreation implements TaskHandler {
     );
   }
 
-  relatedTaskEdits({ params, paramMembers }: RequestMessage, caller: Caller, address: string): Edit[] {
+  relatedTaskEdits({ params, paramMembers }: RequestMessage, client: ClientFacts, address: string): Edit[] {
     const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
     if (!related) return [];
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
-    const isOwn = record?.namespace === caller.namespace?.name && record?.principal.key === caller.principal.key;
+    const isOwn = record?.namespace === client.namespace && record?.principal.key === client.principal.key;
     const taskId = isOwn && record?.address === address ? record.upstreamId : '';
     return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
-  resume(plan: CallPlan, id: string, response: CallResponse): void {
+  resume(plan: CallPlan, id: string, sink: ResponseSink): void {
     const { tasks } = this.#options;
     const record = tasks.get(id);
-    const created = { plan, requestId: '', text: '', value: {}, response, isClientDisconnected: false };
+    const created = { plan, requestId: '', text: '', value: {}, sink, isClientDisconnected: false };
     const { inputResponses } = plan.message.params;
     if (plan.summary) plan.observer.begin(plan.summary);
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
@@ -140,15 +136,9 @@ export class TaskCreation implements TaskHandler {
     );
   }
 
-  /** Takes a call up again that waited for a task in a process that has ended; `response` is that to the call. */
-  takeUp(
-    record: TaskRecord,
-    upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
-    response: CallResponse,
-  ): void {
-    const { callId = 'null', progress, era, upstreamId, namespace, principal } = record;
+  /** Takes a call up again that waited for a task in a process that has ended; `sink` is that of the call. */
+  takeUp(record: TaskRecord, upstream: Upstream, headers: readonly string[], sink: ResponseSink): void {
+    const { callId = 'null', progress, era, upstreamId } = record;
     const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
     const message = parseMessage(
       Buffer.from(`{"jsonrpc":"2.0","id":${callId},"method":"tools/call","params":${meta}}`),
@@ -161,17 +151,12 @@ export class TaskCreation implements TaskHandler {
       ...taskCallPlan(request),
       observer: this.#options.observerOf(record),
       message,
-      capabilities: session.capabilities,
-      streams: true,
       progressToken: progressTokenOf(message),
       rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
       failure: CALL_FAILURE,
-      namespace,
-      principal,
-      session,
     };
     const requestId = progress?.upstream ?? '';
-    const created = { plan, session: bound, requestId, text: '', value: {}, response, isClientDisconnected: false };
+    const created = { plan, session: bound, requestId, text: '', value: {}, sink, isClientDisconnected: false };
     const state = { ...stateOf(record), taskId: upstreamId };
     if (era === 'modern') this.#poll(created, state, record);
     else this.#await(created, state, record);
@@ -180,27 +165,27 @@ export class TaskCreation implements TaskHandler {
   /** Polls the task on behalf of its client; `record` and the input of the client if it continues with a retry. */
   #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
     const { tasks, suspendedCalls, suspendedMs } = this.#options;
-    const { plan, session } = created;
+    const { plan, session, sink } = created;
     const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
     const headers = sentHeaders(plan.headers);
-    const capabilities = translatedCapabilities(plan.capabilities, true);
+    const capabilities = translatedCapabilities(sink.client.capabilities, true);
     const request = { upstream: plan.upstream, session, upstreamId, clientInfo, capabilities, headers };
     const openSession = () => session;
-    const { forward, namespace } = plan;
     const call = { ...request, era: session.era, method: 'tasks/get', openSession };
-    const poll = { ...taskCallPlan(call), forward, namespace };
+    const poll = { ...taskCallPlan(call), forward: plan.forward };
     let stored = record;
     const forget = this.#remember(created, state, record);
     const polled = new PolledTask(this.#options, created, state, {
-      poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
+      poll: (polls, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, polls).start(),
       update: async (inputResponses) => {
         await requestTask({ ...request, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
       },
       cancel: () => this.#cancelUpstream(created, upstreamId),
       suspend: async (current) => {
         stored ??= await this.#store(created, current, { isInternal: true, maxLifeMs: suspendedMs });
-        const { namespace = '', principal, message } = plan;
-        return stored && suspendedCalls.createTaskState(stored.id, { namespace, principal, digest: digestOf(message) });
+        const { namespace = '', principal } = sink.client;
+        const binding = { namespace, principal, digest: digestOf(plan.message) };
+        return stored && suspendedCalls.createTaskState(stored.id, binding);
       },
       onEnd: () => {
         if (stored) tasks.remove(stored);
@@ -213,22 +198,24 @@ export class TaskCreation implements TaskHandler {
   /** Waits for the result of a core task on behalf of its client; `record` if another process has begun that. */
   #await(created: CreatedTask, state: TaskState, record?: TaskRecord): void {
     const { taskId: upstreamId } = state;
-    const { plan, session, response } = created;
+    const { plan, session, sink } = created;
     const token = clientTokenOf(plan);
     const request = { era: session.era, upstreamId, method: 'tasks/result', clientInfo: {} };
     const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
     const message = parseMessage(Buffer.from(taskMessage(request, 0, meta)));
     if (message.kind !== 'request') throw new Error('invalid request for a result');
-    const cancel = () => this.#cancelUpstream(created, upstreamId);
-    const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
     const forget = this.#remember(created, state, record);
     let stopPolling = () => {};
-    const observer = observeEnd(plan.observer, () => {
+    const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), () => {
+      stopPolling();
+      this.#cancelUpstream(created, upstreamId);
+    });
+    const onSettled = () => {
       stopPolling();
       forget();
-    });
-    const call = new RelayedCall(this.#options, { ...awaited, observer }, response);
-    if (token !== undefined && plan.streams) {
+    };
+    const call = new RelayedCall(this.#options, { ...awaited, onSettled }, sink);
+    if (token !== undefined && sink.client.accepts.sse) {
       const { upstream } = plan;
       const polled = { upstream, session, upstreamId, clientInfo: {}, headers: sentHeaders(plan.headers) };
       stopPolling = pollStatus(polled, state, (text, value) => call.onSessionMessage(text, value));
@@ -242,10 +229,10 @@ export class TaskCreation implements TaskHandler {
    */
   #remember(created: CreatedTask, state: TaskState, record: TaskRecord | undefined): () => void {
     const { tasks, calls, log } = this.#options;
-    const { plan, response } = created;
+    const { session, idText } = created.sink.client;
     if (record) return () => tasks.remove(record);
-    if (!plan.session) return () => undefined;
-    const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: response.idText } as const;
+    if (!session) return () => undefined;
+    const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: idText } as const;
     const storing = this.#store(created, state, more).catch((error: unknown) => {
       log.debug('the task of a call could not be stored', { error });
       return undefined;
@@ -259,22 +246,23 @@ export class TaskCreation implements TaskHandler {
   }
 
   #store(
-    { plan, session, requestId }: CreatedTask,
+    { plan, session, requestId, sink }: CreatedTask,
     state: TaskState,
     more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
   ): Promise<TaskRecord | undefined> {
-    const { namespace = '', principal, clientAddress, forward, upstream, entry, message, progressToken } = plan;
+    const { forward, upstream, entry, message, progressToken } = plan;
+    const { namespace = '', principal, address, session: clientSession, era } = sink.client;
     const discovered = entry?.discovered;
     const task: NewTask = {
       namespace,
       principal: toStored(principal),
-      holder: quotaOwner(namespace, principal, clientAddress),
-      clientSession: plan.session?.id,
+      holder: quotaOwner(namespace, principal, address),
+      clientSession: clientSession?.id,
       forward,
       address: upstream.transport.address,
       session: sessionRecord(session),
       era: session.era,
-      ...(session.era !== plan.era && { clientEra: plan.era }),
+      ...(session.era !== era && { clientEra: era }),
       tool: { key: entry?.key ?? '', upstreamKey: discovered?.upstreamKey, copied: discovered?.copied },
       progress: progressToken && {
         upstream: requestId,
@@ -303,51 +291,34 @@ export class TaskCreation implements TaskHandler {
   }
 }
 
-/** Returns the observer of a call that calls back when it ends. */
-function observeEnd(observer: PlanObserver, onEnd: () => void): PlanObserver {
-  return wrapObserver(observer, {
-    responded(value) {
-      onEnd();
-      observer.responded(value);
-    },
-    failed(category, message, errorType) {
-      onEnd();
-      observer.failed(category, message, errorType);
-    },
-    canceled(reason) {
-      onEnd();
-      observer.canceled(reason);
-    },
-  });
-}
-
 /** Headers of a call without those that mirror its message. */
 function sentHeaders(headers: readonly string[]): string[] {
   return headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? ''));
 }
 
 function fail(
-  { plan, response, isClientDisconnected }: CreatedTask,
+  { plan, sink, isClientDisconnected }: CreatedTask,
   code: number,
   what: string,
   isGone = isClientDisconnected,
 ): void {
   const message = `${plan.failure}: ${what}`;
   plan.observer.failed('UNKNOWN', message, '_OTHER');
-  if (!isGone) response.sendError({ code, message });
+  if (!isGone) sink.complete({ kind: 'failed', error: { code, message } });
 }
 
 /** Sends the client the result that creates the task, with our id, in the form of its era. */
-function respond({ plan, session, text, value, response }: CreatedTask, record: TaskRecord, state: TaskState): void {
-  if (plan.era === session.era) return sendResponse(response, plan, withOwnId(text, session.era, record), value, 200);
+function respond({ plan, session, text, value, sink }: CreatedTask, record: TaskRecord, state: TaskState): void {
+  const { era } = sink.client;
+  if (era === session.era) return sendResponse(sink, plan, withOwnId(text, session.era, record), value, 200);
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.
   const own = { ...boundedState(state, record.id), status: 'working' as const };
   const created =
-    plan.era === 'modern'
+    era === 'modern'
       ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
       : `"task":{${translatedTask('legacy', own, result)}}`;
-  response.sendResponse(`{"jsonrpc":"2.0","id":${response.idText},"result":{${created}}}`, false, 200, plan.json);
+  sink.complete({ kind: 'result', json: `{${created}}` });
 }
 
 function withOwnId(text: string, era: Era, { id, upstreamId }: TaskRecord): string {

@@ -1,20 +1,16 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, memberText, removeEdits } from '@sluice/protocol/json/text';
-import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { legacyCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
-import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
-import {
-  type Caller,
-  type CallOutcome,
-  type CallResponse,
-  type DownstreamSession,
-  deferOutcome,
-} from '../../downstream.ts';
+import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
+import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
@@ -34,7 +30,7 @@ import type { Tasks } from './tasks.ts';
 export interface TaskRelayOptions extends CallContext {
   readonly tasks: Tasks;
   readonly forwards: UpstreamLookup;
-  readonly router: Pick<CallRouter, 'upstreamHeaders' | 'legacySession'>;
+  readonly router: Pick<CallRouter, 'clientOf' | 'legacySession'>;
   /** Identity of the service, for clients without one. */
   readonly clientInfo: Implementation;
   readonly creation: Pick<TaskCreation, 'takeUp'>;
@@ -67,19 +63,25 @@ export class TaskRelay {
    * Returns the outcome of a request about a task: relays it, or translates it if client and upstream are of different eras.
    * `tool` is the tool that the task was created by, if that is served.
    */
-  request(caller: Caller, message: RequestMessage, record: TaskRecord, tool: Entry | undefined): CallOutcome {
+  request(
+    exchange: ClientRequest,
+    message: RequestMessage,
+    record: TaskRecord,
+    tool: Entry | undefined,
+  ): RequestOutcome {
     const upstream = this.upstreamOf(record);
     if (!upstream) return taskNotFound();
-    const headers = this.#options.router.upstreamHeaders(caller.headers, tool?.labels[FORWARD_HEADERS_LABEL]);
+    const client = this.#options.router.clientOf(exchange, tool);
+    const { copiedHeaders: headers } = client;
     if (!headers) return FORWARDING_LOOP;
-    const target = { record, upstream, headers, sessions: () => this.#sessions(caller, record, upstream, headers) };
-    const later = (outcome: () => Promise<CallOutcome>) => deferOutcome(outcome, this.#options.log);
-    if (clientEraOf(record) !== record.era) return later(() => this.#translate(caller, message, target));
+    const target = { record, upstream, headers, sessions: () => this.#sessions(client, record, upstream, headers) };
+    const later = (outcome: () => Promise<RequestOutcome>) => deferOutcome(outcome, this.#options.log);
+    if (clientEraOf(record) !== record.era) return later(() => this.#translate(client, message, target));
     if (record.era === 'legacy' && message.method === 'tasks/cancel') {
-      return later(() => this.#cancel(caller, message, target));
+      return later(() => this.#cancel(client, message, target));
     }
-    if (message.method === 'tasks/update') return later(() => this.#update(caller, message, target));
-    return this.#relay(caller, message, target);
+    if (message.method === 'tasks/update') return later(() => this.#update(client, message, target));
+    return this.#relay(client, message, target);
   }
 
   /**
@@ -90,13 +92,13 @@ export class TaskRelay {
     session: DownstreamSession,
     idText: string,
     headers: readonly string[],
-  ): Promise<((response: CallResponse) => void) | undefined> {
+  ): Promise<((sink: ResponseSink) => void) | undefined> {
     const { tasks, calls, creation } = this.#options;
     await tasks.refresh();
     const record = tasks.ofCall(session.id, idText);
     const upstream = record && this.upstreamOf(record);
     if (!upstream || calls.find((call) => call.matches(session.id, idText))) return undefined;
-    return (response) => creation.takeUp(record, upstream, session, headers, response);
+    return (sink) => creation.takeUp(record, upstream, headers, sink);
   }
 
   /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */
@@ -107,13 +109,13 @@ export class TaskRelay {
     return await this.#core.read({ record, upstream, headers, sessions });
   }
 
-  async #translate(caller: Caller, message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
-    const observer = this.#options.toolCalls.request(caller.facts);
+  async #translate(client: ClientFacts, message: RequestMessage, target: TaskTarget): Promise<RequestOutcome> {
+    const observer = this.#options.toolCalls.request(client.facts);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: target.upstream.server });
     const outcome =
       target.record.era === 'legacy'
         ? await this.#core.request(message, target)
-        : await this.#extension.request(caller, message, target, observer);
+        : await this.#extension.request(client, message, target, observer);
     if (outcome.kind === 'error') observer.failed('UNKNOWN', outcome.error.message, String(outcome.error.code));
     else if (outcome.kind === 'result') observer.responded({ result: {} });
     return outcome;
@@ -123,76 +125,64 @@ export class TaskRelay {
    * Relays the input that the task waits for. Other input is ignored, as the extension says: an upstream might take an answer
    * that is sent twice for one to its next question.
    */
-  async #update(caller: Caller, message: RequestMessage, target: TaskTarget): Promise<CallOutcome> {
+  async #update(client: ClientFacts, message: RequestMessage, target: TaskTarget): Promise<RequestOutcome> {
     const { tasks } = this.#options;
     const { inputResponses } = message.params;
-    if (!isJsonObject(inputResponses)) return this.#relay(caller, message, target);
+    if (!isJsonObject(inputResponses)) return this.#relay(client, message, target);
     const keys = Object.keys(inputResponses);
     const isOpen = (key: string) => tasks.get(target.record.id)?.openKeys?.includes(key) === true;
     if (!keys.every(isOpen)) {
       // The client may know a later state than we do.
-      const reading = await this.#extension.read(caller, target);
+      const reading = await this.#extension.read(client, target);
       if (reading.kind === 'error') return reading;
     }
     const open = keys.filter(isOpen);
     if (open.length === 0 && keys.length > 0) return ACKNOWLEDGED;
     const member = message.paramMembers.find(({ key }) => key === 'inputResponses');
     const edits = member ? removeEdits(message.text, member.start, (key) => !open.includes(key)) : [];
-    return this.#relay(caller, message, target, edits, () => tasks.onAnswered(target.record, open));
+    return this.#relay(client, message, target, edits, () => tasks.onAnswered(target.record, open));
   }
 
   #relay(
-    caller: Caller,
+    client: ClientFacts,
     message: RequestMessage,
     { record, upstream, headers: copied, sessions }: TaskTarget,
     edits: readonly Edit[] = [],
     onAccepted: () => void = () => undefined,
-  ): CallOutcome {
+  ): RequestOutcome {
     const { tasks } = this.#options;
     const { method } = message;
     const headers = [...copied, ...taskHeaders(record.era, method, record.upstreamId)];
-    const observer = this.#options.toolCalls.request(caller.facts);
+    const observer = this.#options.toolCalls.request(client.facts);
     const trace = observer.send({ method, protocol: 'mcp', subject: undefined, server: upstream.server });
-    const { accept } = caller.headers;
     const plan: CallPlan = {
       message,
-      capabilities: caller.capabilities,
+      capabilities: client.capabilities,
       headers: trace ? withTrace(headers, trace) : headers,
       trace,
-      streams: acceptsEventStream(accept),
-      json: acceptsJson(accept),
       upstream,
       edits: [...taskIdEdits(message, record), ...edits, ...(trace ? traceEdits(message, trace) : [])],
       progressToken: progressTokenOf(message),
-      rewriter: new TaskRewriter(tasks, record, method, caller.capabilities, onAccepted),
+      rewriter: new TaskRewriter(tasks, record, method, client.capabilities, onAccepted),
       needsTranslation: false,
-      serverRequests: undefined,
       openSession: sessions(),
       observer,
-      summary: undefined,
       failure: TASK_FAILURE,
       forward: record.forward,
-      namespace: caller.namespace?.name,
-      entry: undefined,
-      principal: caller.principal,
-      clientAddress: caller.head?.address,
-      tasks: undefined,
-      messages: record.era === 'legacy' ? this.#messages(caller, record) : undefined,
+      messages: record.era === 'legacy' ? this.#messages(client, record) : undefined,
       waitsForTask: method === 'tasks/result',
-      era: caller.era,
-      session: caller.session,
     };
-    return { kind: 'deferred', start: (response) => new RelayedCall(this.#options, plan, response).start() };
+    return { kind: 'deferred', start: (sink) => new RelayedCall(this.#options, plan, sink).start() };
   }
 
   /** Cancels a task of a legacy client. That it is canceled is durable before the response. */
   async #cancel(
-    caller: Caller,
+    client: ClientFacts,
     message: RequestMessage,
     { record, upstream, headers, sessions }: TaskTarget,
-  ): Promise<CallOutcome> {
+  ): Promise<RequestOutcome> {
     const { tasks } = this.#options;
-    const observer = this.#options.toolCalls.request(caller.facts);
+    const observer = this.#options.toolCalls.request(client.facts);
     observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server: upstream.server });
     const edits = taskIdEdits(message, record);
     try {
@@ -210,7 +200,7 @@ export class TaskRelay {
       if (isJsonObject(value.error)) return errorOf(text, value.error);
       await tasks.cancel(record);
       const canceled = { ...record, isCanceled: true };
-      const rewriter = new TaskRewriter(tasks, canceled, message.method, caller.capabilities);
+      const rewriter = new TaskRewriter(tasks, canceled, message.method, client.capabilities);
       const rewritten = rewriter.rewrite(text, value);
       const result = memberText(rewritten?.text ?? text, 'result');
       if (result !== undefined) return { kind: 'result', json: result };
@@ -222,8 +212,8 @@ export class TaskRelay {
     }
   }
 
-  #messages({ namespace, principal }: Caller, { address, session }: TaskRecord): TaskMessages {
-    const isOwn = (other: TaskRecord) => other.namespace === namespace?.name && other.principal.key === principal.key;
+  #messages({ namespace, principal }: ClientFacts, { address, session }: TaskRecord): TaskMessages {
+    const isOwn = (other: TaskRecord) => other.namespace === namespace && other.principal.key === principal.key;
     return new TaskMessages(this.#options.tasks, { address, session: session?.id }, isOwn);
   }
 
@@ -232,7 +222,7 @@ export class TaskRelay {
    * more, one that calls of the client are sent in. An upstream whose tasks do not depend on sessions still knows the task there.
    */
   #sessions(
-    caller: Caller,
+    client: ClientFacts,
     record: TaskRecord,
     upstream: Upstream,
     headers: readonly string[],
@@ -244,11 +234,11 @@ export class TaskRelay {
         isRetry = true;
         return taskSession(tasks, record, upstream);
       }
-      if (caller.era === 'legacy' && !caller.session) {
+      if (client.era === 'legacy' && !client.session) {
         const what = 'no longer knows the session of the task';
         return Promise.reject(new UpstreamError('session-lost', upstream.transport.address, what));
       }
-      const opened = router.legacySession(upstream, caller, legacyCapabilities(caller.capabilities), headers)();
+      const opened = router.legacySession(upstream, client, legacyCapabilities(client.capabilities), headers)();
       return Promise.resolve(opened).then((session) => {
         tasks.setSession(record, session);
         return session;
@@ -262,7 +252,7 @@ export function taskNotFound(): ErrorOutcome {
   return rpcError(INVALID_PARAMS, TASK_NOT_FOUND);
 }
 
-function errorOf(text: string, { code, message }: JsonObject): CallOutcome {
+function errorOf(text: string, { code, message }: JsonObject): RequestOutcome {
   const data = memberText(memberText(text, 'error') ?? '', 'data');
   const error = {
     code: typeof code === 'number' ? code : INTERNAL_ERROR,

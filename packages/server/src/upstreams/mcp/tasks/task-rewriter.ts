@@ -42,8 +42,6 @@ export class TaskRewriter implements ResponseRewriter {
     this.#capabilities = capabilities;
   }
 
-  onRejected(): void {}
-
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
     const id = memberText(text, 'id') ?? 'null';
     if (isJsonObject(value.error)) return this.#rewriteError(text, value, value.error, id);

@@ -1,0 +1,143 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { RpcError } from '../http/outcome.ts';
+import type { ClientFacts } from './client-facts.ts';
+
+/** A complete response as bytes, cut where the id of its request belongs. */
+export interface ResponseBytes {
+  readonly before: readonly Buffer[];
+  readonly after: readonly Buffer[];
+  /** Frees the bytes. To be called when they are written. */
+  readonly free?: () => void;
+}
+
+/** Body of a response that was begun. The outcome `sent` ends it; any other one closes the connection. */
+export interface ResponseBody {
+  /**
+   * Writes at least one part. False if the client reads too slowly. `onWritten` is called when the parts are no longer needed:
+   * never if the client disconnects, or may get them again on another connection.
+   */
+  write(parts: readonly Buffer[], onWritten: () => void): boolean;
+}
+
+/** How a call ended. `status`: HTTP status, if none was sent yet. */
+export type CallOutcome =
+  /** A response with the id of the client, as text and parsed. `isAscii`: the text is known to be ASCII. */
+  | {
+      readonly kind: 'response';
+      readonly text: string;
+      readonly value: JsonObject;
+      readonly status: number;
+      readonly isAscii: boolean;
+    }
+  /** A large response; `value` has the members of it that are known. */
+  | { readonly kind: 'large'; readonly bytes: ResponseBytes; readonly value: JsonObject; readonly status: number }
+  /** The body that was begun has been written. */
+  | { readonly kind: 'sent' }
+  /** A result of our own, as JSON text. */
+  | { readonly kind: 'result'; readonly json: string }
+  /** There is no response: an error of our own. */
+  | { readonly kind: 'failed'; readonly error: RpcError; readonly status?: number | undefined }
+  /** The client has canceled the call: it gets no response. */
+  | { readonly kind: 'canceled' };
+
+/** Where a call sends its response: to its client, or to an adapter that changes the response or collects it. */
+export interface ResponseSink {
+  /** The client of the call. A retry of a suspended call replaces it. */
+  readonly client: ClientFacts;
+  /** Sends a message on the event stream, which it begins. False if the client reads too slowly: wait for `onDrain`. */
+  sendMessage(text: string): boolean;
+  /**
+   * Begins a result that is sent while it arrives: the JSON response, or the last event of a stream that has begun. `length`:
+   * its bytes, if known; `isFirst`: only a first part has arrived, with which the rest may follow at once. Undefined if the
+   * result cannot be sent in parts, or not yet.
+   */
+  startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined;
+  /** Whether this large response, of which some members are known, is needed as text. */
+  needsText(value: JsonObject): boolean;
+  /** Ends the call, once. */
+  complete(outcome: CallOutcome): void;
+  /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
+  onDisconnect(listener: () => void): void;
+  /** Calls back once when buffered data was sent, or will not be any more. */
+  onDrain(listener: () => void): void;
+  /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
+  disconnect(retryMs: number): void;
+  /** Collects messages until this is called with false, so that those that arrive together are one write. */
+  cork(isCorked: boolean): void;
+}
+
+/** Sink of a call without a client that reads: passes its outcome on, and its messages if they are of use. */
+export class DetachedSink implements ResponseSink {
+  readonly client: ClientFacts;
+  readonly #onOutcome: (outcome: CallOutcome) => void;
+  readonly #onMessage: (text: string) => void;
+
+  constructor(
+    client: ClientFacts,
+    onOutcome: (outcome: CallOutcome) => void,
+    onMessage: (text: string) => void = () => undefined,
+  ) {
+    this.client = client;
+    this.#onOutcome = onOutcome;
+    this.#onMessage = onMessage;
+  }
+
+  sendMessage(text: string): boolean {
+    this.#onMessage(text);
+    return true;
+  }
+  startBody(): ResponseBody | undefined {
+    return undefined;
+  }
+  needsText(): boolean {
+    return false;
+  }
+  complete(outcome: CallOutcome): void {
+    this.#onOutcome(outcome);
+  }
+  onDisconnect(_listener: () => void): void {}
+  /** There is nothing to wait for. */
+  onDrain(listener: () => void): void {
+    queueMicrotask(listener);
+  }
+  disconnect(): void {}
+  cork(): void {}
+}
+
+/** Passes everything on to another sink: base of adapters, which override what they change. */
+export class ForwardingSink implements ResponseSink {
+  /** May be replaced between two messages. */
+  protected inner: ResponseSink;
+
+  constructor(inner: ResponseSink) {
+    this.inner = inner;
+  }
+
+  get client(): ClientFacts {
+    return this.inner.client;
+  }
+  sendMessage(text: string): boolean {
+    return this.inner.sendMessage(text);
+  }
+  startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
+    return this.inner.startBody(length, isFirst);
+  }
+  needsText(value: JsonObject): boolean {
+    return this.inner.needsText(value);
+  }
+  complete(outcome: CallOutcome): void {
+    this.inner.complete(outcome);
+  }
+  onDisconnect(listener: () => void): void {
+    this.inner.onDisconnect(listener);
+  }
+  onDrain(listener: () => void): void {
+    this.inner.onDrain(listener);
+  }
+  disconnect(retryMs: number): void {
+    this.inner.disconnect(retryMs);
+  }
+  cork(isCorked: boolean): void {
+    this.inner.cork(isCorked);
+  }
+}
