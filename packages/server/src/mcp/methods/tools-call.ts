@@ -19,7 +19,6 @@ import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { AutoCall } from '../../upstreams/mcp/tasks/auto-task.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
@@ -69,7 +68,7 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
 
 /** Returns the function that sends a call to its executor: the upstream of its forward, a service, or the server that it names. */
 function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
-  const { access, relay, bridge, forwards, calls, registry, toolCalls } = parts;
+  const { access, relay, bridge, forwards, calls, registry, toolCalls, autoTasks } = parts;
   const relayCall = (client: ClientFacts, permit: Permit): RequestOutcome => {
     const { entry } = permit.target;
     return relay.call(client, permit, entry && declaredParams.expectedByUpstream(entry, client.capabilities));
@@ -90,7 +89,16 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
     const permit = access.decide(client.principal, target);
     return execute(client, permit) ?? relayCall(client, permit);
   };
-  const asAutoTask = autoTaskWrapper(parts, repeat);
+  /** A call of a tool with the label `service.task=auto` becomes a task if it takes long. */
+  const asAutoTask = (client: ClientFacts, { message, target }: Permit, outcome: RequestOutcome): RequestOutcome => {
+    const { entry: tool, forward } = target;
+    if (tool?.labels[TASK_LABEL] !== 'auto') return outcome;
+    const upstream = forward === undefined ? undefined : forwards.upstream(forward);
+    // That decides itself.
+    if (upstream?.taskEras.has('modern')) return outcome;
+    const address = upstream?.transport.address ?? String(tool.members.uri);
+    return autoTasks.wrap({ client, message, repeat }, { tool, address, forward }, outcome);
+  };
   const dispatch = (exchange: McpExchange, permit: Permit): McpOutcome | Promise<McpOutcome | undefined> => {
     const client = relay.clientOf(exchange, permit.target.entry);
     const outcome = execute(client, permit);
@@ -108,25 +116,6 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
     return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : proceed())));
   };
   return dispatch;
-}
-
-/**
- * Makes calls of tools with the label `service.task=auto` ready to become tasks. The function returns the outcome of a call
- * that becomes a task if it takes long; unchanged for most tools.
- */
-function autoTaskWrapper({ autoTasks, forwards }: ToolCallParts, repeat: AutoCall['repeat']) {
-  return (
-    client: ClientFacts,
-    { message, target: { entry: tool, forward } }: Permit,
-    outcome: RequestOutcome,
-  ): RequestOutcome => {
-    if (tool?.labels[TASK_LABEL] !== 'auto') return outcome;
-    const upstream = forward === undefined ? undefined : forwards.upstream(forward);
-    // That decides itself.
-    if (upstream?.taskEras.has('modern')) return outcome;
-    const address = upstream?.transport.address ?? String(tool.members.uri);
-    return autoTasks.wrap({ client, message, repeat }, { tool, address, forward }, outcome);
-  };
 }
 
 /** Response to, and record of, a call without an executor. */
