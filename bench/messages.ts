@@ -1,4 +1,4 @@
-/** Protocol era of a client or an upstream (mcp 1). */
+/** Protocol era of a client or an upstream. */
 export type Era = 'legacy' | 'modern';
 
 /** Latest protocol version of each era. */

@@ -16,6 +16,7 @@ const RESTRICTED: readonly (readonly [line: string, allowed: string])[] = [
   ["const tool = namespace.indexes.tool.get('a');", 'access/access.ts'],
   ['function toolOf({ indexes }: NamespaceState): Entry {', 'registry/snapshot.ts'],
   ['for (const { name, indexes: { tool } } of namespaces) {', 'policy/registry-view.ts'],
+  ['  indexes,', 'access/access.ts'],
 ];
 
 const findingsOf = (path: string, line: string): string[] =>

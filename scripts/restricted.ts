@@ -38,7 +38,7 @@ const RESTRICTIONS: readonly Restriction[] = [
   },
   {
     // A member of a namespace, not a word of a sentence.
-    pattern: /\.indexes\b|[{,]\s*indexes\s*[,:}]/,
+    pattern: /\.indexes\b|(?:[{,]|^)\s*indexes\s*[,:}]/,
     allowed: [
       'server/src/access/',
       'server/src/registry/',

@@ -62,7 +62,7 @@ async function line(): Promise<Line> {
   );
   const { ts, duration_ms: durationMs, x_request_id: _, ...rest } = found;
   expect({ ts, durationMs }).toEqual({ ts: expect.stringMatching(/^\d{4}-.*Z$/), durationMs: expect.any(Number) });
-  // Without an id of its own, a conversation has that of its request (decisions 4.7).
+  // Without an id of its own, a conversation has that of its request.
   const { conversation_id: conversation, ...others } = rest;
   return conversation === id ? others : rest;
 }
@@ -78,7 +78,7 @@ const POSTED = {
   client: '127.0.0.1',
 };
 const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_tool_call' };
-/** Members of the last event of a relayed tool call, which its access line contains too (decisions 6). */
+/** Members of the last event of a relayed tool call, which its access line contains too. */
 const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => ({
   ...last,
   event_id: expect.any(String),

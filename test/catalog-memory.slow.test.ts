@@ -6,7 +6,7 @@ import type { HostileTarget } from './hostile/hostile-case.ts';
 import { type MeasuredGateway, startMeasuredGateway } from './hostile/measured-gateway.ts';
 import { discovered } from './hostile/table-cases.ts';
 
-// The largest catalogs that are allowed, in a service with a heap of 1 GiB (decisions 10.4).
+// The largest catalogs that are allowed, in a service with a heap of 1 GiB.
 
 const ENTRIES = 100_000;
 const MIB = 1024 * 1024;

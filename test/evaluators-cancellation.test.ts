@@ -14,7 +14,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Requests that are canceled during their evaluation (mcp 1 and 4).
+// Requests that are canceled during their evaluation.
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;

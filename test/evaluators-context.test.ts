@@ -9,7 +9,7 @@ import { legacyClient, modernClient, type RawClient } from './fixtures/raw-clien
 import { LIST_END, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Context of actions and LLMs (decisions 2.11 and 4.9, spec "Evaluation context").
+// Context of actions and LLMs.
 
 const ODD_NAME = '## se\narch';
 const LONG_NAME = `a${'😀'.repeat(120)}`;

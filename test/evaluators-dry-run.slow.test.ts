@@ -11,7 +11,7 @@ import {
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
 
-// Dry runs of evaluators that are not active (decisions 10.6).
+// Dry runs of evaluators that are not active.
 
 let evaluated: EvaluatedService;
 beforeAll(async () => {

@@ -11,7 +11,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Tool-call events and access lines of evaluated requests (decisions 10.2).
+// Tool-call events and access lines of evaluated requests.
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;

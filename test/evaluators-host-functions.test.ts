@@ -14,7 +14,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Host functions of actions (decisions 2.11, "Host function").
+// Host functions of actions.
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;

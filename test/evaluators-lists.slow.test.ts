@@ -11,7 +11,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { connect } from './fixtures/sdk-client.ts';
 
-// Tool lists that an action filters (decisions 4.9, "FilterTools").
+// Tool lists that an action filters.
 
 /** In an unusual format, which shows that they are not serialized again. */
 const TOOLS = [
@@ -21,7 +21,7 @@ const TOOLS = [
   '{"name":"d","inputSchema":{"type":"object"}}',
 ];
 
-/** Caching hints of the upstream, and those of evaluated lists (mcp 2). */
+/** Caching hints of the upstream, and those of evaluated lists. */
 const CACHEABLE = '"ttlMs":60000,"cacheScope":"public"';
 const NOT_CACHEABLE = '"ttlMs":0,"cacheScope":"private"';
 const LIST_END = `"resultType":"complete",${CACHEABLE}}`;

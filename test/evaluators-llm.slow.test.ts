@@ -11,7 +11,7 @@ import {
 } from './fixtures/evaluated/evaluated-service.ts';
 import { modernClient, type RawClient } from './fixtures/raw-client.ts';
 
-// LLM calls of evaluators and their results (decisions 4.9, "LLM call", "Failure", "result_schema").
+// LLM calls of evaluators and their results.
 
 let evaluated: EvaluatedService;
 let client: RawClient;

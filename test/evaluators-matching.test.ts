@@ -13,7 +13,7 @@ import { LIST_END, textResultText, toolList, toolText } from './fixtures/raw-ups
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
-// Which requests are evaluated, and when (decisions 4.9, "Matching").
+// Which requests are evaluated, and when.
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;

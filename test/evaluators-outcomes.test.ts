@@ -11,7 +11,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Outcomes of actions (decisions 4.9, "Outcome").
+// Outcomes of actions.
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;

@@ -7,7 +7,7 @@ import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// A call whose legacy client has disconnected, and whose evaluation is in progress at shutdown (decisions 1.1, 4.9).
+// A call whose legacy client has disconnected, and whose evaluation is in progress at shutdown.
 
 let evaluated: EvaluatedService;
 let worker: WorkingService;

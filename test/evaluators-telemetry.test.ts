@@ -11,7 +11,7 @@ import {
 import { legacyClient, modernClient, type RawClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// Metrics and log lines of evaluators (decisions 4.4 and 4.9), and what they never contain.
+// Metrics and log lines of evaluators, and what they never contain.
 
 const ARGUMENT = 'argument-that-nobody-tells';
 const ANSWER = 'answer-that-nobody-tells';

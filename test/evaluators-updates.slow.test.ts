@@ -11,7 +11,7 @@ import {
 import { modernClient, type RawClient, type RawResponse } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// Requests while evaluators are replaced (spec, "Evaluator management endpoints"; decisions 4.5).
+// Requests while evaluators are replaced.
 
 let evaluated: EvaluatedService;
 let client: RawClient;

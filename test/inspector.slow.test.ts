@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => inspector.close());
 
-/** A copy without the server's identity in `_meta`, the one member of these answers that may differ (mcp 2). */
+/** A copy without the server's identity in `_meta`, the one member of these answers that may differ. */
 function withoutServerInfo(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutServerInfo);
   if (typeof value !== 'object' || value === null) return value;

@@ -10,7 +10,7 @@ import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from './f
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
 const IDLE_TIMEOUT_MS = 5000;
-// Attempts are at most 1.5 s apart (mcp 4); the machine may be slow.
+// Attempts are at most 1.5 s apart; the machine may be slow.
 const RETURN_DEADLINE_MS = 10_000;
 // Far above the duration of a call through an idle gateway, far below any deadline that a broken forward could impose.
 const STEADY_MS = 3000;
@@ -29,7 +29,7 @@ beforeAll(async () => {
     scripts: { 'tools/list': toolList(toolText('steady')), 'tools/call': textResultText('steady') },
   });
   await gateway.forward('healthy', healthy.url);
-  // Its registration takes the 30 s that decisions 4.3 allow: all other drills run meanwhile.
+  // Its registration takes the 30 s that a discovery may take: all other drills run meanwhile.
   silentUpstream = await startRawUpstream();
   silentUpstream.fault = { kind: 'silence' };
   const before = performance.now();

@@ -37,8 +37,8 @@ function objectsOf(forward: string): HiddenObject[] {
 }
 
 /**
- * Hides and shows objects in every way, in random order, while clients ask for them (decisions 10.1): what is hidden must not be
- * seen in a single response.
+ * Hides and shows objects in every way, in random order, while clients ask for them: what is hidden must not be seen in a single
+ * response.
  */
 export async function runHidden(system: HiddenSystem, operations: number, seed: number): Promise<HiddenRun> {
   const choose = randomChoice(seed);

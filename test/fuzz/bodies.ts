@@ -8,7 +8,7 @@ export interface FuzzBody {
   readonly ambiguous: boolean;
 }
 
-/** Maximum body size in bytes (decisions 8), as the document describes for status 413. */
+/** Maximum body size in bytes, as the document describes for status 413. */
 export const BODY_LIMIT = 1024 * 1024;
 
 /** The JSON text of a value. */

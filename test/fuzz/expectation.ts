@@ -11,7 +11,7 @@ export interface Expectation {
   readonly undocumented?: boolean;
 }
 
-/** Paths of the legacy backend, which does not exist here (decisions 4.6). */
+/** Paths of the legacy backend, which does not exist here. */
 const LEGACY =
   /^\/api\/(?:v1\/(?:service-catalog|service-template|data-store|capabilities|chat|management\/(?:info|statistics))|v2\/(?:code-execution|tool-calls))/;
 
@@ -42,7 +42,7 @@ export function expectation(
   const [path = ''] = target.split('?', 1);
   const isForeign = headers.origin !== undefined;
   if (!canDecode(path)) {
-    // Prefixes of the legacy backend are matched before the path is decoded (decisions 4.6).
+    // Prefixes of the legacy backend are matched before the path is decoded.
     const others = [...(isForeign ? [403] : []), ...(LEGACY.test(path) ? [503] : [])];
     return { ...only('the path is not percent-encoded UTF-8', 400, 404, ...others), undocumented: LEGACY.test(path) };
   }

@@ -7,7 +7,7 @@ import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import type { HostileCase, HostileTarget } from './hostile-case.ts';
 import { type StallingUpstream, startStallingUpstream } from './stalling-upstream.ts';
 
-/** Use up a total that namespaces and users share; fail unless another namespace still gets its part (decisions 10.4). */
+/** Use up a total that namespaces and users share; fail unless another namespace still gets its part. */
 export function shareCases(discovered: Discovered): HostileCase[] {
   const shared = (
     name: string,

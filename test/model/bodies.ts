@@ -39,7 +39,7 @@ const COMMON = {
 } as const;
 const URIS = { configuration_uri: 'configurationURI', secrets_uri: 'secretsURI' };
 
-/** Bodies of the API (decisions 2.3 to 2.8), for POST. */
+/** Bodies of the API, for POST. */
 export const SHAPES = {
   namespace: {
     kind: 'namespace',
@@ -114,8 +114,8 @@ export function withoutName(shape: Shape): Shape {
 }
 
 /**
- * A body's members under canonical names. Throws {@link Rejection} 400 (decisions 4.1): missing or invalid JSON, or
- * members missing or mistyped, which `details` names.
+ * A body's members under canonical names. Throws {@link Rejection} 400: missing or invalid JSON, or members missing or mistyped,
+ * which `details` names.
  */
 export function readBody(text: string | undefined, shape: Shape): JsonObject {
   if (text === undefined || text === '') throw new Rejection(400, 'BAD_REQUEST', { message: 'request body required' });
@@ -159,7 +159,7 @@ function parsed(text: string): JsonValue | undefined {
   }
 }
 
-/** A name of a namespace (specification, "Namespace"). */
+/** A name of a namespace. */
 function isNamespace(text: string): boolean {
   return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
 }

@@ -12,7 +12,7 @@ import {
 } from './alphabets.ts';
 import type { Catalog } from './state.ts';
 
-/** Members of any object; the last ones have names of the registry's own (decisions 2.5). */
+/** Members of any object; the last ones have names of the registry's own. */
 const ANY = {
   description: texts,
   title: texts,

@@ -1,8 +1,8 @@
 import { byListPosition, type Entry, ensureNamespace, type Kind, type State } from './state.ts';
 
 /**
- * Served entry of a key (decisions 2.2): the first registered one; later ones are shadowed, and when it is removed, the
- * oldest shadowed entry is served. Oldest: in the order of lists.
+ * Served entry of a key: the first registered one; later ones are shadowed, and when it is removed, the oldest shadowed entry is
+ * served. Oldest: in the order of lists.
  */
 
 /** The served entry of a key. */

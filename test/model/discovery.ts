@@ -21,9 +21,9 @@ interface Item {
 }
 
 /**
- * Applies an upstream's current catalog to a forward (decisions 4.3): adds new entries, updates existing ones without
- * losing overrides, removes others. Overrides return with their entry. Returns false when the upstream is unreachable:
- * then nothing changes, and the forward is unavailable.
+ * Applies an upstream's current catalog to a forward: adds new entries, updates existing ones without losing overrides, removes
+ * others. Overrides return with their entry. Returns false when the upstream is unreachable: then nothing changes, and the
+ * forward is unavailable.
  */
 export function discover(state: State, name: string): boolean {
   const forward = state.forwards.find((each) => each.name === name);

@@ -8,7 +8,7 @@ import { defaultOf, isRegistryMember, isSeparateMember, mcpName, pick, restOf, s
 import { type ApiRequest, type ApiResponse, conflict, Rejection } from './request.ts';
 import { byListPosition, type Discovered, type Entry, type Kind, type Labels, type State } from './state.ts';
 
-/** Calls on `/api/v1/tools`, `/resources` and `/prompts` (decisions 2.2, 2.5 to 2.7, 4.1, 4.2). */
+/** Calls on `/api/v1/tools`, `/resources` and `/prompts`. */
 export function callEntries(state: State, kind: Kind, request: ApiRequest): ApiResponse {
   const { method, name, query = {} } = request;
   if (name === undefined) return method === 'GET' ? list(state, kind, query) : create(state, kind, request);
@@ -20,7 +20,7 @@ export function callEntries(state: State, kind: Kind, request: ApiRequest): ApiR
   return { status: 200, data: { removed: entry.name } };
 }
 
-/** What operators changed of a discovered entry applies again when it returns (decisions 10.1). */
+/** What operators changed of a discovered entry applies again when it returns. */
 function keepState(state: State, entry: Entry): void {
   state.forwards = state.forwards.map((forward) =>
     forward.name === entry.discovered?.forward
@@ -96,8 +96,8 @@ function upstreamName({ forwards }: State, { kind, discovered }: Entry): string 
 }
 
 /**
- * `uri` and `toolType` of a discovered tool are fixed (decisions 2.5); so are location and type of a resource, and the
- * address of a prompt, which has no messages (decisions 2.6, 2.7).
+ * `uri` and `toolType` of a discovered tool are fixed; so are location and type of a resource, and the address of a prompt, which
+ * has no messages.
  */
 function rejectFixed({ kind, key, members }: Entry, body: JsonObject): void {
   const fixed = { tool: ['uri', 'toolType'], resource: ['type'], prompt: ['configurationURI'] }[kind];
@@ -106,7 +106,7 @@ function rejectFixed({ kind, key, members }: Entry, body: JsonObject): void {
   if (kind === 'prompt' && Array.isArray(body.messages) && body.messages.length > 0) throw conflict();
 }
 
-/** The members that differ from upstream become overrides (decisions 2.5). */
+/** The members that differ from upstream become overrides. */
 function changedDiscovered(before: Entry, found: Discovered, body: JsonObject & { name: string }): Entry {
   const { kind } = before;
   const overrides: JsonObject = {};
@@ -137,7 +137,7 @@ export function resourceName(object: JsonObject, key: string): string {
   return typeof object.name === 'string' && object.name !== '' ? object.name : key;
 }
 
-/** Labels starting with `service.` survive PUT unchanged, except `service.forward_headers` (decisions 2.6). */
+/** Labels starting with `service.` survive PUT unchanged, except `service.forward_headers`. */
 function survivingLabels(before: Labels, wanted: Labels): Labels {
   const survives = (label: string) => label.startsWith('service.') && label !== 'service.forward_headers';
   return Object.fromEntries([
@@ -151,7 +151,7 @@ export function labelsOf({ labels }: JsonObject): Labels {
   return Object.fromEntries(Object.entries(labels ?? {}).map(([label, value]) => [label, String(value)]));
 }
 
-/** Location of a new entry (decisions 4.1); resources of one name are distinguished by their uri. */
+/** Location of a new entry; resources of one name are distinguished by their uri. */
 function locationOf(state: State, { kind, name, namespace, key }: Entry): string {
   const shared = state.entries.filter(
     (entry) => entry.kind === kind && entry.namespace === namespace && entry.name === name && !entry.shadowed,

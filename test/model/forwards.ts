@@ -6,7 +6,7 @@ import { labelsOf } from './entries.ts';
 import { type ApiRequest, type ApiResponse, conflict, notFound, Rejection } from './request.ts';
 import { ensureNamespace, type Forward, type State } from './state.ts';
 
-/** Calls on `/api/v1/forwards` (decisions 2.4, 4.3). */
+/** Calls on `/api/v1/forwards`. */
 export function callForwards(state: State, { method, name, refreshes, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined) {
     if (method === 'POST') return add(state, body);
@@ -22,7 +22,7 @@ export function callForwards(state: State, { method, name, refreshes, query = {}
   return { status: 200, data: { removed: name } };
 }
 
-/** Removes all of its discovered entries, but no manual ones (decisions 4.3). */
+/** Removes all of its discovered entries, but no manual ones. */
 export function removeForward(state: State, { name }: Forward): void {
   for (const entry of [...state.entries].filter(({ discovered }) => discovered?.forward === name)) {
     const now = state.entries.find(
@@ -78,7 +78,7 @@ function refresh(state: State, { name }: Forward): ApiResponse {
   return { status: 200, data: { refreshed: name, ...countsOf(state, name) } };
 }
 
-/** Current counts, shadowed entries included (decisions 2.4: resources include templates). */
+/** Current counts, shadowed entries included (resources include templates). */
 function countsOf(state: State, name: string) {
   const count = (kind: string) =>
     state.entries.filter((entry) => entry.kind === kind && entry.discovered?.forward === name).length;

@@ -2,9 +2,9 @@ import { conflict, notFound } from './request.ts';
 import { byListPosition, type Entry, type Kind, type State } from './state.ts';
 
 /**
- * Entry that a path selects (decisions 2.2): `?namespace=` selects; without it the entry in `default`, else the only
- * match, else 409 with `details.namespaces`. Several resources of one name in the namespace: 409 with `details.uris`;
- * `?uri=` selects. Shadowed entries are not found by name.
+ * Entry that a path selects: `?namespace=` selects; without it the entry in `default`, else the only match, else 409 with
+ * `details.namespaces`. Several resources of one name in the namespace: 409 with `details.uris`; `?uri=` selects. Shadowed
+ * entries are not found by name.
  */
 export function lookUp(
   state: State,

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { Discovered, Entry, Kind } from './state.ts';
 
-/** Registry members of each kind, which are never part of MCP objects (decisions 2.5 to 2.7). */
+/** Registry members of each kind, which are never part of MCP objects. */
 const REGISTRY: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
   resource: ['type', 'params', 'configurationURI', 'secretsURI', 'id'],
@@ -90,7 +90,7 @@ export function restOf(entry: Entry): JsonObject {
   return view;
 }
 
-/** The entry as MCP lists it (decisions 2.5 to 2.7). */
+/** The entry as MCP lists it. */
 export function mcpOf(entry: Entry): JsonObject {
   const { kind, name, key, discovered } = entry;
   if (discovered) {

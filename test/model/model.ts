@@ -6,8 +6,8 @@ import { callServices } from './services.ts';
 import { copyOf, type State } from './state.ts';
 
 /**
- * Model of the management API and the registry, according to decisions 2.2 to 2.8 and 4.1 to 4.3. Returns the response
- * to a call and the following state; the given state is not modified.
+ * Model of the management API and the registry. Returns the response to a call and the following state; the given state is not
+ * modified.
  */
 export function call(state: State, request: ApiRequest): { readonly state: State; readonly answer: ApiResponse } {
   const after = copyOf(state);
@@ -39,7 +39,7 @@ function route(state: State, request: ApiRequest): ApiResponse {
   }
 }
 
-/** Counts of served entries (decisions 4.4). */
+/** Counts of served entries. */
 function statistics(state: State) {
   const served = (kind: 'tool' | 'resource' | 'prompt') =>
     listed(state, kind).filter(({ shadowed }) => !shadowed).length;

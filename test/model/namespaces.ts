@@ -7,7 +7,7 @@ import { removeForward } from './forwards.ts';
 import { type ApiRequest, type ApiResponse, conflict, notFound } from './request.ts';
 import { byListPosition, type Entry, KINDS, type Labels, type State } from './state.ts';
 
-/** Calls on `/api/v1/namespaces` (decisions 2.3, 4.1, 4.2). */
+/** Calls on `/api/v1/namespaces`. */
 export function callNamespaces(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined)
     return method === 'GET' ? { status: 200, data: state.namespaces.map(shown) } : create(state, body);
@@ -53,7 +53,7 @@ function remove(state: State, name: string, cascade: boolean): ApiResponse {
   return { status: 200, data: { removed: name, ...(disabled.length > 0 && { disabled }) } };
 }
 
-/** Entries that were moved there are disabled in the namespace of their forward; absent ones as well (decisions 10.1). */
+/** Entries that were moved there are disabled in the namespace of their forward; absent ones as well. */
 function returnMoved(state: State, from: string): JsonObject[] {
   const returned: Entry[] = [];
   const atHome = (entry: Entry): Entry => {

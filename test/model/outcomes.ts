@@ -26,12 +26,12 @@ export function* outcomes(state: State, calls: readonly Ended[], stopping: boole
   }
 }
 
-/** After a start every forward is discovered in the background, in any order (decisions 1.1). */
+/** After a start every forward is discovered in the background, in any order. */
 export function restarted(state: State): Iterable<State> {
   return retried({ ...copyOf(state), forwards: state.forwards.map((forward) => ({ ...forward, available: false })) });
 }
 
-/** An unavailable forward is retried, in any order (decisions 4.3). */
+/** An unavailable forward is retried, in any order. */
 export function* retried(state: State): Generator<State> {
   const due = state.forwards.filter(
     ({ address, available }) => !available && state.upstreams.some((u) => u.address === address && u.mode === 'up'),
@@ -43,7 +43,7 @@ export function* retried(state: State): Generator<State> {
   }
 }
 
-/** Most calls are one change. A forward is stored first and then discovered (decisions 4.3). */
+/** Most calls are one change. A forward is stored first and then discovered. */
 function partsOf({ request, answer }: Ended, stopping: boolean): readonly Part[] {
   if (request.refreshes) return [(state) => refreshed(state, request.name ?? '', answer, stopping)];
   if (request.collection === 'forwards' && request.method === 'POST') {

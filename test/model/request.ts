@@ -15,7 +15,7 @@ export interface ApiRequest {
   readonly body?: string | undefined;
 }
 
-/** Response to a call (decisions 2.1). */
+/** Response to a call. */
 export interface ApiResponse {
   readonly status: number;
   readonly location?: string | undefined;
@@ -48,7 +48,7 @@ export class Rejection extends Error {
   }
 }
 
-/** 404 (decisions 4.1: "`<kind> not found: <name>`"). */
+/** 404 ("`<kind> not found: <name>`"). */
 export function notFound(kind: string, name: string): Rejection {
   return new Rejection(404, 'NOT_FOUND', { message: `${kind} not found: ${name}` });
 }

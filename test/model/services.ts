@@ -4,7 +4,7 @@ import { labelsOf } from './entries.ts';
 import { type ApiRequest, type ApiResponse, notFound, Rejection } from './request.ts';
 import type { Service, State } from './state.ts';
 
-/** Calls on `/api/v1/services` (decisions 2.8, 4.1, 4.2). */
+/** Calls on `/api/v1/services`. */
 export function callServices(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined) {
     return method === 'GET' ? { status: 200, data: state.services.map(({ view }) => view) } : create(state, body);

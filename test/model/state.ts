@@ -8,7 +8,7 @@ export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Position in lists (decisions 4.1): the registration id, or that of its forward, then the upstream's order. */
+/** Position in lists: the registration id, or that of its forward, then the upstream's order. */
 export interface ListPosition {
   readonly registered: number;
   /** The upstream's lists in sequence: templates follow resources. */
@@ -21,7 +21,7 @@ export interface Discovered {
   readonly forward: string;
   readonly key: string;
   readonly object: JsonObject;
-  /** Overrides, under MCP names; null removes a member (decisions 2.5). */
+  /** Overrides, under MCP names; null removes a member. */
   readonly overrides: JsonObject;
 }
 
@@ -29,13 +29,13 @@ export interface Discovered {
 export interface Entry {
   readonly kind: Kind;
   readonly namespace: string;
-  /** Unique in namespace and kind: name, or location of a resource (decisions 2.2). */
+  /** Unique in namespace and kind: name, or location of a resource. */
   readonly key: string;
   /** Identification in paths. */
   readonly name: string;
   readonly listPosition: ListPosition;
   readonly shadowed: boolean;
-  /** False: holds its key, but MCP does not know it (decisions 10.1). */
+  /** False: holds its key, but MCP does not know it. */
   readonly enabled: boolean;
   readonly labels: Labels;
   /**
@@ -47,7 +47,7 @@ export interface Entry {
   readonly discovered: Discovered | undefined;
 }
 
-/** A registered upstream (decisions 2.4). */
+/** A registered upstream. */
 export interface Forward {
   readonly name: string;
   readonly address: string;
@@ -58,13 +58,13 @@ export interface Forward {
   readonly available: boolean;
   /** True once it was discovered. */
   readonly known: boolean;
-  /** Number of entries that the last discovery omitted, without a name or as duplicates (decisions 4.3). */
+  /** Number of entries that the last discovery omitted, without a name or as duplicates. */
   readonly skipped: number;
-  /** Discovered entries that the upstream no longer lists, or that were deleted, in their last state (decisions 2.5, 10.1). */
+  /** Discovered entries that the upstream no longer lists, or that were deleted, in their last state. */
   readonly removedEntries: readonly Entry[];
 }
 
-/** A capability service (decisions 2.8). */
+/** A capability service. */
 export interface Service {
   readonly name: string;
   readonly serviceType: string;
@@ -135,7 +135,7 @@ export function copyOf(state: State): State {
   };
 }
 
-/** An empty registry: `default` exists (specification, "Namespace"). */
+/** An empty registry: `default` exists. */
 export function emptyState(upstreams: readonly UpstreamState[]): State {
   return {
     namespaces: [{ name: 'default', labels: {} }],
@@ -152,7 +152,7 @@ export function byListPosition({ listPosition: a }: Entry, { listPosition: b }: 
   return a.registered - b.registered || a.list - b.list || a.position - b.position;
 }
 
-/** A tool, resource, prompt or forward that names a namespace which does not exist creates it (decisions 2.2). */
+/** A tool, resource, prompt or forward that names a namespace which does not exist creates it. */
 export function ensureNamespace(state: State, name: string): void {
   if (!state.namespaces.some((namespace) => namespace.name === name)) state.namespaces.push({ name, labels: {} });
 }

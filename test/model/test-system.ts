@@ -9,7 +9,7 @@ import { type ApiRequest, type ApiResponse, pathOf } from './request.ts';
 import { Upstreams } from './upstreams.ts';
 import { MCP_LISTS, REST_LISTS } from './view.ts';
 
-/** Time limit of a forward's background discovery; retries are at most 1.5 s apart (mcp 4). */
+/** Time limit of a forward's background discovery; retries are at most 1.5 s apart. */
 const SETTLE_MS = 20_000;
 const POLL_MS = 5;
 
@@ -158,7 +158,7 @@ export class TestSystem {
   }
 }
 
-/** Contents of the envelope (decisions 2.1). */
+/** Contents of the envelope. */
 function inEnvelope(text: string): Pick<ApiResponse, 'data' | 'code' | 'message' | 'details'> {
   const envelope = parseLossless(text);
   if (!isJsonObject(envelope)) return raise(`no envelope: ${text}`);

@@ -24,9 +24,8 @@ export interface BuildActionOptions {
 }
 
 /**
- * Builds a component from an action and its imports (specification, "Host functions available to actions"). Types are not
- * checked. Top-level code runs during the build, and every run starts from its result. Builds of the same source differ
- * only in the engine's random seeds. Throws {@link ActionBuildError}.
+ * Builds a component from an action and its imports. Types are not checked. Top-level code runs during the build, and every run
+ * starts from its result. Builds of the same source differ only in the engine's random seeds. Throws {@link ActionBuildError}.
  */
 export async function buildAction({ entry, output, engine = 'quickjs' }: BuildActionOptions): Promise<Uint8Array> {
   const bundled = await bundle(resolve(entry));

@@ -10,7 +10,7 @@ interface TokenAuth {
   readonly from: 'option' | 'environment';
 }
 
-/** Options of every command (decisions 1.8). */
+/** Options of every command. */
 export interface GlobalOptions {
   /** Management API URL: http or https, without a trailing slash. */
   readonly host: string;

@@ -1,6 +1,6 @@
 /**
- * Types for plugins of the web console (decisions 2.13): `import type { PluginHost } from '@sluice/contract/plugin-host'`. The
- * module of a plugin exports `activate(host)` and, optionally, `deactivate()`; see docs/plugins.md.
+ * Types for plugins of the web console: `import type { PluginHost } from '@sluice/contract/plugin-host'`. The module of a plugin
+ * exports `activate(host)` and, optionally, `deactivate()`; see docs/plugins.md.
  */
 
 /** Something that can be undone, such as a menu entry. */

@@ -24,7 +24,7 @@ export function didYouMean(suggestion: string): string {
 /** Limits the size of an error response. */
 const MAX_ISSUES = 100;
 
-/** Parses a value with a schema. Returns the parsed value, or at most 100 issues (decisions 2.1). */
+/** Parses a value with a schema. Returns the parsed value, or at most 100 issues. */
 export function validate<T extends z.ZodType>(
   schema: T,
   value: unknown,

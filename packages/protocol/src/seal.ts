@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-/** Purpose of a sealed text, which cannot be opened for another one (mcp 3). */
+/** Purpose of a sealed text, which cannot be opened for another one. */
 export type Purpose = 'session' | 'requestState' | 'eventId' | 'upstreamSession';
 
 const NONCE_BYTES = 12;

@@ -6,9 +6,8 @@ const QUICK_PERIOD_MS = 10 * 60_000;
 const SLOW_MAX_MS = 30_000;
 
 /**
- * Delays between attempts to reach an upstream that is down (mcp 4): 0.25 to 1.5 s in the first ten minutes; after that
- * up to a bound that doubles with every attempt to 30 s, and at least half of it. Jitter spreads the retries of
- * upstreams that failed together.
+ * Delays between attempts to reach an upstream that is down: 0.25 to 1.5 s in the first ten minutes; after that up to a bound
+ * that doubles with every attempt to 30 s, and at least half of it. Jitter spreads the retries of upstreams that failed together.
  */
 export class Backoff {
   readonly #random: () => number;

@@ -14,8 +14,8 @@ const FLAGS = [
 ];
 
 /**
- * Writes the types of the five protocols (decisions 2.12) into a folder, generated from the `.proto` files by the
- * generator of `@grpc/proto-loader`. Rejects with its error message.
+ * Writes the types of the five protocols into a folder, generated from the `.proto` files by the generator of
+ * `@grpc/proto-loader`. Rejects with its error message.
  */
 export async function generateProtocolTypes(folder: string): Promise<void> {
   const generator = fileURLToPath(import.meta.resolve('@grpc/proto-loader/build/bin/proto-loader-gen-types.js'));

@@ -19,7 +19,7 @@ for (const name of ['Buffer', 'performance', 'process'] as const) {
   Object.defineProperty(globalThis, name, { value: globalThis[name], writable: true, configurable: true });
 }
 
-/** Runs the service until it is stopped; the exit code indicates how it ended (decisions 1.1). */
+/** Runs the service until it is stopped; the exit code indicates how it ended. */
 async function main(): Promise<void> {
   const invocation = await loadConfig(process.argv.slice(2), process.env, process.cwd());
   if (invocation.kind === 'print') {

@@ -1,6 +1,6 @@
 import type { Connection } from './connection.ts';
 
-/** Topics of the event stream (decisions 10.6), and `missed`: events were skipped, so everything may have changed. */
+/** Topics of the event stream, and `missed`: events were skipped, so everything may have changed. */
 const TOPICS = ['tool-calls', 'tasks', 'forwards', 'services', 'evaluators', 'registry', 'missed'] as const;
 export type EventTopic = (typeof TOPICS)[number];
 

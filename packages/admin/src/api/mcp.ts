@@ -40,8 +40,8 @@ export interface McpConnection {
 }
 
 /**
- * Connects to the endpoint of a namespace on the management listener like any MCP client (decisions 10.6), in its newest
- * era. Without an observer, questions of the server are declined.
+ * Connects to the endpoint of a namespace on the management listener like any MCP client, in its newest era. Without an observer,
+ * questions of the server are declined.
  */
 export async function connectMcp(
   base: string,

@@ -12,7 +12,7 @@ export interface ConsolePage {
   /** Label in the menu. */
   readonly label: string;
   readonly section?: Section;
-  /** Position in the menu (decisions 1.7). */
+  /** Position in the menu. */
   readonly order: number;
   /** It has no menu entry. */
   readonly isHidden?: boolean;

@@ -20,7 +20,7 @@ class ServiceCallError extends Error {
   }
 }
 
-/** Creates what a plugin gets: its permissions are checked with each use (decisions 2.13). */
+/** Creates what a plugin gets: its permissions are checked with each use. */
 export function createPluginHost(
   plugin: PluginManifest,
   registrations: Registrations,

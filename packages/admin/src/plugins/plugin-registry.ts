@@ -26,7 +26,7 @@ export interface PluginSnapshot {
   readonly pages: readonly Registered<PluginPage>[];
 }
 
-/** Loads plugins and keeps what they register (decisions 2.13). */
+/** Loads plugins and keeps what they register. */
 export class PluginRegistry {
   snapshot: PluginSnapshot = { plugins: [], navigation: [], pages: [] };
   readonly #base: string;

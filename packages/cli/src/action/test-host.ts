@@ -23,7 +23,7 @@ export interface TestInputs {
   readonly verify: (raw: string) => Promise<string | undefined>;
 }
 
-/** Host functions backed by files instead of the service (decisions 2.11). */
+/** Host functions backed by files instead of the service. */
 export class TestHost implements HostFunctions {
   readonly lines: LogLine[] = [];
   readonly copies: ToolCopy[] = [];

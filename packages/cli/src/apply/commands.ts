@@ -142,7 +142,7 @@ async function confirmPlan(
   await requireConfirmation(`Apply ${changes}?`, terminal.stdin);
 }
 
-/** Throws {@link Failure} with the steps that widen the reach of agents, if there are any (decisions 10.1). */
+/** Throws {@link Failure} with the steps that widen the reach of agents, if there are any. */
 function rejectWidening(steps: readonly Step[]): void {
   const notes = steps.flatMap((step) =>
     (step.widens ?? []).map((how) => `${describeStep(step)}: ${sanitizeLine(how)}`),
@@ -151,7 +151,7 @@ function rejectWidening(steps: readonly Step[]): void {
   throw new Failure('these changes widen the reach of agents: use --allow-widening to apply them', { notes });
 }
 
-/** Exit code when there are differences (decisions 1.8). */
+/** Exit code when there are differences. */
 const EXIT_DIFFERENT = 2;
 
 /** `sluice diff`: shows what `sluice apply` would change. */

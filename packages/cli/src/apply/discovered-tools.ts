@@ -31,7 +31,7 @@ export const NO_OVERRIDES: Overrides = {
   members: {},
 };
 
-/** Returns a discovered tool with overrides applied; all other members are the upstream's (decisions 2.5). */
+/** Returns a discovered tool with overrides applied; all other members are the upstream's. */
 export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: ForwardDefaults): EffectiveTool {
   const { upstream } = tool;
   const members = new Map(Object.entries(upstream));
@@ -67,7 +67,7 @@ export function flattenTool({ name, namespace, labels, enabled, members }: Effec
   return { name, namespace, labels, enabled, ...members };
 }
 
-/** Whether a label is set by the service and not changed by a PUT (decisions 2.6). */
+/** Whether a label is set by the service and not changed by a PUT. */
 export function isServiceLabel(label: string): boolean {
   return label.startsWith('service.') && label !== 'service.forward_headers';
 }

@@ -22,7 +22,7 @@ export interface ForwardPlan extends PlannedSteps {
   isUncertain(forward: string): boolean;
 }
 
-/** Plans the forwards. An existing one is changed in place (decisions 10.1): its entries follow its namespace and prefix. */
+/** Plans the forwards. An existing one is changed in place: its entries follow its namespace and prefix. */
 export function planForwards(desired: DesiredState, actual: CurrentState, prune: boolean): ForwardPlan {
   const known = new Map(actual.forwards.map((forward) => [forward.name, forward]));
   const upserts: Step[] = [];

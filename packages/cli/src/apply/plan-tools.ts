@@ -99,7 +99,7 @@ export function planOverrides(
   ];
 }
 
-/** Returns the key of a tool as a string (decisions 2.2). */
+/** Returns the key of a tool as a string. */
 export function toolKey(namespace: string, name: string): string {
   return JSON.stringify([namespace, name]);
 }

@@ -105,7 +105,7 @@ function identityKey(...parts: readonly string[]): string {
   return JSON.stringify(parts);
 }
 
-/** Plans the capability services. A POST replaces an entry with the same key (decisions 4.1). */
+/** Plans the capability services. A POST replaces an entry with the same key. */
 function planServices(
   { services: wanted }: DesiredState,
   { services: actual }: CurrentState,

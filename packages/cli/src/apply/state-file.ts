@@ -94,7 +94,7 @@ export function readStateFiles(texts: readonly StateSource[]): DesiredState {
   return reader.result();
 }
 
-/** Members allowed in the entries of a section. Tools may have any (decisions 4.1). */
+/** Members allowed in the entries of a section. Tools may have any. */
 const KNOWN_MEMBERS: Readonly<Partial<Record<Section, readonly string[]>>> = {
   namespaces: Object.keys(namespace.omit({ mcpUrl: true }).shape),
   forwards: Object.keys(forwardInput.shape),

@@ -24,7 +24,7 @@ export interface NamespaceContents {
 export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep | EvaluatorStep) & {
   /** Changed members; empty for deletions. */
   readonly changes: readonly Change[];
-  /** How the step widens the reach of agents (decisions 10.1); undefined if it does not. */
+  /** How the step widens the reach of agents; undefined if it does not. */
   readonly widens?: readonly string[];
   /** Additional information to show before the confirmation, one line each. */
   readonly notes: readonly string[];

@@ -4,8 +4,8 @@ import { toolKey } from './plan-tools.ts';
 import type { Change, Step } from './step.ts';
 
 /**
- * Adds how a step widens the reach of agents (decisions 10.1): what they can use, or what evaluators keep them from. `actual`
- * is the state before the plan. In doubt, a change widens it; a new entry does not.
+ * Adds how a step widens the reach of agents: what they can use, or what evaluators keep them from. `actual` is the state before
+ * the plan. In doubt, a change widens it; a new entry does not.
  */
 export function markWidening(step: Step, actual: CurrentState, forwards: ForwardPlan): Step {
   const widens = [...(step.widens ?? []), ...wideningOf(step, actual, forwards)];

@@ -234,7 +234,7 @@ Example:
     });
 }
 
-/** `sluice auth` (decisions 1.8). */
+/** `sluice auth`. */
 export function authCommand(context: Context): Command {
   return new Command('auth')
     .description('Manage credentials for the management API')

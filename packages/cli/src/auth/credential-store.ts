@@ -7,7 +7,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import type { Credential } from './credential.ts';
 
-/** Stored credentials per host, in a file that is readable by its owner only (decisions 1.8). */
+/** Stored credentials per host, in a file that is readable by its owner only. */
 export interface CredentialStore {
   /** Path of the file. */
   readonly file: string;

@@ -34,7 +34,7 @@ const SCOPE = 'openid';
 /** Identity provider and OAuth client of a login. */
 export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
 
-/** Logs in with user name and password (decisions 1.8). Throws {@link Failure}, without either in the message. */
+/** Logs in with user name and password. Throws {@link Failure}, without either in the message. */
 export async function logIn(client: OAuthClient, username: string, password: string, send: Send): Promise<Login> {
   const response = await requestToken(client, send, (configuration) =>
     genericGrantRequest(configuration, 'password', { username, password }),

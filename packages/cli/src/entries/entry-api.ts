@@ -14,7 +14,7 @@ export function formatNamespace({ namespace }: Entry, preposition: 'in' | 'from'
   return typeof namespace === 'string' ? ` ${preposition} ${namespace}` : '';
 }
 
-/** Members that the service sets and ignores in requests (decisions 2.5). */
+/** Members that the service sets and ignores in requests. */
 const READ_ONLY: readonly string[] = ['forward', 'upstreamName', 'shadowed'];
 
 /** Returns the members that can be changed. */
@@ -22,7 +22,7 @@ export function writableMembers(entry: Entry): Record<string, unknown> {
   return Object.fromEntries(Object.entries(entry).filter(([member]) => !READ_ONLY.includes(member)));
 }
 
-/** Selects one of several entries with the same name (decisions 2.2). */
+/** Selects one of several entries with the same name. */
 export interface EntrySelector {
   readonly namespace?: string | undefined;
   readonly uri?: string | undefined;

@@ -29,7 +29,7 @@ export interface ListQuery extends PageQuery {
   readonly only?: 'shadowed';
 }
 
-/** What differs between the command groups of the kinds of entries (decisions 1.8). */
+/** What differs between the command groups of the kinds of entries. */
 export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, EnableApi {
   readonly kind: EnableApi['kind'];
   /** What they are, for help. */
@@ -116,7 +116,7 @@ function columnsOf<Row extends ListRow, Fields>(
   ];
 }
 
-/** Creates the command group of a kind of entry, such as `sluice tools` (decisions 1.8). */
+/** Creates the command group of a kind of entry, such as `sluice tools`. */
 export function entryGroup<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   return new Command(`${kind.kind}s`)
     .description(kind.description)

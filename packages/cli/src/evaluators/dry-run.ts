@@ -19,7 +19,7 @@ interface DryRunOptions {
   readonly answer?: string;
 }
 
-/** `sluice evaluators dry-run`: shows what an evaluator would decide about a request (decisions 10.6). */
+/** `sluice evaluators dry-run`: shows what an evaluator would decide about a request. */
 export function dryRunCommand(context: Context): Command {
   return new Command('dry-run')
     .description('Evaluate a request with one evaluator, without enforcing or storing anything')

@@ -58,7 +58,7 @@ function bindingsCommand(context: Context): Command {
     });
 }
 
-/** `sluice evaluators` (decisions 1.8). */
+/** `sluice evaluators`. */
 export function evaluatorsCommand(context: Context): Command {
   return new Command('evaluators')
     .description('Manage evaluators (trigger, LLM prompt, WASM action)')

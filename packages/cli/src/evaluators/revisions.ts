@@ -73,7 +73,7 @@ interface ApplyOptions extends ExpectedRevisionOption {
   readonly allowBroken?: boolean;
 }
 
-/** `sluice evaluators apply -f <file>` (decisions 1.8). */
+/** `sluice evaluators apply -f <file>`. */
 export function applyCommand(context: Context): Command {
   return new Command('apply')
     .description('Replace all evaluators with those in a file')
@@ -111,7 +111,7 @@ Example:
     });
 }
 
-/** `sluice evaluators revisions` (decisions 1.8). */
+/** `sluice evaluators revisions`. */
 export function revisionsCommand(context: Context): Command {
   return new Command('revisions')
     .description('Manage evaluator revisions')

@@ -112,7 +112,7 @@ export async function followServiceEvents(
   await followStream(context, new ServiceEvents(context, topics, onEvent), delays);
 }
 
-/** `sluice events`: follows the events of the service (decisions 10.6). */
+/** `sluice events`: follows the events of the service. */
 export function eventsCommand(context: Context): Command {
   return new Command('events')
     .description('Follow tool calls, tasks and changes of forwards, services, evaluators and the registry')

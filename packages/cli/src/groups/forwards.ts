@@ -45,7 +45,7 @@ async function describeShadowedTools(
     : ` (${names.size} ${reason}; use --prefix)`;
 }
 
-/** `sluice forwards` (decisions 1.8). */
+/** `sluice forwards`. */
 export function forwardsCommand(context: Context): Command {
   return new Command('forwards')
     .description('Manage forwards (upstream MCP servers)')

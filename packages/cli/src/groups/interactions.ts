@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { parsePositive } from '../entries/list-pages.ts';
 
-/** `sluice interactions` (decisions 1.8). */
+/** `sluice interactions`. */
 export function interactionsCommand(context: Context): Command {
   return new Command('interactions')
     .description('Manage recorded chat completions')

@@ -16,7 +16,7 @@ import { validated } from '../files/document.ts';
 import { resolveEndpoint } from '../mcp/target.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
-/** `sluice namespaces` (decisions 1.8). */
+/** `sluice namespaces`. */
 export function namespacesCommand(context: Context): Command {
   return new Command('namespaces')
     .description('Manage namespaces (one MCP endpoint each)')

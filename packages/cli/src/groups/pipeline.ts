@@ -61,7 +61,7 @@ function showCommand({ terminal, output }: Context): Command {
     });
 }
 
-/** `sluice pipeline`: works with pipeline files (decisions 1.4) without a service. */
+/** `sluice pipeline`: works with pipeline files without a service. */
 export function pipelineCommand(context: Context): Command {
   return new Command('pipeline')
     .description('Validate and show pipeline files')

@@ -6,7 +6,7 @@ import { PROMPT_API } from '../entries/entry-api.ts';
 import { type EntryKind, entryGroup, type ListRow } from '../entries/entry-group.ts';
 import { Failure } from '../failure.ts';
 
-/** `sluice prompts` (decisions 1.8). */
+/** `sluice prompts`. */
 export function promptsCommand(context: Context): Command {
   return entryGroup(context, PROMPT);
 }

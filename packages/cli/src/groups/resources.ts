@@ -10,7 +10,7 @@ import {
   type ProvisionFields,
 } from '../entries/entry-options.ts';
 
-/** `sluice resources` (decisions 1.8). */
+/** `sluice resources`. */
 export function resourcesCommand(context: Context): Command {
   return entryGroup(context, RESOURCE);
 }

@@ -14,7 +14,7 @@ interface ServeOptions {
   readonly headless?: true;
 }
 
-/** `sluice serve`: replaces this process by the service (decisions 1.1), like `npm start`. */
+/** `sluice serve`: replaces this process by the service, like `npm start`. */
 export function serveCommand({ terminal }: Context): Command {
   return (
     new Command('serve')

@@ -9,7 +9,7 @@ import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { readText } from '../files/read-file.ts';
 
-/** `sluice services` (decisions 1.8). */
+/** `sluice services`. */
 export function servicesCommand(context: Context): Command {
   return new Command('services')
     .description('Manage capability services (gRPC)')

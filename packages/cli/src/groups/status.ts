@@ -72,7 +72,7 @@ interface TimeSeriesOptions {
   readonly by?: TimeSeriesGrouping;
 }
 
-/** `sluice time-series`: a row per step or, with `--by`, a row per group (decisions 10.6). */
+/** `sluice time-series`: a row per step or, with `--by`, a row per group. */
 export function timeSeriesCommand(context: Context): Command {
   return new Command('time-series')
     .description('Show calls by outcome, latencies, completions and memory of the last hour')

@@ -14,8 +14,8 @@ import { sanitizeLine } from '../terminal/text.ts';
 const MAX_FINDINGS = 20;
 
 /**
- * Parses tools: an array, or an object with `tools` (decisions 1.8). Validates all of them like the service. Throws
- * {@link Failure} with all findings; duplicate names in a namespace are findings too.
+ * Parses tools: an array, or an object with `tools`. Validates all of them like the service. Throws {@link Failure} with all
+ * findings; duplicate names in a namespace are findings too.
  */
 export async function parseTools(document: JsonValue, source: string): Promise<ToolInput[]> {
   const items = isJsonObject(document) ? document.tools : document;
@@ -181,7 +181,7 @@ function printDryRun({ output }: Context, counts: DryRunCounts): void {
   output().done({ dryRun: true, ...counts }, `would create ${created}, update ${updated}, skip ${existing} existing`);
 }
 
-/** `sluice tools import <file>` (decisions 1.8). */
+/** `sluice tools import <file>`. */
 export function importCommand(context: Context): Command {
   return new Command('import')
     .description('Import tools from a file')

@@ -96,7 +96,7 @@ function collectValue(text: string, so: readonly string[] = []): string[] {
   return [...so, text];
 }
 
-/** `sluice tools` (decisions 1.8). */
+/** `sluice tools`. */
 export function toolsCommand(context: Context): Command {
   return entryGroup(context, TOOL).addCommand(importCommand(context));
 }

@@ -15,7 +15,7 @@ const LOG_LEVELS: readonly LoggingLevel[] = [
   'emergency',
 ];
 
-/** `sluice mcp`: an MCP client for servers of either era (decisions 1.8). */
+/** `sluice mcp`: an MCP client for servers of either era. */
 export function mcpCommand(context: Context): Command {
   const group = new Command('mcp')
     .description('Call tools, read resources and get prompts of this service or any MCP server')

@@ -45,7 +45,7 @@ interface ToolCallsOptions {
   readonly follow?: true;
 }
 
-/** `sluice tool-calls`: lists the latest events of tool calls, or follows new ones (decisions 6). */
+/** `sluice tool-calls`: lists the latest events of tool calls, or follows new ones. */
 export function toolCallsCommand(context: Context): Command {
   return new Command('tool-calls')
     .description('List recent tool-call events, newest first, or follow new ones')

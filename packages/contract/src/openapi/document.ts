@@ -7,7 +7,7 @@ import { ERROR_STATUS } from '../values.ts';
 import { otherPaths, proxiedBesideNative, proxiedPathItems } from './other-paths.ts';
 import { ComponentSchemas, type Schema } from './schemas.ts';
 
-/** Descriptions of the error responses (decisions 2.1, 7). */
+/** Descriptions of the error responses. */
 const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   BAD_REQUEST: 'Malformed request or invalid body; `details` lists the invalid members.',
   FORBIDDEN: 'The Host or Origin is not allowed.',

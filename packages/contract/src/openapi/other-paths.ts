@@ -41,7 +41,7 @@ function proxiedItem() {
   return { get: operation, post: operation, put: operation, patch: operation, delete: operation };
 }
 
-/** The MCP endpoints of the management listener (decisions 10.6). */
+/** The MCP endpoints of the management listener. */
 function mcpEndpoint(): Record<string, object> {
   const operation = (operationId: string, summary: string) => ({
     operationId,

@@ -42,8 +42,8 @@ export class ComponentSchemas {
 }
 
 /**
- * Removes keywords that do not apply. Responses stay open, because the API may add members (decisions 9); a request body
- * is closed if it rejects unknown members.
+ * Removes keywords that do not apply. Responses stay open, because the API may add members; a request body is closed if it
+ * rejects unknown members.
  */
 function simplify(schema: Schema, io: 'input' | 'output'): void {
   if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties;

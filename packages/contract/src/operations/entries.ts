@@ -67,7 +67,7 @@ interface EntryKind<
   readonly select: Select;
 }
 
-/** CRUD operations of tools, resources and prompts (decisions 2.2, 4.1). */
+/** CRUD operations of tools, resources and prompts. */
 function entryOperations<
   One extends z.ZodType,
   Input extends z.ZodType,
@@ -151,7 +151,7 @@ function entryOperations<
   };
 }
 
-/** `/api/v1/tools` (specification, "Endpoints"; decisions 2.5). */
+/** `/api/v1/tools`. */
 export const toolOperations = entryOperations({
   kind: 'tool',
   one: tool,
@@ -161,7 +161,7 @@ export const toolOperations = entryOperations({
   select: { namespace: NAMESPACE },
 });
 
-/** `/api/v1/resources` (specification, "Endpoints"; decisions 2.6, 4.2). */
+/** `/api/v1/resources`. */
 export const resourceOperations = entryOperations({
   kind: 'resource',
   one: resource,
@@ -171,7 +171,7 @@ export const resourceOperations = entryOperations({
   select: { namespace: NAMESPACE, uri: URI },
 });
 
-/** `/api/v1/prompts` (specification, "Endpoints"; decisions 2.7, 4.2). */
+/** `/api/v1/prompts`. */
 export const promptOperations = entryOperations({
   kind: 'prompt',
   one: prompt,

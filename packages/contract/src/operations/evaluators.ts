@@ -42,7 +42,7 @@ const activeEvaluators = {
   etag: ETAG,
 } as const;
 
-/** `/api/v1/evaluators` (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
+/** `/api/v1/evaluators`. */
 export const evaluatorOperations = {
   list: defineOperation({
     id: 'listEvaluators',

@@ -2,7 +2,7 @@ import { eventTopic, MAX_EVENT_STREAMS, STATE_EVENT_CAPACITY, streamedEvent } fr
 import { TOOL_CALL_EVENT_CAPACITY } from '../values.ts';
 import { defineOperation } from './operation.ts';
 
-/** `/api/v1/events` (decisions 10.6). */
+/** `/api/v1/events`. */
 export const eventOperations = {
   watch: defineOperation({
     id: 'watchEvents',

@@ -9,7 +9,7 @@ const tag = 'forwards';
 const path = '/api/v1/forwards';
 const ETAG = 'Identifies the state of the members that operators set. Send it as `If-Match` with a change.';
 
-/** `/api/v1/forwards` (specification, "Endpoints"; decisions 2.4, 4.3). */
+/** `/api/v1/forwards`. */
 export const forwardOperations = {
   list: defineOperation({
     id: 'listForwards',

@@ -5,7 +5,7 @@ import { defineOperation } from './operation.ts';
 const tag = 'inference';
 const path = '/api/v1/interactions';
 
-/** `/api/v1/interactions` and `/api/v1/config/inference` (specification, "Endpoints"; decisions 4.4). */
+/** `/api/v1/interactions` and `/api/v1/config/inference`. */
 export const inferenceOperations = {
   interactions: defineOperation({
     id: 'listInteractions',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { diagnostics } from '../schemas/diagnostics.ts';
 import { defineOperation } from './operation.ts';
 
-/** Backup and checks of the service (decisions 10.6). */
+/** Backup and checks of the service. */
 export const maintenanceOperations = {
   backup: defineOperation({
     id: 'createBackup',

@@ -6,7 +6,7 @@ import { defineOperation, PAGE_QUERY } from './operation.ts';
 const tag = 'namespaces';
 const path = '/api/v1/namespaces';
 
-/** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.1, 4.2). */
+/** `/api/v1/namespaces`. */
 export const namespaceOperations = {
   list: defineOperation({
     id: 'listNamespaces',

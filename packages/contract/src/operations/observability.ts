@@ -8,7 +8,7 @@ import { defineOperation } from './operation.ts';
 
 const tag = 'service';
 
-/** Health checks, statistics, metrics and the OpenAPI document (specification, "Endpoints"; decisions 4.4). */
+/** Health checks, statistics, metrics and the OpenAPI document. */
 export const observabilityOperations = {
   health: defineOperation({
     id: 'getHealth',

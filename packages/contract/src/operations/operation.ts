@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { ErrorCode } from '../schemas/envelope.ts';
 import { MAX_PAGE_SIZE } from '../values.ts';
 
-/** Optional query parameter. Unknown parameters are ignored (decisions 2.2). */
+/** Optional query parameter. Unknown parameters are ignored. */
 export interface QueryParameter {
   readonly description: string;
   /**
@@ -12,7 +12,7 @@ export interface QueryParameter {
   readonly values?: readonly string[];
 }
 
-/** Query parameters of a list that can be read in pages (decisions 10.1). */
+/** Query parameters of a list that can be read in pages. */
 export const PAGE_QUERY = {
   limit: {
     description: `Number of elements of the page: a whole number from 1 to ${MAX_PAGE_SIZE}. Default: all.`,

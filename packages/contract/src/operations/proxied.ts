@@ -1,4 +1,4 @@
-/** Path prefixes of the legacy backend (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
+/** Path prefixes of the legacy backend. */
 export const PROXIED_PREFIXES: readonly string[] = [
   '/api/v1/service-catalog',
   '/api/v1/service-template',

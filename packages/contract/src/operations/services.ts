@@ -19,7 +19,7 @@ const select = {
   },
 } satisfies Record<string, QueryParameter>;
 
-/** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
+/** `/api/v1/services`. */
 export const serviceOperations = {
   list: defineOperation({
     id: 'listServices',

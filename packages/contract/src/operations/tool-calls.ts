@@ -6,7 +6,7 @@ import { defineOperation } from './operation.ts';
 const tag = 'tool-calls';
 const path = '/api/v1/tool-calls';
 
-/** `/api/v1/tool-calls` (decisions 6). */
+/** `/api/v1/tool-calls`. */
 export const toolCallOperations = {
   list: defineOperation({
     id: 'listToolCallEvents',

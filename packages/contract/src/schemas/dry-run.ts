@@ -6,7 +6,7 @@ import { jsonObject } from './json.ts';
 /** Maximum length of an answer that replaces the call of the LLM, in characters. */
 const MAX_ANSWER = 100_000;
 
-/** Body of `POST /api/v1/evaluators/dry-run` (decisions 10.6). */
+/** Body of `POST /api/v1/evaluators/dry-run`. */
 export const dryRunInput = z
   .object({
     evaluator: evaluatorInput,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { entryName, location, namespaceName } from './fields.ts';
 
-/** Entries that one request may enable or disable (decisions 10.1). */
+/** Entries that one request may enable or disable. */
 const MAX_SELECTED = 10_000;
 
 function selected(item: z.ZodType<string>) {
@@ -27,7 +27,7 @@ const members = {
 /** Upstream names may be any text. */
 const anyName = z.string().min(1, 'must not be empty');
 
-/** Body of `POST /api/v1/tools/enabled` and `POST /api/v1/prompts/enabled` (decisions 10.1). */
+/** Body of `POST /api/v1/tools/enabled` and `POST /api/v1/prompts/enabled`. */
 export const enabledByName = z
   .object({ ...members, names: selected(anyName).describe('Names of the entries; upstream names with `forward`.') })
   .refine(({ names }) => names !== undefined, { path: ['names'], error: 'is required' })
@@ -37,7 +37,7 @@ export const enabledByName = z
   })
   .meta({ id: 'EnabledByName' });
 
-/** Body of `POST /api/v1/resources/enabled` (decisions 10.1). */
+/** Body of `POST /api/v1/resources/enabled`. */
 export const enabledByUri = z
   .object({
     ...members,

@@ -6,13 +6,13 @@ import { mcpMembers, mcpResourceMembers, mcpToolMembers } from './mcp.ts';
 const configurationURI = z.string().optional().describe('Configuration reference passed to the capability service.');
 const id = z.string().optional().describe('Operator-defined identifier.');
 
-/** Member of tools and resources (decisions 2.5, 2.6). */
+/** Member of tools and resources. */
 const secretsURI = z.string().optional().describe('Secrets reference passed to the capability service.');
 
-/** Member of tools and prompts, which can be renamed (decisions 2.5, 2.7). */
+/** Member of tools and prompts, which can be renamed. */
 const upstreamName = z.string().optional().describe('Name on the upstream, if different. Read-only.');
 
-/** Members shared by the request bodies of tools, resources and prompts (decisions 2.5 to 2.7). */
+/** Members shared by the request bodies of tools, resources and prompts. */
 const entryInputMembers = {
   namespace: namespaceName
     .optional()
@@ -51,7 +51,7 @@ export const toolAliases = {
   secrets_uri: 'secretsURI',
 };
 
-/** Writable members of a tool (decisions 2.5). */
+/** Writable members of a tool. */
 export const toolMembers = z.object({
   name: entryName,
   description: z.string().describe('Description; may be empty.'),
@@ -63,7 +63,7 @@ export const toolMembers = z.object({
   ...entryInputMembers,
 });
 
-/** Body of `POST /api/v1/tools` (decisions 2.5). Additional members are stored. */
+/** Body of `POST /api/v1/tools`. Additional members are stored. */
 export const toolInput = withAliases(toolAliases, toolMembers.catchall(jsonValue)).meta({ id: 'ToolInput' });
 
 /** Body of `PUT /api/v1/tools/{name}`: {@link toolInput} with an optional `name`. */
@@ -74,7 +74,7 @@ export const toolUpdate = withAliases(
   id: 'ToolUpdate',
 });
 
-/** A tool in responses (decisions 2.5). A discovered one includes all members sent by its upstream. */
+/** A tool in responses. A discovered one includes all members sent by its upstream. */
 export const tool = z
   .object({
     name: z.string(),
@@ -104,7 +104,7 @@ const resourceParameter = coerceRawNumber(z.object({ name: z.string(), value: z.
 
 const LOCATION = 'MCP URI or URI template, unique in the namespace. Alias: `uri`.';
 
-/** Writable members of a resource (decisions 2.6). */
+/** Writable members of a resource. */
 export const resourceMembers = z.object({
   name: entryName,
   location: location.describe(LOCATION),
@@ -120,7 +120,7 @@ export const resourceMembers = z.object({
   ...entryInputMembers,
 });
 
-/** Body of `POST /api/v1/resources` (decisions 2.6). Additional members are stored. */
+/** Body of `POST /api/v1/resources`. Additional members are stored. */
 export const resourceInput = withAliases(
   resourceAliases,
   resourceMembers.extend({ location: boundedLocation.describe(LOCATION) }).catchall(jsonValue),
@@ -132,7 +132,7 @@ export const resourceUpdate = withAliases(
   resourceMembers.extend({ name: existingName.optional() }).catchall(jsonValue),
 ).meta({ id: 'ResourceUpdate' });
 
-/** A resource or resource template in responses (decisions 2.6). */
+/** A resource or resource template in responses. */
 export const resource = z
   .object({
     name: z.string(),
@@ -164,7 +164,7 @@ const promptMessage = z
   })
   .catchall(jsonValue);
 
-/** Writable members of a prompt (decisions 2.7). */
+/** Writable members of a prompt. */
 export const promptMembers = z.object({
   name: entryName,
   description: z.string().optional(),
@@ -178,7 +178,7 @@ export const promptMembers = z.object({
   ...entryInputMembers,
 });
 
-/** Body of `POST /api/v1/prompts` (decisions 2.7). Additional members are stored. */
+/** Body of `POST /api/v1/prompts`. Additional members are stored. */
 export const promptInput = withAliases(promptAliases, promptMembers.catchall(jsonValue)).meta({ id: 'PromptInput' });
 
 /** Body of `PUT /api/v1/prompts/{name}`: {@link promptInput} with an optional `name`. */
@@ -189,7 +189,7 @@ export const promptUpdate = withAliases(
   id: 'PromptUpdate',
 });
 
-/** A prompt in responses (decisions 2.7). */
+/** A prompt in responses. */
 export const prompt = z
   .object({
     name: z.string(),
@@ -213,9 +213,9 @@ const URI_MEMBERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the correct name of a misspelled `configurationURI` or `secretsURI`, such as the `secretUri` of a provision
- * response; undefined for other members. Additional members are stored (decisions 4.1), so a misspelled one would
- * silently leave the tool without its secrets.
+ * Returns the correct name of a misspelled `configurationURI` or `secretsURI`, such as the `secretUri` of a provision response;
+ * undefined for other members. Additional members are stored, so a misspelled one would silently leave the tool without its
+ * secrets.
  */
 export function suggestUriMember(member: string): string | undefined {
   const normalized = member.toLowerCase().replace(/[-_]/g, '');

@@ -4,7 +4,7 @@ import { promptMembers, resourceMembers, suggestUriMember, toolMembers } from '.
 /** Members of the objects of MCP's schemas, in either era. */
 const MCP_MEMBERS = ['name', 'title', 'description', 'icons', '_meta'];
 
-/** Names of the members that entries of a kind can have, in REST and on MCP (decisions 10.1). */
+/** Names of the members that entries of a kind can have, in REST and on MCP. */
 const KNOWN: Readonly<Record<'tool' | 'resource' | 'prompt', ReadonlySet<string>>> = {
   tool: new Set([
     ...Object.keys(toolMembers.shape),
@@ -33,7 +33,7 @@ type EntryKind = keyof typeof KNOWN;
 
 /**
  * Returns the unknown ones among the members of a tool, resource or prompt: those that neither its schema nor MCP's has and that
- * do not begin with `x-` (decisions 10.1).
+ * do not begin with `x-`.
  */
 export function unknownMembers(kind: EntryKind, members: Iterable<string>): string[] {
   return [...members].filter(
@@ -73,7 +73,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** Warnings of a created or updated entry (decisions 10.1). */
+/** Warnings of a created or updated entry. */
 export const entryWarnings = z.array(
   z.object({
     code: z.literal('UNKNOWN_MEMBER').describe('The member is stored and sent to MCP clients, but may be misspelled.'),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ERROR_CODES } from '../values.ts';
 import { jsonValue } from './json.ts';
 
-/** Error codes of the management API (decisions 2.1; FORBIDDEN: mcp 6). */
+/** Error codes of the management API. */
 export const errorCode = z.enum(ERROR_CODES);
 
 /** One of the codes of {@link errorCode}. */
@@ -11,7 +11,7 @@ export type ErrorCode = z.infer<typeof errorCode>;
 /** Details of a validation error, one item per issue. `path` is dotted and empty for the whole body. */
 export const validationDetails = z.array(z.object({ path: z.string(), message: z.string() }));
 
-/** Error member of the envelope (decisions 2.1). `details` is an object for conflicts, else {@link validationDetails}. */
+/** Error member of the envelope. `details` is an object for conflicts, else {@link validationDetails}. */
 export const errorObject = z.object({
   code: errorCode,
   message: z.string(),
@@ -23,12 +23,12 @@ export type ErrorObject = z.infer<typeof errorObject>;
 /** Envelope of an error. */
 export const errorResponse = z.object({ data: z.null(), error: errorObject });
 
-/** Envelope of a payload (specification, "Response envelope"). */
+/** Envelope of a payload. */
 export function successResponse<T extends z.ZodType>(data: T) {
   return z.object({ data, error: z.null() });
 }
 
-/** Position of a page within its list (decisions 10.1). */
+/** Position of a page within its list. */
 export const pageInfo = z
   .object({
     next: z.string().optional().describe('`cursor` of the next page; missing on the last one.'),
@@ -38,10 +38,10 @@ export const pageInfo = z
 
 export type PageInfo = z.infer<typeof pageInfo>;
 
-/** Response of a deletion: the name of the deleted object (decisions 4.1). */
+/** Response of a deletion: the name of the deleted object. */
 export const deleteResult = z.object({ removed: z.string() }).meta({ id: 'Removed' });
 
-/** Warnings of a deletion (decisions 10.1). */
+/** Warnings of a deletion. */
 export const deleteWarnings = z.array(
   z.object({
     code: z.literal('RETURNS_WITH_DISCOVERY').describe('The next discovery of its forward registers the entry again.'),

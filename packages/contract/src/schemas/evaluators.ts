@@ -9,7 +9,7 @@ const operation = z.enum(['classify', 'filter', 'augment']);
 /** Reaction to a failure of the LLM call or the action. */
 const onError = z.enum(['continue', 'block']);
 
-/** An evaluator in responses (specification, "Evaluator"; decisions 2.10). */
+/** An evaluator in responses. */
 export const evaluator = z
   .object({
     name: z.string(),
@@ -41,8 +41,8 @@ const llmMembers = {
 };
 
 /**
- * An evaluator in requests. Only its shape is validated here; the service checks semantic rules, such as a known
- * connection, and responds with UNPROCESSABLE (decisions 4.5).
+ * An evaluator in requests. Only its shape is validated here; the service checks semantic rules, such as a known connection, and
+ * responds with UNPROCESSABLE.
  */
 export const evaluatorInput = z
   .object({
@@ -86,8 +86,8 @@ export interface UnknownMember {
 }
 
 /**
- * Returns the unknown members of a submitted evaluator. The API ignores them (decisions 4.1), but in a file they are most
- * likely misspelled, which would change the policy. Unknown members of `llm` are rejected by the schema.
+ * Returns the unknown members of a submitted evaluator. The API ignores them, but in a file they are most likely misspelled,
+ * which would change the policy. Unknown members of `llm` are rejected by the schema.
  */
 export function findUnknownMembers(submitted: unknown): UnknownMember[] {
   const { trigger, processor } = evaluatorInput.shape;
@@ -112,7 +112,7 @@ const expectedRevision = coerceRawNumber(z.number().int().nonnegative())
   .optional()
   .describe('Expected active revision; CONFLICT if it differs. 0 expects none.');
 
-/** Body of `PUT /api/v1/evaluators` (decisions 4.5): the complete list. */
+/** Body of `PUT /api/v1/evaluators`: the complete list. */
 export const evaluatorsInput = z
   .object({
     evaluators: boundedArray(evaluatorInput).describe('Evaluators in order of execution. An empty list deletes all.'),
@@ -123,7 +123,7 @@ export const evaluatorsInput = z
 /** Optional body of `POST /api/v1/evaluators/revisions/{id}/activate`. */
 export const activationInput = z.object({ expected_revision: expectedRevision }).meta({ id: 'ActivationInput' });
 
-/** Warning about a submitted evaluator (decisions 4.5, 10.2): it was skipped, or cannot match a request. */
+/** Warning about a submitted evaluator: it was skipped, or cannot match a request. */
 export const evaluatorWarning = z
   .object({
     evaluator: z.string().describe('Name of the evaluator.'),
@@ -137,7 +137,7 @@ export const evaluatorWarning = z
   })
   .meta({ id: 'EvaluatorWarning' });
 
-/** Revision of the evaluator set (decisions 2.10), without the evaluators. */
+/** Revision of the evaluator set, without the evaluators. */
 export const evaluatorRevision = z
   .object({
     id: z.number().int().positive().describe('Revision number, from 1.'),
@@ -162,7 +162,7 @@ export const evaluatorRevisionContent = evaluatorRevision
   })
   .meta({ id: 'EvaluatorRevisionContent' });
 
-/** Body of `PUT /api/v1/evaluators/namespaces/{namespace}` (decisions 2.10). */
+/** Body of `PUT /api/v1/evaluators/namespaces/{namespace}`. */
 export const bindingInput = z
   .object({
     conversation_id: z

@@ -5,7 +5,7 @@ import { serviceHealth } from './services.ts';
 import { taskEvent } from './tasks.ts';
 import { toolCallEvent } from './tool-calls.ts';
 
-/** Topics of the event stream (decisions 10.6). The topic of an event is its type. */
+/** Topics of the event stream. The topic of an event is its type. */
 export const eventTopic = z.enum(EVENT_TOPICS);
 
 /** Number of stored changes, and maximum backlog of a client, in addition to the tool-call events. */

@@ -37,7 +37,7 @@ const members = { tools: exposeRules.optional(), resources: exposeRules.optional
 
 /**
  * Which entries of its upstream a forward exposes to MCP clients, by upstream names of tools and prompts and by URIs of
- * resources (decisions 10.1).
+ * resources.
  */
 export const expose = z.strictObject(members).meta({ id: 'Expose' });
 

@@ -8,8 +8,8 @@ const CONTROL = new RegExp(`[${CONTROL_CHARACTERS}]`);
 const PLAIN = `[^${CONTROL_CHARACTERS}]`;
 
 /**
- * A name that may be empty: trimmed, at most 256 characters, no control characters (decisions 2.2). Lone surrogates are
- * rejected, because a URL cannot contain them.
+ * A name that may be empty: trimmed, at most 256 characters, no control characters. Lone surrogates are rejected, because a URL
+ * cannot contain them.
  */
 export const nameOrEmpty = z
   .string()
@@ -36,7 +36,7 @@ export const entryName = existingName
     pattern: `^(?!\\s*\\.{1,2}\\s*$)${PLAIN}*[^\\s${CONTROL_CHARACTERS}]${PLAIN}*$`,
   });
 
-/** Name of a namespace, trimmed (specification, "Namespace"). The message names the violated rule. */
+/** Name of a namespace, trimmed. The message names the violated rule. */
 export const namespaceName = z
   .string()
   .trim()
@@ -58,7 +58,7 @@ export const boundedLocation = location
   .refine((uri) => [...uri].length <= 2_048, 'must have at most 2048 characters')
   .meta({ maxLength: 2_048 });
 
-/** Labels: a map of strings, replaced as a whole on update (decisions 2.3 to 2.7). */
+/** Labels: a map of strings, replaced as a whole on update. */
 export const labels = jsonObject
   // Not `z.record`, which drops a label named `__proto__`.
   .transform((object, context) => {

@@ -140,8 +140,7 @@ function mapSchema<const Type extends string | readonly string[]>(type: Type) {
 }
 
 /**
- * Headers of all requests to an upstream, as written: with references in place of secrets (decisions 10.1). Issues never
- * contain a value.
+ * Headers of all requests to an upstream, as written: with references in place of secrets. Issues never contain a value.
  */
 export const forwardHeaders = checkedHeaders((value) => typeof value === 'string', 'a string').meta(
   mapSchema('string'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Largest number of changes in the history of a forward (decisions 10.6). */
+/** Largest number of changes in the history of a forward. */
 export const FORWARD_HISTORY_CAPACITY = 200;
 
 const timestamp = z.iso.datetime({ precision: 3 }).describe('UTC');
@@ -8,7 +8,7 @@ const reason = z.string().describe('At most 500 characters');
 const duration = z.number().nonnegative().describe('Milliseconds');
 const count = z.number().int().nonnegative();
 
-/** A change of a forward's availability, or the outcome of a discovery (decisions 10.6). */
+/** A change of a forward's availability, or the outcome of a discovery. */
 export const forwardChange = z
   .discriminatedUnion('kind', [
     z.object({ kind: z.literal('available'), timestamp }),

@@ -59,7 +59,7 @@ function isProxyUrl(text: string): boolean {
   return url !== null;
 }
 
-/** Server information from an upstream (decisions 2.4). `capabilities` and `extensions` are lists of names. */
+/** Server information from an upstream. `capabilities` and `extensions` are lists of names. */
 export const serverInfo = z.object({
   serverName: z.string(),
   version: z.string(),
@@ -70,7 +70,7 @@ export const serverInfo = z.object({
   instructions: z.string().optional(),
 });
 
-/** A forward in responses (decisions 2.4). `resources_discovered` includes templates. */
+/** A forward in responses. `resources_discovered` includes templates. */
 export const forward = z
   .object({
     name: z.string(),
@@ -130,8 +130,7 @@ export const forwardInput = z
   .meta({ id: 'ForwardInput' });
 
 /**
- * Body of `PATCH /api/v1/forwards/{name}`, a JSON merge patch (decisions 10.1): missing members stay unchanged, null removes
- * or resets.
+ * Body of `PATCH /api/v1/forwards/{name}`, a JSON merge patch: missing members stay unchanged, null removes or resets.
  */
 export const forwardPatch = z
   .strictObject({
@@ -169,7 +168,7 @@ export const forwardPatch = z
   })
   .meta({ id: 'ForwardPatch' });
 
-/** Response of `POST /api/v1/forwards/{name}/refreshes` (decisions 4.3). */
+/** Response of `POST /api/v1/forwards/{name}/refreshes`. */
 export const refreshResult = z
   .object({
     refreshed: z.string(),

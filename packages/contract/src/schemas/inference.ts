@@ -5,7 +5,7 @@ import { coerceRawNumber, jsonValue } from './json.ts';
 const truncated = (direction: string) =>
   z.literal(true).optional().describe(`The ${direction} body was truncated to 4 MiB, or evicted from memory`);
 
-/** A chat completion recorded by the inference listener (decisions 2.9). */
+/** A chat completion recorded by the inference listener. */
 export const interaction = z
   .object({
     epoch_ms: z
@@ -40,7 +40,7 @@ const UPSTREAM = '^(?:(?:[A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}|[Hh][T
 
 const MEMBERS = ['upstream', 'capacity'];
 
-/** Body of `POST /api/v1/config/inference` (decisions 4.4): at least one of its members, and no others. */
+/** Body of `POST /api/v1/config/inference`: at least one of its members, and no others. */
 export const inferenceConfigInput = z
   .looseObject({
     upstream: z

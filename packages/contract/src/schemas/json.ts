@@ -31,8 +31,8 @@ export function boundedArray<T extends z.ZodType>(element: T) {
 }
 
 /**
- * Renames aliases to canonical member names before validation (decisions 2.3 to 2.7). The canonical member wins when both
- * are present. Issues name the canonical member.
+ * Renames aliases to canonical member names before validation. The canonical member wins when both are present. Issues name the
+ * canonical member.
  */
 export function withAliases<T extends z.ZodType>(aliases: Readonly<Record<string, string>>, schema: T) {
   return z.preprocess((input) => {

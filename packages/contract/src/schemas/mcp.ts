@@ -3,8 +3,8 @@ import { validate } from '../validate.ts';
 import { coerceRawNumber, jsonObject, jsonValue } from './json.ts';
 
 /**
- * What MCP's schemas of both eras demand of tools, resources and prompts. Clients reject a whole list for one entry that
- * violates them (decisions 10.1).
+ * What MCP's schemas of both eras demand of tools, resources and prompts. Clients reject a whole list for one entry that violates
+ * them.
  */
 
 const text = z.string();

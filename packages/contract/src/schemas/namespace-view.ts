@@ -21,7 +21,7 @@ const entrySource = z
   ])
   .meta({ id: 'EntrySource' });
 
-/** An entry of a namespace as one kind of client sees it (decisions 10.6). */
+/** An entry of a namespace as one kind of client sees it. */
 export const viewEntry = z
   .object({
     kind: z.enum(['tool', 'resource', 'resource_template', 'prompt']),

@@ -4,7 +4,7 @@ import { withAliases } from './json.ts';
 
 const aliases = { path: 'name' };
 
-/** A namespace in responses (decisions 2.3). */
+/** A namespace in responses. */
 export const namespace = z
   .object({
     name: namespaceName,
@@ -13,7 +13,7 @@ export const namespace = z
   })
   .meta({ id: 'Namespace' });
 
-/** Response of `DELETE /api/v1/namespaces/{name}` (decisions 10.1). */
+/** Response of `DELETE /api/v1/namespaces/{name}`. */
 export const namespaceDeleteResult = z
   .object({
     removed: z.string(),

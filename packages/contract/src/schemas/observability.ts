@@ -87,7 +87,7 @@ export function failingReason({ failures, pipeline_duration: { count: runs } }: 
   return details.filter(Boolean).join(', ');
 }
 
-/** Response of `GET /api/v1/metrics` (decisions 4.4, "Metrics"): counters since the start of the process. */
+/** Response of `GET /api/v1/metrics`: counters since the start of the process. */
 export const metrics = z
   .object({
     filters: z.record(z.string(), filterMetrics).describe('Filter counters by filter name, in chain order'),
@@ -131,7 +131,7 @@ export type FilterMetrics = Metrics['filters'][string];
 /** Count, sum and average of a duration. */
 export type DurationMetrics = FilterMetrics['duration'];
 
-/** Response of `GET /readyz` (decisions 4.4, 10.2). */
+/** Response of `GET /readyz`. */
 export const readiness = z
   .object({
     status: z.literal('ready'),
@@ -146,7 +146,7 @@ export const readiness = z
   })
   .meta({ id: 'Readiness' });
 
-/** Response of `GET /api/v1/management/statistics` (decisions 4.4): totals over all namespaces. */
+/** Response of `GET /api/v1/management/statistics`: totals over all namespaces. */
 export const statistics = z
   .object({
     toolsCount: z.number().int(),

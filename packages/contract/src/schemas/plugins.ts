@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonValue } from './json.ts';
 
-/** Version of the host API that the console offers to plugins (decisions 2.13). */
+/** Version of the host API that the console offers to plugins. */
 export const PLUGIN_HOST_VERSION = '1.0';
 
 /** Id of a plugin or of one of its services: one segment of a path. */
@@ -27,7 +27,7 @@ const permission = z
     'must be navigation, pages, notifications, service:<id>:read or service:<id>:write',
   );
 
-/** Manifest of a plugin of the web console, `plugin.json` in its folder (decisions 2.13). Other members are retained. */
+/** Manifest of a plugin of the web console, `plugin.json` in its folder. Other members are retained. */
 export const pluginManifest = z
   .object({
     id: pluginId.describe('Segment of the paths of the plugin.'),

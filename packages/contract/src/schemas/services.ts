@@ -5,12 +5,12 @@ import { coerceRawNumber, withAliases } from './json.ts';
 
 const aliases = { serviceName: 'name', service_type: 'serviceType' };
 
-/** Type of a capability service (decisions 2.8). */
+/** Type of a capability service. */
 export const serviceType = z.enum(SERVICE_TYPES, {
   error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${SERVICE_TYPES.join(', ')}`),
 });
 
-/** Health of a capability service (decisions 3). */
+/** Health of a capability service. */
 export const serviceHealth = z.enum(['pending', 'healthy', 'unhealthy', 'down']);
 
 const HOST_NAME = '[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?';
@@ -50,7 +50,7 @@ const serviceMembers = z.object({
   id: z.string().optional(),
 });
 
-/** Body of `POST /api/v1/services`: `address`, or `host` and `port`, or all three if they match (decisions 2.8). */
+/** Body of `POST /api/v1/services`: `address`, or `host` and `port`, or all three if they match. */
 export const serviceInput = withAliases(
   aliases,
   serviceMembers
@@ -72,7 +72,7 @@ export const serviceInput = withAliases(
     })),
 ).meta({ id: 'ServiceInput', anyOf: [{ required: ['address'] }, { required: ['host', 'port'] }] });
 
-/** A service entry in responses (decisions 2.8). */
+/** A service entry in responses. */
 export const service = z
   .object({
     name: z.string(),
@@ -91,10 +91,10 @@ export const service = z
 /** Response of `GET /api/v1/services/{name}`: the first registered entry, and all entries if there are several. */
 export const serviceDetails = service.extend({ entries: z.array(service).optional() });
 
-/** Response of `DELETE /api/v1/services/{name}`: the number of deleted entries (decisions 4.2). */
+/** Response of `DELETE /api/v1/services/{name}`: the number of deleted entries. */
 export const serviceDeleteResult = z.object({ removed: z.string(), count: z.number().int() });
 
-/** Members that identify a service entry (decisions 2.2). */
+/** Members that identify a service entry. */
 export interface ServiceKey {
   readonly name: string;
   readonly serviceType: string;
@@ -107,12 +107,12 @@ export type ServiceHealth = z.infer<typeof serviceHealth>;
 export type ServiceInput = z.output<typeof serviceInput>;
 export type Service = z.infer<typeof service>;
 
-/** Returns the key of a service entry as a string (decisions 2.2). */
+/** Returns the key of a service entry as a string. */
 export function serviceKey({ name, serviceType, serviceSubType, languageName }: ServiceKey): string {
   return JSON.stringify([name, serviceType, serviceSubType ?? null, languageName ?? null]);
 }
 
-/** Returns `host:port`, with brackets around an IPv6 address (decisions 2.8). */
+/** Returns `host:port`, with brackets around an IPv6 address. */
 export function serviceAddress({ host, port }: { readonly host: string; readonly port: number }): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
@@ -136,8 +136,8 @@ const provisionMembers = {
 };
 
 /**
- * Body of `POST /api/v1/services/{name}/provisions` (decisions 4.2). Rejects unknown members, unlike other bodies
- * (decisions 4.1): members default to empty, so a misspelled one would overwrite a secret with an empty one.
+ * Body of `POST /api/v1/services/{name}/provisions`. Rejects unknown members, unlike other bodies: members default to empty, so a
+ * misspelled one would overwrite a secret with an empty one.
  */
 export const provisionInput = z.strictObject(provisionMembers).meta({ id: 'ProvisionInput' });
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { TIME_SERIES_GROUPINGS } from '../values.ts';
 import { toolCallErrorCategory, toolCallOutcome } from './tool-calls.ts';
 
-/** Shortest step of the time series, in seconds (decisions 10.6). */
+/** Shortest step of the time series, in seconds. */
 export const TIME_SERIES_STEP_S = 10;
 /** Time for which they are stored, in seconds. */
 export const TIME_SERIES_SPAN_S = 3_600;
@@ -45,7 +45,7 @@ const callSeries = z
   })
   .meta({ id: 'CallSeries' });
 
-/** Response of `GET /api/v1/time-series` (decisions 10.6). Each list has one element per step. */
+/** Response of `GET /api/v1/time-series`. Each list has one element per step. */
 export const timeSeries = z
   .object({
     since: z.iso.datetime({ precision: 3 }).describe('Begin of the first step, UTC'),

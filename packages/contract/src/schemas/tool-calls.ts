@@ -8,7 +8,7 @@ export const MAX_TOOL_CALL_STREAMS = 100;
 /** Transport of a tool call: upstream MCP server, capability service (gRPC), or code execution. */
 export const toolCallTransport = z.enum(['mcp', 'grpc', 'code']);
 
-/** Category of a failed tool call (specification, "Events"; decisions 6). */
+/** Category of a failed tool call. */
 export const toolCallErrorCategory = z.enum(TOOL_CALL_ERROR_CATEGORIES);
 
 /**
@@ -113,7 +113,7 @@ const failed = z.object({
   task: toolCallTask,
 });
 
-/** Event of a tool call (specification, "Events"; decisions 6). */
+/** Event of a tool call. */
 export const toolCallEvent = z.discriminatedUnion('eventType', [started, completed, failed]).meta({
   id: 'ToolCallEvent',
   description:

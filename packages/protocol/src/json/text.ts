@@ -1,8 +1,8 @@
 import type { ChunkBuffer } from '../chunk-buffer.ts';
 
 /**
- * Finds values in JSON text and edits the text, without serializing them again: numbers, escapes and unknown members keep
- * their exact text (mcp 2).
+ * Finds values in JSON text and edits the text, without serializing them again: numbers, escapes and unknown members keep their
+ * exact text.
  *
  * All functions expect valid JSON.
  */

@@ -1,7 +1,6 @@
 /**
- * Client capabilities. Upstreams may list other entries for other capabilities, so catalogs and shared sessions exist
- * per capability set (mcp 4). Between eras, server requests are translated; capabilities for methods that the other era
- * lacks are removed (mcp 5).
+ * Client capabilities. Upstreams may list other entries for other capabilities, so catalogs and shared sessions exist per
+ * capability set. Between eras, server requests are translated; capabilities for methods that the other era lacks are removed.
  */
 
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';

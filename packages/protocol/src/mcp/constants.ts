@@ -1,6 +1,5 @@
 /**
- * Constants of the protocol: eras, versions, `_meta` keys, header names and error codes (mcp 1; MCP 2025-11-25 and
- * 2026-07-28).
+ * Constants of the protocol: eras, versions, `_meta` keys, header names and error codes (MCP 2025-11-25 and 2026-07-28).
  */
 
 /** Legacy versions start with `initialize`; modern requests carry version and capabilities. */
@@ -49,7 +48,7 @@ export const HEADER_SESSION_ID = 'mcp-session-id';
 export const HEADER_LAST_EVENT_ID = 'last-event-id';
 /** Prefix of the headers that mirror `x-mcp-header` parameters. */
 export const HEADER_PARAM_PREFIX = 'mcp-param-';
-/** Number of gateways that a request has passed (decisions 4.3). */
+/** Number of gateways that a request has passed. */
 export const HEADER_HOPS = 'x-service-hops';
 
 /** JSON-RPC: the body is not JSON. */
@@ -71,7 +70,7 @@ export const MISSING_CAPABILITY = -32021;
 /** Modern: `data.supported` has the supported versions. HTTP 400. */
 export const UNSUPPORTED_VERSION = -32022;
 
-/** Error codes that only a modern server sends; any of them proves the modern era (mcp 4). */
+/** Error codes that only a modern server sends; any of them proves the modern era. */
 export const MODERN_ERROR_CODES: ReadonlySet<number> = new Set([
   HEADER_MISMATCH,
   MISSING_CAPABILITY,

@@ -42,8 +42,8 @@ const MODERN: RequestEra = { kind: 'served', era: 'modern' };
 const ALL_VERSIONS = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 
 /**
- * Returns the era of a message (mcp 1): modern with the version in `_meta`, else legacy. The version header never decides
- * alone, but a contradiction with the body is rejected.
+ * Returns the era of a message: modern with the version in `_meta`, else legacy. The version header never decides alone, but a
+ * contradiction with the body is rejected.
  */
 export function eraOf(message: RequestMessage | NotificationMessage, headers: IncomingHttpHeaders): RequestEra {
   const header = headers[HEADER_PROTOCOL_VERSION];

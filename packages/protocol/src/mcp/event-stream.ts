@@ -1,6 +1,6 @@
 /**
- * `text/event-stream` in both directions: an incremental decoder for responses of upstreams and an encoder for
- * responses to clients (HTML standard, "Server-sent events"; mcp 1).
+ * `text/event-stream` in both directions: an incremental decoder for responses of upstreams and an encoder for responses to
+ * clients (HTML standard, "Server-sent events").
  */
 
 /** One event of a stream. */
@@ -101,8 +101,8 @@ export class EventStreamDecoder {
   #retry: number | undefined = undefined;
 
   /**
-   * `maxEventBytes` bounds one event's data and any one line (default 64 MiB, decisions 8); `maxLineBytes` a line that is
-   * stored until it is complete (default: the same), unlike data for a sink that takes large ones.
+   * `maxEventBytes` bounds one event's data and any one line (default 64 MiB); `maxLineBytes` a line that is stored until it is
+   * complete (default: the same), unlike data for a sink that takes large ones.
    */
   constructor(sink: EventSink, maxEventBytes: number = DEFAULT_MAX_EVENT_BYTES, maxLineBytes: number = maxEventBytes) {
     this.#sink = sink;

@@ -17,7 +17,7 @@ import {
 import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
 import { KNOWN_METHODS } from './methods.ts';
 
-/** Bounds of a client's message, checked before a value is parsed (decisions 10.4). */
+/** Bounds of a client's message, checked before a value is parsed. */
 export interface MessageLimits {
   /** Deepest nesting of arrays and objects. */
   readonly depth: number;
@@ -33,7 +33,7 @@ export interface MessageLimits {
 /** Defaults of the settings with these bounds. */
 export const MESSAGE_LIMITS: MessageLimits = { depth: 128, members: 10_000, capabilitiesBytes: 64 * 1024 };
 
-/** A JSON-RPC batch: several messages in one body, allowed in sessions of 2025-03-26 only (mcp 6). */
+/** A JSON-RPC batch: several messages in one body, allowed in sessions of 2025-03-26 only. */
 export interface Batch {
   readonly kind: 'batch';
   /** The exact text of each element, not validated yet. */
@@ -146,7 +146,7 @@ function textOf(text: SourceText): string {
   return typeof text === 'string' ? text : text.toAscii();
 }
 
-/** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
+/** Parses a body: a JSON-RPC message, a batch, or the error. */
 export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
   // A value takes at least two bytes.
   return body.length > Math.min(LARGE_CHARACTERS, 2 * limits.members)

@@ -1,6 +1,5 @@
 /**
- * Methods of the protocol and its official extensions: the only table of them (mcp 6; MCP 2024-11-05 to 2025-11-25 and
- * 2026-07-28).
+ * Methods of the protocol and its official extensions: the only table of them (MCP 2024-11-05 to 2025-11-25 and 2026-07-28).
  */
 
 import type { Era } from './constants.ts';
@@ -67,14 +66,14 @@ const OWN_SEGMENTS: ReadonlySet<string> = new Set(
   [...Object.values(CLIENT_REQUESTS).flat(), ...SERVER_REQUESTS, ...NOTIFICATIONS].map(foldedSegment),
 );
 
-/** Longer methods are not passed on: names have at most 256 characters (decisions 8). */
+/** Longer methods are not passed on: names have at most 256 characters. */
 const MAX_METHOD_LENGTH = 256;
 
 /**
- * Returns whether a request that the gateway itself does not handle may be passed on to an upstream (decisions 10.2). Methods
- * of the protocol are not, nor are methods that only look like one: an upstream might take `tools//call` or
- * `Tools/Call` for `tools/call`, which evaluators would not see. Methods of an extension in a segment of the protocol are
- * passed on if `isDeclared` returns true for the extension.
+ * Returns whether a request that the gateway itself does not handle may be passed on to an upstream. Methods of the protocol are
+ * not, nor are methods that only look like one: an upstream might take `tools//call` or `Tools/Call` for `tools/call`, which
+ * evaluators would not see. Methods of an extension in a segment of the protocol are passed on if `isDeclared` returns true for
+ * the extension.
  */
 export function isRelayable(method: string, isDeclared: (extension: string) => boolean): boolean {
   if (method.length > MAX_METHOD_LENGTH) return false;

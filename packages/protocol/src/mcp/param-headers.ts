@@ -1,6 +1,6 @@
 /**
- * `x-mcp-header`: tool parameters that modern requests mirror in `Mcp-Param-*` headers (2026-07-28, Streamable HTTP,
- * "Custom Headers from Tool Parameters"; mcp 4), and the encoding of header values, which `Mcp-Name` uses too.
+ * `x-mcp-header`: tool parameters that modern requests mirror in `Mcp-Param-*` headers (2026-07-28, Streamable HTTP, "Custom
+ * Headers from Tool Parameters"), and the encoding of header values, which `Mcp-Name` uses too.
  */
 
 import type { IncomingHttpHeaders } from 'node:http';

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 
 /**
  * True when a uri, as {@link decodeUnreserved} returns it, matches a template: `{var}` matches one path segment, `{+var}` any
- * rest (decisions 4.7). Other operators of RFC 6570 match everything that they can expand to.
+ * rest. Other operators of RFC 6570 match everything that they can expand to.
  *
  * Templates come from upstreams and uris from clients, so this is not a regular expression: it simulates a nondeterministic
  * automaton in one pass over the uri. A match that needs more than {@link MAX_STATES} states on average is rejected, so that

@@ -151,6 +151,7 @@ describe('a permit', () => {
       'Access',
       'entryNotFound',
       'requirePermit',
+      'servedTool',
       'visibleEntries',
     ]);
     expect(() => requirePermit(permit)).not.toThrow();

@@ -3,7 +3,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/proto
 import { editRequest, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal } from '../identity/principal.ts';
-import type { Kind } from '../registry/entries.ts';
+import type { Entry, Kind } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
@@ -33,8 +33,8 @@ export class Access {
   }
 
   /**
-   * Returns what a request is about, or the error of one that names nothing; "not found" is the same for whatever is not
-   * served. Undefined for a method that names no entry.
+   * Returns the target of a request, or an error if that is not found; the error is the same for whatever is not served.
+   * Undefined for a method that names no entry.
    */
   resolve(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome | undefined {
     switch (message.method) {
@@ -65,7 +65,7 @@ export class Access {
   }
 
   /**
-   * Returns "not found" for a request that no evaluator needs to see: its name does not exist, and will not when its turn comes.
+   * Returns "not found" for a request that no evaluator needs to see: its name is not served, and no action can add it.
    * A tool of another namespace may be copied by an action, unless its name is taken.
    */
   findMissing({ message, namespace }: ReceivedMessage): ErrorOutcome | undefined {
@@ -137,11 +137,16 @@ export class Access {
 }
 
 /** The entries of one kind that clients see in a namespace. */
-export type VisibleEntries = Pick<EntryIndex, 'counts' | 'entries' | 'get' | 'hasTasks' | 'listInSlices' | 'listOf'>;
+export type VisibleEntries = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'listInSlices' | 'listOf'>;
 
 /** Returns the entries that some request in a namespace can be about, such as those in its lists. */
 export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleEntries {
   return indexes[kind];
+}
+
+/** Returns the tool that is served under a name, for records about a request; sending one needs a permit. */
+export function servedTool({ indexes }: NamespaceState, name: string): Entry | undefined {
+  return indexes.tool.get(name);
 }
 
 /** A message in the namespace that it was sent to. */

@@ -4,7 +4,7 @@ import { modernClient, post, send } from '../../../../test/fixtures/raw-client.t
 import { rpc } from '../../testing/listener.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
-/** Filters of the embedded MCP chain in order (decisions 1.4). */
+/** Filters of the embedded MCP chain in order. */
 const FILTERS = [
   'cors',
   'mcp',

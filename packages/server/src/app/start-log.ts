@@ -18,8 +18,7 @@ export function startFields({ persist, bootstrap, pipelinePath }: Config): LogFi
 }
 
 /**
- * Warns of listeners that other machines can reach (decisions 10.3). `addresses` are the bound addresses by listener
- * name.
+ * Warns of listeners that other machines can reach. `addresses` are the bound addresses by listener name.
  */
 export function warnReachable(
   log: TargetLogger,
@@ -47,7 +46,7 @@ export function logProxies(log: TargetLogger, { variables }: EgressProxies): voi
 /** Names that a warning lists. */
 const MAX_NAMES = 50;
 
-/** Warns of secrets that whoever can register a forward can have sent anywhere (decisions 10.1). */
+/** Warns of secrets that whoever can register a forward can have sent anywhere. */
 export async function warnUnboundSecrets(log: TargetLogger, secrets: Secrets): Promise<void> {
   const names = await secrets.unbound();
   if (names.length === 0) return;

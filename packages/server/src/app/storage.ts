@@ -153,8 +153,8 @@ export async function openMarks({ persist }: Config, files: Files): Promise<Disc
 }
 
 /**
- * Applies the entries of the bootstrap file to the stored state (decisions 1.3). On a full disk, entries that differ from
- * the stored ones are left out; so are all in the database of a later release.
+ * Applies the entries of the bootstrap file to the stored state. On a full disk, entries that differ from the stored ones are
+ * left out; so are all in the database of a later release.
  */
 export async function bootstrap(config: Config, registry: Registry, secrets: Secrets, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
@@ -196,7 +196,7 @@ async function applyBootstrap(config: Config, registry: Registry, secrets: Secre
   }
 }
 
-/** Waits for a write. On a full disk it calls `onFull` instead of throwing (decisions 10.5). */
+/** Waits for a write. On a full disk it calls `onFull` instead of throwing. */
 async function unlessDiskFull(write: Promise<unknown>, onFull: (error: unknown) => void): Promise<void> {
   try {
     await write;

@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { commaList, InvalidSettingError, textSchema } from './settings.ts';
 
-/** Address of a listener. `host` has no brackets; with port 0 the system chooses one (decisions 1.1). */
+/** Address of a listener. `host` has no brackets; with port 0 the system chooses one. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -41,7 +41,7 @@ function splitHost(text: string): { host: string; port: number | undefined } {
   return { host, port: Number(digits) };
 }
 
-/** `host:port`, IPv6 as `[::]:port` (decisions 1.2). */
+/** `host:port`, IPv6 as `[::]:port`. */
 export const listenAddress = textSchema('host:port, such as 0.0.0.0:8080 or [::]:8080', (text): ListenAddress => {
   const { host, port } = splitHost(text);
   if (port === undefined) throw new InvalidSettingError('has no port');
@@ -74,7 +74,7 @@ export function isReachable(address: string): boolean {
   return !LOOPBACK_ADDRESS.test(address.replace(/:\d+$/, '').replace(/^\[|\]$/g, ''));
 }
 
-/** The address that a listener binds: with `local` (SERVICE_LOCAL), 127.0.0.1 instead of all interfaces (decisions 10.3). */
+/** The address that a listener binds: with `local` (SERVICE_LOCAL), 127.0.0.1 instead of all interfaces. */
 export function bindAddress(address: ListenAddress, local: boolean): ListenAddress {
   return local && isWildcard(address.host) ? { ...address, host: '127.0.0.1' } : address;
 }
@@ -103,7 +103,7 @@ export const baseUrl = textSchema('an http or https URL without credentials, que
   return text.replace(/\/+$/, '');
 });
 
-/** `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]` (decisions 1.2). */
+/** `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]`. */
 export const httpUpstream = textSchema(
   'host:port, http://host[:port][/path] or https://host[:port][/path]',
   (text): HttpUpstream => {
@@ -124,7 +124,7 @@ function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, pa
   return { scheme, host, port, path };
 }
 
-/** `*` or one origin, normalized as browsers send it (decisions 1.2): lower case, without the default port. */
+/** `*` or one origin, normalized as browsers send it: lower case, without the default port. */
 export const corsOrigin = textSchema('* or one origin, such as https://console.example.com', parseOrigin);
 
 /** Parses the text of {@link corsOrigin}. Throws {@link InvalidSettingError}. */

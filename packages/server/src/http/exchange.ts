@@ -16,9 +16,9 @@ export const NO_BODY: ChunkBuffer = new ChunkBuffer();
  * path: all requests of all listeners have one class, and so one hidden class.
  */
 export class HttpExchange extends Exchange {
-  /** A message of a batch has that of its batch. */
+  /** The HTTP request; messages of a batch share that of the batch. */
   readonly request: ServerRequest;
-  /** A message of a batch has a part of that of its batch. */
+  /** Target of the response: for a message of a batch, a part of that of the batch. */
   response: ResponseLike;
   /** Path without the query, as sent or as rewritten by the listener or `path_rewrite`. */
   path: string;
@@ -40,7 +40,7 @@ export class HttpExchange extends Exchange {
   /** Starts recording the exchange. Set by `service_intercept`. */
   recording: (() => ExchangeObserver | undefined) | undefined = undefined;
 
-  /** `correlation` by default from the head. */
+  /** `correlation` defaults to the ids in `head`. */
   constructor(head: RequestHead, request: ServerRequest, response: ResponseLike, correlation?: Correlation) {
     super(head, correlation);
     const { target } = head;

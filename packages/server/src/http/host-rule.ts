@@ -32,9 +32,9 @@ export type HostRule = (localAddress: string | undefined, host: string) => boole
 const INTERNAL_DOMAIN = /\.(?:local|localhost|internal|svc|cluster\.local|home\.arpa)$/;
 
 /**
- * Creates the rule against DNS rebinding (mcp 6, decisions 10.3): a page of a foreign name that resolves to this machine
- * sends that name as `Host`. On connections to a loopback address, loopback hosts and `allowedHosts` are accepted; on
- * others IP addresses and `allowedHosts`, or, if these are unset, names that are not public.
+ * Creates the rule against DNS rebinding: a page of a foreign name that resolves to this machine sends that name as `Host`. On
+ * connections to a loopback address, loopback hosts and `allowedHosts` are accepted; on others IP addresses and `allowedHosts`,
+ * or, if these are unset, names that are not public.
  */
 export function createHostRule({ allowedHosts, publicUrl, machine = hostname() }: HostRuleOptions): HostRule {
   const allowed = new Set(allowedHosts);
@@ -92,7 +92,7 @@ function first(value: string | string[] | undefined): string | undefined {
   return value?.toString().split(',', 1)[0]?.trim() || undefined;
 }
 
-/** The scheme that the client used, according to a proxy in front; undefined without a valid one (decisions 10.3). */
+/** The scheme that the client used, according to a proxy in front; undefined without a valid one. */
 export function forwardedScheme({ 'x-forwarded-proto': value }: IncomingHttpHeaders): 'http' | 'https' | undefined {
   const scheme = first(value)?.toLowerCase();
   return scheme === 'http' || scheme === 'https' ? scheme : undefined;

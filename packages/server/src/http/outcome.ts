@@ -78,7 +78,7 @@ const ERROR_TYPES: Readonly<Record<number, string>> = {
   504: 'gateway_timeout',
 };
 
-/** Creates an error response for HTTP that carries no JSON-RPC: `{"error":{"message","type"}}` (decisions 4.8). */
+/** Creates an error response for HTTP that carries no JSON-RPC: `{"error":{"message","type"}}`. */
 export function httpProblem(status: number, message: string): PlainOutcome {
   const body = JSON.stringify({ error: { message, type: ERROR_TYPES[status] ?? 'internal_error' } });
   return { kind: 'plain', status, headers: ['Content-Type', 'application/json'], body };

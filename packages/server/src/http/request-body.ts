@@ -99,7 +99,7 @@ export function drainRequestBody(request: ServerRequest): void {
 
 /**
  * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike the timeout of the server, it is not for
- * requests with proxied bodies, which may take any time (decisions 4.6).
+ * requests with proxied bodies, which may take any time.
  */
 export function setBodyTimeout(request: ServerRequest, timeoutMs: number, onTimeout: () => void): void {
   if (!hasBody(request.headers)) return;

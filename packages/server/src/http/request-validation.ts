@@ -68,8 +68,8 @@ export type HostOriginGuard = (
 ) => Rejection | undefined;
 
 /**
- * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6): `Host` follows
- * {@link createHostRule}; `Origin` must be a loopback origin, the origin of `Host`, that of the public URL, or `corsOrigin`.
+ * Creates the guard of a listener against cross-origin requests and DNS rebinding: `Host` follows {@link createHostRule};
+ * `Origin` must be a loopback origin, the origin of `Host`, that of the public URL, or `corsOrigin`.
  *
  * Runs per request: values that were accepted before cost one lookup.
  */

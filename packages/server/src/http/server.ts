@@ -169,8 +169,8 @@ export interface Listener {
   readonly address: string;
   /**
    * Stops accepting connections, lets in-flight requests finish for at most `graceMs` milliseconds and then closes all
-   * connections (decisions 1.1). `endRequests` is called before that; if it returns true, responses were written, and
-   * clients get a second to read them. Resolves when no connection is open.
+   * connections. `endRequests` is called before that; if it returns true, responses were written, and clients get a second to
+   * read them. Resolves when no connection is open.
    */
   drain(graceMs: number, endRequests?: () => boolean): Promise<void>;
 }

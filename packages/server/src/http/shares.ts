@@ -28,10 +28,9 @@ export function quotaOwner(
 }
 
 /**
- * A total that namespaces and their users share (decisions 10.4). When it is used up, a holder that has less than its share
- * displaces the oldest item of the largest holder: of the largest user of the largest namespace or, if its own namespace has
- * its share already, of the largest user there. Any other holder gets no more. What counts is what a holder has, not what it
- * asks for.
+ * A total that namespaces and their users share. When it is used up, a holder that has less than its share displaces the oldest
+ * item of the largest holder: of the largest user of the largest namespace or, if its own namespace has its share already, of the
+ * largest user there. Any other holder gets no more. What counts is what a holder has, not what it asks for.
  *
  * Each operation takes logarithmic time in the number of holders, and memory is proportional to the items.
  */

@@ -14,7 +14,7 @@ interface AllowedRequest {
 /** Requests that are passed on; undefined: all. */
 export type InferenceAllow = readonly AllowedRequest[] | undefined;
 
-/** Requests for completions, and those with which clients prepare them (decisions 10.3). */
+/** Requests for completions, and those with which clients prepare them. */
 const COMPLETIONS: readonly string[] = [
   'POST /v1/chat/completions',
   'POST /v1/completions',
@@ -72,8 +72,7 @@ const OFFER = /^\s*h2c?(?:\s*,\s*h2c?)*\s*$/i;
 const MAX_PATH_LENGTH = 200;
 
 /**
- * Creates the restriction of the inference listener (decisions 10.3). Paths that the model server might read as another path
- * match nothing.
+ * Creates the restriction of the inference listener. Paths that the model server might read as another path match nothing.
  */
 export function createInferenceRestriction(allow: readonly AllowedRequest[]): InferenceRestriction {
   return (method, target, { upgrade }) => {

@@ -15,7 +15,7 @@ export interface RecordedBody {
   readonly outline?: StoredBody;
 }
 
-/** Recorded chat completion (decisions 2.9). */
+/** Recorded chat completion. */
 export interface Interaction {
   /** Arrival time of the request. */
   readonly epochMs: number;
@@ -31,7 +31,7 @@ export interface Interaction {
   readonly response: RecordedBody;
 }
 
-/** Default limit of all stored bodies (decisions 8). */
+/** Default limit of all stored bodies. */
 const MAX_BODY_BYTES = 256 * 1024 * 1024;
 
 /** Selects interactions; without members, all of them. */
@@ -43,8 +43,8 @@ export interface InteractionFilter {
 }
 
 /**
- * In-memory store of the latest interactions (decisions 2.9). Beyond the capacity the first recorded interaction is
- * removed; beyond 256 MiB of bodies the first recorded interactions lose their bodies.
+ * In-memory store of the latest interactions. Beyond the capacity the first recorded interaction is removed; beyond 256 MiB of
+ * bodies the first recorded interactions lose their bodies.
  */
 export class InteractionStore {
   /** Number of interactions that were recorded since the start. */
@@ -123,7 +123,7 @@ export class InteractionStore {
 
   /**
    * Returns the latest `count` interactions of a conversation, oldest first: those with this conversation id, else the
-   * conversation of the interaction with this completion id (decisions 4.7, "History look-up").
+   * conversation of the interaction with this completion id.
    */
   history(id: string, count: number): readonly Interaction[] {
     const known = this.#conversations.get(id);

@@ -17,7 +17,7 @@ export interface InterceptOptions {
   readonly completionMetrics: CompletionMetrics;
 }
 
-/** Creates the filter that records the completions that a `load_balancer` after it proxies (decisions 1.4, 4.8). */
+/** Creates the filter that records the completions that a `load_balancer` after it proxies. */
 export function serviceIntercept({ recorder, completionMetrics }: InterceptOptions): Filter {
   return (exchange) => {
     const { head, path, headers, correlation, facts } = exchange;
@@ -35,15 +35,14 @@ export interface RecorderOptions {
   /** Its capacity is read for each exchange. */
   readonly store: Pick<InteractionStore, 'capacity' | 'add'>;
   readonly log: TargetLogger;
-  /** Recorded bytes per body (default 4 MiB, decisions 8). */
+  /** Recorded bytes per body (default 4 MiB). */
   readonly bodyLimit?: number;
   /** Bytes in memory for all exchanges in progress (default 256 MiB). */
   readonly totalLimit?: number;
 }
 
 /**
- * Records chat completions (decisions 4.8). The proxy reports each part after forwarding it; recording never
- * waits, throws or takes long.
+ * Records chat completions. The proxy reports each part after forwarding it; recording never waits, throws or takes long.
  *
  * @example
  * const recording = recorder.start(request.method, request.url, request.headers);
@@ -83,7 +82,7 @@ interface RecordingOptions {
   readonly budget: MemoryBudget;
 }
 
-/** Truncated requests with this path suffix are recorded although they are not JSON (decisions 4.8). */
+/** Truncated requests with this path suffix are recorded although they are not JSON. */
 const COMPLETIONS_PATH = '/chat/completions';
 /** Input that waits for a decompressor, and decoded bytes of a body: multiples of the recorded bytes. */
 const MAX_PENDING = 8;

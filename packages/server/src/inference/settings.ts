@@ -3,7 +3,7 @@ import type { SharedRecords } from '../registry/store/postgres/shared-records.ts
 
 /** A change of {@link InferenceSettings}. */
 export interface InferenceChange {
-  /** In the format of SERVICE_INFERENCE_UPSTREAM (decisions 1.2). */
+  /** In the format of SERVICE_INFERENCE_UPSTREAM. */
   readonly upstream?: string | undefined;
   /** Integer from 0 to 1000000. */
   readonly capacity?: number | undefined;
@@ -19,8 +19,7 @@ export function parseInferenceChange(json: string): InferenceChange {
 }
 
 /**
- * Settings of the inference listener that can be changed at run time (decisions 4.4); changes are not persisted (decisions
- * 1.5), but shared by replicas.
+ * Settings of the inference listener that can be changed at run time; changes are not persisted, but shared by replicas.
  */
 export class InferenceSettings {
   readonly #store: { capacity: number };

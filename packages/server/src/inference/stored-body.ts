@@ -12,8 +12,8 @@ export interface JsonState {
 }
 
 /**
- * Returns the body for its stored bytes; a truncated one ends at the last whole character. Invalid UTF-8 becomes
- * replacement characters (decisions 2.9: parsed JSON, else a string, else null).
+ * Returns the body for its stored bytes; a truncated one ends at the last whole character. Invalid UTF-8 becomes replacement
+ * characters (parsed JSON, else a string, else null).
  */
 export function toStoredBody(
   bytes: Buffer | undefined,
@@ -26,8 +26,8 @@ export function toStoredBody(
 }
 
 /**
- * Returns the body for a value, as JSON. If that exceeds `limit` bytes, the body is its beginning, as text, like all
- * truncated bodies (decisions 4.8). `maxDepth`: upper bound of the depth of the value.
+ * Returns the body for a value, as JSON. If that exceeds `limit` bytes, the body is its beginning, as text, like all truncated
+ * bodies. `maxDepth`: upper bound of the depth of the value.
  */
 export function toJsonBody(value: object, maxDepth: number, limit: number): { body: StoredBody; isTruncated: boolean } {
   const text = JSON.stringify(value);

@@ -10,7 +10,7 @@ import { openFile } from './files.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
-/** Policy of the console (decisions 10.6): no inline script or style, no generated code, no other host. */
+/** Policy of the console: no inline script or style, no generated code, no other host. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -48,9 +48,8 @@ const FIRST_DEPTH = 3;
 const BUILD_COMMAND = 'npm run build:admin';
 
 /**
- * `/admin/`: the web console, and `/`, which redirects to it (specification, "Listeners"; decisions 1.7, 10.6). The headless
- * distribution has neither. All URLs in its files are relative, since a proxy may serve them under a path of its own; so is the
- * redirect without SERVICE_CONSOLE_URL.
+ * `/admin/`: the web console, and `/`, which redirects to it. The headless distribution has neither. All URLs in its files are
+ * relative, since a proxy may serve them under a path of its own; so is the redirect without SERVICE_CONSOLE_URL.
  */
 export function adminConsoleRoutes(router: Router, { uiPath, consoleUrl }: ManagementContext): void {
   if (uiPath === undefined) return;

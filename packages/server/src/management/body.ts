@@ -15,10 +15,9 @@ const MAX_MEMBERS = 5_000;
 const CHUNK = 32 * 1024;
 
 /**
- * Parses a request body with a schema. `kind` is the name of the resource in messages. OperationError BAD_REQUEST when the
- * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, has a duplicate key (decisions 10.5) or
- * more values than a body may have, or does not match the schema; the message has the first issue and `details` all of them
- * (decisions 2.1, 4.1).
+ * Parses a request body with a schema. `kind` is the name of the resource in messages. OperationError BAD_REQUEST when the body
+ * is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, has a duplicate key or more values than a body
+ * may have, or does not match the schema; the message has the first issue and `details` all of them.
  */
 export function parseBody<T extends z.ZodType>(
   body: Buffer,

@@ -20,7 +20,7 @@ const CONCURRENT = 16;
 /** Difference from the clocks of other servers; tokens are valid for minutes. */
 const CLOCK_SKEW_MS = 60_000;
 
-/** `/api/v1/diagnostics`: the checks of `sluice doctor` that concern the service (decisions 10.6). */
+/** `/api/v1/diagnostics`: the checks of `sluice doctor` that concern the service. */
 export function diagnosticsRoutes(router: Router, context: ManagementContext): void {
   let isRunning = false;
   router.add(operations.maintenance.diagnostics, async ({ http }) => {
@@ -87,7 +87,7 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
   for (const service of registry.current.services.all) {
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
   }
-  // Their URLs appear nowhere in the API (specification, "LLM connection").
+  // Their URLs appear nowhere in the API.
   for (const { name, url } of llmConnections) add(`model ${name}`, url, { alias: `LLM connection ${name}` });
   const upstream = new URL(addressOf(httpUpstream.parse(inference.upstreamText)));
   found.push({ name: 'inference upstream', url: upstream, isOptional: true });

@@ -55,7 +55,7 @@ const ENTRY_LIST = {
   texts: (entry: Entry) => [entry.name, entryDescription(entry)],
 };
 
-/** Routes to list, get, create, update, delete and enable tools, resources and prompts (decisions 2.2, 4.1, 10.1). */
+/** Routes to list, get, create, update, delete and enable tools, resources and prompts. */
 export function entryRoutes(router: Router, context: ManagementContext): void {
   addKind(router, context, 'tool', operations.tools);
   addKind(router, context, 'resource', operations.resources);
@@ -169,7 +169,7 @@ function locationOf(path: string, draft: Draft, entry: Entry): string {
   return sharesName(draft, entry) ? `${location}&uri=${encodeURIComponent(entry.key)}` : location;
 }
 
-/** The entry selected by a request (decisions 2.2). */
+/** The entry selected by a request. */
 function selectorOf({ name, query }: ApiRequest<string>): Selector {
   return { name: query('name') ?? name, namespace: query('namespace'), uri: query('uri') };
 }

@@ -14,7 +14,7 @@ import type { ManagementContext } from './context.ts';
 import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/api/v1/evaluators` without bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
+/** `/api/v1/evaluators` without bindings. */
 export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }: ManagementContext): void {
   const { list, replace, dryRun, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
 

@@ -19,7 +19,7 @@ interface EventParts {
   readonly texts: EventTexts;
 }
 
-/** `/api/v1/events`: one stream of all events for live pages (decisions 10.6). */
+/** `/api/v1/events`: one stream of all events for live pages. */
 export function eventRoutes(router: Router, { toolCalls, stateEvents, openStreams }: ManagementContext): void {
   const { watch } = operations.events;
   const texts = new EventTexts((event) => eventText(TOOL_CALLS, event));

@@ -23,7 +23,7 @@ const ENDING = allOperations.filter(
 const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];
-/** Other requests to this path are for the legacy backend (decisions 4.6). */
+/** Other requests to this path are for the legacy backend. */
 const PASSED_ON = '/api/v1/management/statistics';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
 

@@ -5,7 +5,7 @@ import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness (decisions 4.4). */
+/** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness. */
 export function healthRoutes(router: Router, { ready, evaluators, hasDatabase }: ManagementContext): void {
   const { health, healthAlias, readiness } = operations.observability;
   for (const operation of [health, healthAlias]) {
@@ -32,7 +32,7 @@ export function replicaRoutes(router: Router, { replicas }: ManagementContext): 
   router.add(operations.observability.replicas, async () => dataResponse(JSON.stringify(await replicas())));
 }
 
-/** Number of served entries in all namespaces, without shadowed ones (decisions 4.4). */
+/** Number of served entries in all namespaces, without shadowed ones. */
 export function statisticsRoutes(router: Router, { registry }: ManagementContext): void {
   router.add(operations.observability.statistics, () => {
     const snapshot = registry.current;
@@ -47,7 +47,7 @@ export function statisticsRoutes(router: Router, { registry }: ManagementContext
   });
 }
 
-/** `/api/v1/metrics`: counters since the start of the process (decisions 4.4). */
+/** `/api/v1/metrics`: counters since the start of the process. */
 export function metricsRoutes(router: Router, { metrics }: ManagementContext): void {
   router.add(operations.observability.metrics, () => dataResponse(JSON.stringify(metrics.snapshot())));
 }

@@ -35,9 +35,9 @@ const cursorContent = z.tuple([z.array(z.number()), z.array(z.tuple([z.number(),
 type Cursor = z.infer<typeof cursorContent>;
 
 /**
- * Returns a response with a list, or with one page of it if the request has `limit`, `cursor` or `q` (decisions 10.1). Pages
- * neither repeat nor skip items while others are added and removed: the next one begins after the last item of the page that is
- * still there. `items` are sorted by their places.
+ * Returns a response with a list, or with one page of it if the request has `limit`, `cursor` or `q`. Pages neither repeat nor
+ * skip items while others are added and removed: the next one begins after the last item of the page that is still there. `items`
+ * are sorted by their places.
  */
 export async function pagedResponse<T>(
   items: readonly T[],

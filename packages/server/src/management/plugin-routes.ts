@@ -13,7 +13,7 @@ import type { Plugins } from './plugins.ts';
 import { type ApiResponse, dataResponse, errorResponse, plainError } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/api/v1/plugins`, and the files of plugins below `/plugins/` (decisions 4.11); neither in the headless distribution. */
+/** `/api/v1/plugins`, and the files of plugins below `/plugins/`; neither in the headless distribution. */
 export function pluginRoutes(router: Router, { plugins, uiPath }: ManagementContext): void {
   const list = uiPath === undefined ? [] : plugins.list;
   router.add(operations.observability.plugins, () => dataResponse(`[${list.map(({ json }) => json).join(',')}]`));
@@ -54,7 +54,7 @@ const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const SERVICE_PATH = /^\/api\/plugins\/([^/]+)\/([^/]+)(\/.*)?$/;
 const ANY_PLUGIN_PATH = /^\/api\/plugins(?:\/|$)/;
 
-/** The client headers that a service gets: none identifies the user or carries credentials (decisions 4.11). */
+/** The client headers that a service gets: none identifies the user or carries credentials. */
 const SENT_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type']);
 
 /** Response headers that act on the browser beyond the response: the service shares its origin with the console. */
@@ -82,8 +82,8 @@ export interface PluginServiceOptions {
 }
 
 /**
- * Proxies a request to a service of a plugin, whose body is unread (decisions 4.11). Returns the response if the request is
- * not sent, else the `host:port` that gets it.
+ * Proxies a request to a service of a plugin, whose body is unread. Returns the response if the request is not sent, else the
+ * `host:port` that gets it.
  */
 export function servePluginService(
   request: ServerRequest,

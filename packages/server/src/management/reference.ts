@@ -58,8 +58,8 @@ window.onload = () => SwaggerUIBundle({
 `;
 
 /**
- * `/openapi.json`, the OpenAPI document of this API (specification, "Endpoints"; decisions 4.4), and `/api/docs`, a page
- * that shows it and lets operators try each operation (Swagger UI).
+ * `/openapi.json`, the OpenAPI document of this API, and `/api/docs`, a page that shows it and lets operators try each operation
+ * (Swagger UI).
  */
 export function referenceRoutes(router: Router): void {
   const document = new OpenApiDocument();

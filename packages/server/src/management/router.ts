@@ -18,7 +18,7 @@ export interface ApiRequest<Parameter extends string> {
   readonly name: string;
   /** Of the changes that it makes. */
   readonly origin: ChangeOrigin;
-  /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */
+  /** A query parameter, the first one when it is repeated. Unknown parameters are ignored. */
   query(parameter: Parameter): string | undefined;
 }
 
@@ -82,7 +82,7 @@ export class Router {
     return { ...found.store, name };
   }
 
-  /** Returns the methods of the routes of a path (decisions 4.1). */
+  /** Returns the methods of the routes of a path. */
   methods(path: string): Method[] {
     return METHODS.filter((method) => this.#router.find(method, path));
   }
@@ -115,7 +115,7 @@ function checkValue(name: string, values: readonly string[], value: string | und
   throw new OperationError('BAD_REQUEST', `invalid ${name} ${quoteText(value, 100)}: expected ${expected}`);
 }
 
-/** Parses `?limit=`; undefined without one. OperationError BAD_REQUEST unless it is a whole number from 1 (decisions 10.1). */
+/** Parses `?limit=`; undefined without one. OperationError BAD_REQUEST unless it is a whole number from 1. */
 export function parseLimit(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^[0-9]+$/.test(text) && Number(text) > 0) return Number(text);

@@ -46,7 +46,7 @@ import { toolCallRoutes } from './tool-calls.ts';
 /** Paths that monitoring requests every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz', '/metrics']);
 
-/** Paths of health checks, which any `Host` may request from other machines (decisions 10.3). */
+/** Paths of health checks, which any `Host` may request from other machines. */
 const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 
 /** Creates the telemetry of management requests. */
@@ -55,15 +55,15 @@ export function managementTelemetry(parts: RequestTelemetryParts): RequestTeleme
 }
 
 /**
- * CORS headers of every management response (decisions 4.1). Without SERVICE_CORS_ORIGIN the origin is `*`; requests from
- * foreign origins are still rejected by the host and origin guard.
+ * CORS headers of every management response. Without SERVICE_CORS_ORIGIN the origin is `*`; requests from foreign origins are
+ * still rejected by the host and origin guard.
  */
 function corsHeaders(corsOrigin: string | undefined): Record<string, string> {
   if (corsOrigin === undefined || corsOrigin === '*') return { 'access-control-allow-origin': '*' };
   return { 'access-control-allow-origin': corsOrigin, vary: 'Origin' };
 }
 
-/** Response to OPTIONS (decisions 4.1). */
+/** Response to OPTIONS. */
 const PREFLIGHT: ApiResponse = {
   status: 204,
   headers: {
@@ -114,11 +114,11 @@ export interface ManagementOptions extends ManagementContext {
   readonly authenticate: Authenticate;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
-  /** Serves the MCP endpoints of this listener (decisions 10.6); undefined if the pipeline does not serve MCP. */
+  /** Serves the MCP endpoints of this listener; undefined if the pipeline does not serve MCP. */
   readonly serveMcp?: ServeRequest<McpExchange> | undefined;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
-  /** Largest request body in bytes (default 1 MiB, decisions 8). */
+  /** Largest request body in bytes (default 1 MiB). */
   readonly bodyLimit?: number;
   /** Milliseconds to receive a request body (default 300,000); proxied bodies have no such limit. */
   readonly bodyTimeoutMs?: number;
@@ -129,8 +129,7 @@ const METHODS_WITH_BODY: ReadonlySet<string | undefined> = new Set(['POST', 'PUT
 const EMPTY = Buffer.alloc(0);
 
 /**
- * The management API (specification, "Endpoints"; decisions 4.1 to 4.4). Every response has the envelope and CORS headers.
- * Internal errors are logged and returned without details.
+ * The management API. Every response has the envelope and CORS headers. Internal errors are logged and returned without details.
  */
 export class Management {
   /** The HTTP server. The caller listens and closes. */
@@ -378,7 +377,7 @@ function isDecodable(path: string): boolean {
   }
 }
 
-/** Returns the response to a request without a route; 405 if other methods have one (decisions 4.1). */
+/** Returns the response to a request without a route; 405 if other methods have one. */
 function notFound(method: string, path: string, methods: readonly string[]): ApiResponse {
   if (methods.length === 0) return errorResponse('NOT_FOUND', `path not found: ${path}`);
   const allow = [...methods, 'OPTIONS'].join(', ');

@@ -9,7 +9,7 @@ import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
+/** `/api/v1/services`. */
 export function serviceRoutes(router: Router, { registry, serviceHealth, provisioning }: ManagementContext): void {
   const { list, create, get, remove, provision } = operations.services;
   const toBody = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));

@@ -35,7 +35,7 @@ export class EventTexts {
   }
 }
 
-/** Returns the text of an event in a stream of tool calls alone (decisions 6). */
+/** Returns the text of an event in a stream of tool calls alone. */
 export function toolCallText(event: ToolCallEvent): Buffer {
   return Buffer.from(`event: ${event.eventType}\nid: ${event.eventId}\ndata: ${JSON.stringify(event)}\n\n`);
 }
@@ -62,7 +62,7 @@ export function toolCallView(toolCalls: Pick<ToolCallEvents, 'recent'>): Views {
   };
 }
 
-/** `/api/v1/tool-calls`: recent tool-call events and their stream (decisions 6). */
+/** `/api/v1/tool-calls`: recent tool-call events and their stream. */
 export function toolCallRoutes(
   router: Router,
   { toolCalls, otherReplicas, openStreams, log }: ManagementContext,

@@ -3,7 +3,7 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
-/** Clients reject a whole list for one such entry (decisions 10.1). */
+/** Clients reject a whole list for one such entry. */
 
 const TOOL = { name: 't', description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
 const RESOURCE = { name: 'r', location: 'r:1', type: 'custom' };

@@ -222,9 +222,9 @@ export interface BatchParts {
 }
 
 /**
- * Serves a batch (2025-03-26, "Batching"; mcp 6): each message runs through the whole filter chain, as if it had been sent
- * on its own with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for
- * another, but large ones are parsed in turns of their own. `exchange` is that of the batch.
+ * Serves a batch (2025-03-26, "Batching"): each message runs through the whole filter chain, as if it had been sent on its own
+ * with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for another, but
+ * large ones are parsed in turns of their own. `exchange` is that of the batch.
  */
 export function serveBatch(exchange: McpExchange, batch: Batch, parts: BatchParts): void {
   const { messages } = batch;

@@ -22,9 +22,9 @@ const UNICODE_ESCAPE = '\\u';
 const BOOLEAN_PROPERTY = /\\u|(?:"properties"\s*:\s*\{|\}\s*,)\s*"[^"\\]*(?:\\|"\s*:\s*[tf])/;
 
 /**
- * Adapts a tool to legacy clients, which reject a whole list for one tool whose schemas 2025-11-25 does not allow (mcp 5):
- * removes an `outputSchema` whose `type` is not "object", and replaces a property schema of true or false by an equivalent
- * object. Everything else is unchanged. `json` must be valid JSON.
+ * Adapts a tool to legacy clients, which reject a whole list for one tool whose schemas 2025-11-25 does not allow: removes an
+ * `outputSchema` whose `type` is not "object", and replaces a property schema of true or false by an equivalent object.
+ * Everything else is unchanged. `json` must be valid JSON.
  */
 export function legacyTool(json: string): string {
   const output =
@@ -58,7 +58,7 @@ function objectsForBooleans(json: string, start: number): Edit[] {
   return edits;
 }
 
-/** Era and capabilities of a client, and its view of the catalogs (mcp 4). */
+/** Era and capabilities of a client, and its view of the catalogs. */
 export interface ClientProfile {
   readonly era: Era;
   readonly capabilities: JsonObject;

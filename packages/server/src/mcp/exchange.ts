@@ -31,7 +31,7 @@ export class McpExchange extends HttpExchange {
   evaluated = false;
   /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
   onlyTools: ReadonlySet<string> | undefined = undefined;
-  /** When it stops to wait for discoveries, in milliseconds of `performance.now()`. Set by `DiscoveryWaits`. */
+  /** Deadline of waits for discoveries, in milliseconds of `performance.now()`. Set by `DiscoveryWaits`. */
   waitUntil: number | undefined = undefined;
   /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */
   capabilities: JsonObject = NO_CAPABILITIES;
@@ -63,8 +63,8 @@ export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
 export type McpFilter = Filter<McpExchange, McpOutcome>;
 
 /**
- * Returns "not found" for a request whose name the namespace does not serve, and would not after an action has run. The filter
- * itself would respond with the same.
+ * Returns "not found" for a request whose name the namespace does not serve, even after any action has run. The filter itself
+ * would return the same error.
  */
 export type FindMissing = (exchange: McpExchange) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;
 

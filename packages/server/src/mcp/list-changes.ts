@@ -73,9 +73,9 @@ interface State {
 }
 
 /**
- * Notifies listeners of changed lists of a namespace (mcp 4: in under one second), after changes of the registry or of the
- * evaluators that filter lists. Changes in quick succession are combined. Changes that clients cannot see, such as a label,
- * or a refresh without differences, are not reported. Does nothing while there are no listeners.
+ * Notifies listeners of changed lists of a namespace (in under one second), after changes of the registry or of the evaluators
+ * that filter lists. Changes in quick succession are combined. Changes that clients cannot see, such as a label, or a refresh
+ * without differences, are not reported. Does nothing while there are no listeners.
  */
 export class ListChangeNotifier {
   readonly #registry: Registry;

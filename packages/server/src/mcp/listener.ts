@@ -81,7 +81,7 @@ export interface McpServing {
   readonly bodies: BodyBudget;
   /** Name of the namespace whose endpoint this path is; undefined for other paths. */
   namespaceAt(path: string): string | undefined;
-  /** Whether a filter may read the body of a request to this path; otherwise it is rejected without (decisions 10.3). */
+  /** Whether a filter may read the body of a request to this path; otherwise it is rejected without. */
   readsBody(path: string): boolean;
   /** Brings the registry up to date with other replicas, in bounded time; undefined without any. */
   readonly recheck?: () => Promise<void> | undefined;
@@ -249,8 +249,8 @@ function respond(
 }
 
 /**
- * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation (mcp 1):
- * its call is executed, although the response cannot be resumed without a stream.
+ * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation: its call is
+ * executed, although the response cannot be resumed without a stream.
  */
 function continueWithoutClient(exchange: McpExchange, outcome: McpOutcome): void {
   const { era, message, idText } = exchange;

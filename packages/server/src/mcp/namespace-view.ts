@@ -16,8 +16,8 @@ export interface ViewedEntry {
 const LIST_METHOD = { tool: 'tools/list', resource: 'resources/list', prompt: 'prompts/list' } as const;
 
 /**
- * All entries of a namespace as the clients of one kind see them, also those that are not offered to them, with the source
- * of each (decisions 10.6). Evaluators, which may filter a list for each request, are left out.
+ * All entries of a namespace as the clients of one kind see them, also those that are not offered to them, with the source of
+ * each. Evaluators, which may filter a list for each request, are left out.
  */
 export class NamespaceView {
   /** By kind, in the order of lists. */

@@ -16,7 +16,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 /** Path of the discovery document, below the issuer. */
 export const DISCOVERY_PATH = '/.well-known/openid-configuration';
 
-/** Paths that clients use to discover the identity provider (decisions 5.1). */
+/** Paths that clients use to discover the identity provider. */
 const FIXED_PATHS: ReadonlySet<string> = new Set([
   DISCOVERY_PATH,
   '/.well-known/oauth-authorization-server',
@@ -40,7 +40,7 @@ function protectedResource(path: string): { readonly resource: string; readonly 
   return resource === undefined || namespace === undefined ? undefined : { resource, namespace };
 }
 
-/** The identity provider (decisions 5.1). Both URLs without trailing slash. */
+/** The identity provider. Both URLs without trailing slash. */
 export interface AuthIssuer {
   readonly issuer: string;
   /** For requests of the service itself; equals `issuer` unless configured. */
@@ -77,8 +77,8 @@ const PROVIDER_TIMEOUT_MS = 10_000;
 const MAX_RESPONSE_BYTES = 1024 * 1024;
 
 /**
- * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
- * (decisions 5.1). Tokens are validated by the proxy in front.
+ * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin. Tokens
+ * are validated by the proxy in front.
  */
 export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
   const { registry, auth, proxies, hostRule, publicUrl, log } = parts;

@@ -56,9 +56,9 @@ function declared(json: string | undefined): Map<string, string> {
 }
 
 /**
- * The forward that handles a method unknown to the service (mcp 6): the only one that declares the method's first segment
- * as a capability, an extension or an experimental capability (`tasks/get`: `tasks`, or `example.com/tasks`); if none does,
- * the only one with any extension or experimental capability. Undefined when there is none, or more than one.
+ * The forward that handles a method unknown to the service: the only one that declares the method's first segment as a
+ * capability, an extension or an experimental capability (`tasks/get`: `tasks`, or `example.com/tasks`); if none does, the only
+ * one with any extension or experimental capability. Undefined when there is none, or more than one.
  */
 export function forwardForMethod(method: string, declarations: readonly Declaration[]): string | undefined {
   const segment = method.split('/', 1)[0] ?? '';
@@ -102,10 +102,10 @@ function taskSettings(declarations: readonly Declaration[]): string {
 const NESTED = ['extensions', 'experimental'] as const;
 
 /**
- * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
- * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
- * are translated between eras (mcp 5); so are tasks. Other capabilities and extensions when exactly one forward declares them
- * in the client's era, with that forward's exact text.
+ * The capabilities of a namespace, as JSON text. Tools, resources and prompts always, since an upstream may become available
+ * later; completions, logging and resource subscriptions when a forward of either era declares them, since they are translated
+ * between eras; so are tasks. Other capabilities and extensions when exactly one forward declares them in the client's era, with
+ * that forward's exact text.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era, hasOwnTasks = false): string {
   const own = declarations.filter((one) => one.era === era);

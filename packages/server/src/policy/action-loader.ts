@@ -151,7 +151,7 @@ export interface ActionFilesOptions {
   readonly actionsPath: string | undefined;
 }
 
-/** Reads the files that `processor.path` names (decisions 4.5). */
+/** Reads the files that `processor.path` names. */
 export class ActionFiles {
   readonly #options: ActionFilesOptions;
 

@@ -15,9 +15,8 @@ export type SharedBindings = Pick<SharedRecords<string>, 'entries' | 'set' | 'ch
 export const parseConversationId = (json: string): string => z.string().parse(JSON.parse(json));
 
 /**
- * Conversations of namespaces (specification, "Namespace binding"), in memory only, or shared by replicas. A namespace that
- * does not exist can be bound; a deleted namespace loses its binding, so that a new one of the same name does not continue
- * the conversation.
+ * Conversations of namespaces, in memory only, or shared by replicas. A namespace that does not exist can be bound; a deleted
+ * namespace loses its binding, so that a new one of the same name does not continue the conversation.
  */
 export class NamespaceBindings {
   readonly #bindings = new Map<string, Binding>();

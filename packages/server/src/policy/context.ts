@@ -40,10 +40,9 @@ const MAX_ARGUMENTS = 1000;
 export class UnevaluableRequestError extends Error {}
 
 /**
- * Builds the context for prompts and actions (spec "Evaluation context", decisions 2.11). Its arguments are the arguments
- * of a tool call, or else the params without `_meta`, in the order of the text. Strings are unchanged; other values are
- * JSON whose numbers are unchanged. Arguments that are not an object are one pair named `arguments`. Lone surrogates
- * become U+FFFD, as in the action.
+ * Builds the context for prompts and actions. Its arguments are the arguments of a tool call, or else the params without `_meta`,
+ * in the order of the text. Strings are unchanged; other values are JSON whose numbers are unchanged. Arguments that are not an
+ * object are one pair named `arguments`. Lone surrogates become U+FFFD, as in the action.
  *
  * Throws {@link UnevaluableRequestError} for more than 1000 arguments and for duplicate names, since upstreams differ in
  * which of the two they use; {@link checkNestedMembers} finds those within values. Names are compared up to U+0000, where

@@ -39,8 +39,8 @@ export interface DryRunOptions {
 }
 
 /**
- * Evaluates requests with evaluators that are not active, to show what they would do (decisions 10.6). One at a time, each in
- * a host process of its own. Nothing is enforced, stored or counted; copies of tools are not committed.
+ * Evaluates requests with evaluators that are not active, to show what they would do. One at a time, each in a host process of
+ * its own. Nothing is enforced, stored or counted; copies of tools are not committed.
  */
 export class DryRuns {
   readonly #options: DryRunOptions;

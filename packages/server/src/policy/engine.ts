@@ -29,8 +29,7 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
 }
 
 /**
- * Evaluates requests (spec "Evaluator processing rules", decisions 4.9). A request is evaluated by the evaluators that are
- * active when it arrives.
+ * Evaluates requests. A request is evaluated by the evaluators that are active when it arrives.
  */
 export class EvaluatorEngine {
   readonly #options: EvaluatorEngineOptions;
@@ -101,7 +100,7 @@ export class EvaluatorEngine {
     await nextTurn();
   }
 
-  /** Runs the evaluators one after the other on the same request (decisions 4.9). */
+  /** Runs the evaluators one after the other on the same request. */
   async #evaluate(
     evaluators: readonly LoadedEvaluator[],
     input: EvaluationInput,

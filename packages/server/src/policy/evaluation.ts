@@ -48,7 +48,7 @@ export interface EvaluationOptions {
   readonly conversations: ConversationCache;
 }
 
-/** Longest log line of an action (decisions 2.11). */
+/** Longest log line of an action. */
 const MAX_LOG_BYTES = 4096;
 /** The tool name of a call is chosen by the client. */
 const MAX_TOOL_BYTES = 256;

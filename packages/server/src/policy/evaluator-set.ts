@@ -78,8 +78,8 @@ export type ValidationResult =
   | { readonly definition: Evaluator; readonly issues: readonly ValidationIssue[] };
 
 /**
- * Validates the semantic rules of evaluators (decisions 4.5: violations are 422); the contract has validated their shape.
- * Returns the results in the same order. Actions are not validated.
+ * Validates the semantic rules of evaluators (violations are 422); the contract has validated their shape. Returns the results in
+ * the same order. Actions are not validated.
  */
 export async function validateEvaluators(
   evaluators: readonly Evaluator[],
@@ -128,7 +128,7 @@ async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['sch
   }
 }
 
-/** Methods that are never evaluated: clients could not connect without them (decisions 4.9, "Matching"). */
+/** Methods that are never evaluated: clients could not connect without them. */
 export const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
 
 /**

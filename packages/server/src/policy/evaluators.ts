@@ -84,7 +84,7 @@ interface EvaluatorUpdate {
 const MAX_REASON_ISSUES = 10;
 
 /**
- * Loads, replaces and activates evaluators (specification, "Evaluator management endpoints"; decisions 4.5).
+ * Loads, replaces and activates evaluators.
  *
  * Updates run one after the other and are atomic: new evaluators are compiled, then stored as a revision, and become
  * active when that is durable.
@@ -183,9 +183,9 @@ export class Evaluators {
   }
 
   /**
-   * Replaces all active evaluators. Throws {@link OperationError}, checked in this order (decisions 4.5): BAD_REQUEST for
-   * an action outside SERVICE_ACTIONS_PATH, CONFLICT if another revision is active than expected, UNPROCESSABLE for
-   * invalid evaluators, and with `strict` for actions that cannot be loaded; they are stored as a rejected revision.
+   * Replaces all active evaluators. Throws {@link OperationError}, checked in this order: BAD_REQUEST for an action outside
+   * SERVICE_ACTIONS_PATH, CONFLICT if another revision is active than expected, UNPROCESSABLE for invalid evaluators, and with
+   * `strict` for actions that cannot be loaded; they are stored as a rejected revision.
    */
   replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<UpdateResult> {
     const content = serializeEvaluators(evaluators);
@@ -201,10 +201,10 @@ export class Evaluators {
   }
 
   /**
-   * Submits the evaluators of a revision again. Throws {@link OperationError}: NOT_FOUND for an unknown revision, else
-   * as {@link replace}, but UNPROCESSABLE for an action that is now outside SERVICE_ACTIONS_PATH. Without `strict`,
-   * evaluators that were skipped when the revision was loaded may be skipped again for any reason, so that the service can
-   * return to each set that it has run (decisions 10.2).
+   * Submits the evaluators of a revision again. Throws {@link OperationError}: NOT_FOUND for an unknown revision, else as {@link
+   * replace}, but UNPROCESSABLE for an action that is now outside SERVICE_ACTIONS_PATH. Without `strict`, evaluators that were
+   * skipped when the revision was loaded may be skipped again for any reason, so that the service can return to each set that it
+   * has run.
    */
   activate(id: number, options: UpdateOptions): Promise<UpdateResult> {
     return this.#enqueue(async () => {

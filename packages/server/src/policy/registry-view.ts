@@ -36,8 +36,8 @@ interface ToolLookup {
 }
 
 /**
- * The registry as one run of an action sees and changes it (decisions 2.11): a snapshot, and the copies of the run itself.
- * The copies are visible to others when {@link commit} has resolved; a failed run is not committed.
+ * The registry as one run of an action sees and changes it: a snapshot, and the copies of the run itself. The copies are visible
+ * to others when {@link commit} has resolved; a failed run is not committed.
  */
 export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
   readonly #options: RegistryViewOptions;

@@ -1,6 +1,6 @@
 import { serviceAddress } from '@sluice/contract';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { visibleEntries } from '../access/access.ts';
+import { servedTool } from '../access/access.ts';
 import { viaOf } from '../exchange/head.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -19,8 +19,8 @@ export interface Rejection {
 }
 
 /**
- * Records a rejection for the access log and, of a `tools/call`, as a FAILED event (decisions 10.2). The event names the
- * tool as requested if the namespace does not have it: another one does, and an action may copy it.
+ * Records a rejection for the access log and, of a `tools/call`, as a FAILED event. The event names the tool as requested if the
+ * namespace does not have it: another one does, and an action may copy it.
  */
 export function recordRejection(
   { evaluator, reason, isBusy }: Rejection,
@@ -34,7 +34,7 @@ export function recordRejection(
   facts.outcome = isBusy ? 'failed' : 'blocked';
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
-  const tool = namespace && visibleEntries(namespace, 'tool').get(name);
+  const tool = namespace && servedTool(namespace, name);
   if (tool) facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };
@@ -44,7 +44,7 @@ export function recordRejection(
   toolCalls.of(toolCallIdentity(caller, called, target), facts).rejected(category, evaluator, reason);
 }
 
-/** The service or upstream that would have executed the call (decisions 4.7, "Dispatch"). */
+/** The service or upstream that would have executed the call. */
 function targetOf({ discovered, members }: Entry, { services, forwards }: Snapshot): ToolTarget {
   const uri = typeof members.uri === 'string' ? members.uri : '';
   if (discovered)

@@ -95,7 +95,7 @@ function parseOrThrow<T>(file: string, parse: () => T): T {
   }
 }
 
-/** In the folder of `registry.json` (decisions 4.5). */
+/** In the folder of `registry.json`. */
 const FILE = 'evaluator-revisions.json';
 
 /** Revisions of another replica. */
@@ -156,7 +156,7 @@ export interface FileRevisionStoreOptions {
   readonly now: () => number;
 }
 
-/** Stores revisions in `evaluator-revisions.json` (decisions 1.5, 4.5). */
+/** Stores revisions in `evaluator-revisions.json`. */
 export class FileRevisionStore implements RevisionStore {
   readonly #options: FileRevisionStoreOptions;
   readonly #path: string;

@@ -4,8 +4,8 @@ import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { OperationError } from '../registry/operation-error.ts';
 
 /**
- * A submitted set of evaluators (decisions 2.10). The evaluators are JSON text: as objects they may take twenty times the
- * memory, and most revisions are never read again.
+ * A submitted set of evaluators. The evaluators are JSON text: as objects they may take twenty times the memory, and most
+ * revisions are never read again.
  */
 export type Revision = Readonly<Omit<EvaluatorRevisionContent, 'evaluators'>> & {
   /** Without whitespace, as in responses and in the file. */
@@ -25,7 +25,7 @@ export function parseEvaluators({ evaluatorsJson }: Pick<Revision, 'evaluatorsJs
   return evaluatorRevisionContent.shape.evaluators.parse(parseLossless(evaluatorsJson));
 }
 
-/** Returns the checksum of evaluators: 16 hex digits of SHA-256 over their canonical JSON (decisions 2.10). */
+/** Returns the checksum of evaluators: 16 hex digits of SHA-256 over their canonical JSON. */
 function evaluatorsChecksum(evaluators: readonly unknown[]): string {
   return createHash('sha256').update(canonicalJson(evaluators)).digest('hex').slice(0, 16);
 }
@@ -56,7 +56,7 @@ function revisionBytes(revision: Revision): number {
   return texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 
-/** Maximum number of stored revisions (decisions 8). */
+/** Maximum number of stored revisions. */
 const MAX_REVISIONS = 50;
 
 /** Maximum size of all stored revisions: a single one may be as large as a request body. */

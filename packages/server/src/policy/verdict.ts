@@ -8,7 +8,7 @@ import type { EvaluationInput } from './context.ts';
 import type { BusyError } from './fair-queue.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 
-/** JSON-RPC codes that are reserved for evaluators (decisions 4.7). */
+/** JSON-RPC codes that are reserved for evaluators. */
 const BLOCKED = -32001;
 const MALFORMED = -32002;
 /** JSON-RPC: server error. Of a request for whose evaluation there is no room. */
@@ -31,8 +31,7 @@ type Decision =
   | (Extract<Verdict, { readonly kind: 'reject' }> & { readonly decision: Rejection });
 
 /**
- * Applies the response of an action to the request (decisions 4.9, "Outcome"). Without a response the request passes.
- * `log`: logger of the evaluation.
+ * Applies the response of an action to the request. Without a response the request passes. `log`: logger of the evaluation.
  */
 export function applyResponse(
   response: ActionResponse | undefined,
@@ -79,7 +78,7 @@ export function failureOutcome(evaluator: string, kind: Exclude<EvaluatorFailure
   return rpcError(INTERNAL_ERROR, `evaluator ${what}`, undefined, { evaluator, kind });
 }
 
-/** Response to a request for whose evaluation there is no room (decisions 10.2). */
+/** Response to a request for whose evaluation there is no room. */
 export function busyOutcome({ retryAfterMs }: BusyError): ErrorOutcome {
   return rpcError(BUSY, 'evaluator busy', undefined, { kind: 'busy', retry_after_ms: retryAfterMs });
 }
@@ -89,8 +88,7 @@ function reject(code: number, reason: string, evaluator: string, kind: 'block' |
 }
 
 /**
- * Returns why a response to a request with this method is ignored and the request passes (decisions 4.9, "Outcome");
- * undefined if the response is applied.
+ * Returns why a response to a request with this method is ignored and the request passes; undefined if the response is applied.
  */
 export function ignoredReason(response: ActionResponse | undefined, method: string | undefined): string | undefined {
   switch (response?.kind) {

@@ -18,10 +18,10 @@ interface MergedMembers {
 export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMembers>> & MergedMembers;
 
 /**
- * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; those that are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes
- * are removed, and return with the next discovery that finds them exposed. OperationError CONFLICT with the names that are
- * held there, BAD_REQUEST if headers would move to another origin. Returns the same object when nothing changes.
+ * Changes a forward in place. Its entries follow its namespace and prefix, unless an operator moved or renamed them; those that
+ * are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes are removed, and return with
+ * the next discovery that finds them exposed. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers
+ * would move to another origin. Returns the same object when nothing changes.
  */
 export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<Forward> {
   const headers = changedHeaders(forward.headers, changes.headers);
@@ -68,8 +68,8 @@ export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: F
 }
 
 /**
- * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line
- * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForwardInSteps}.
+ * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line returns
+ * what an operator has hidden. OperationError as {@link changeForwardInSteps}.
  */
 export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForward): Forward {
   const known = draft.forwards.get(name);

@@ -42,8 +42,8 @@ export interface Discovered {
   /** New values by member name of the MCP object; null removes a member. */
   readonly overrides: JsonObject;
   /**
-   * True for a copy made by an action (decisions 2.11). Discovery updates it and removes it with its original, but never
-   * creates it: once removed, it stays removed.
+   * True for a copy made by an action. Discovery updates it and removes it with its original, but never creates it: once removed,
+   * it stays removed.
    */
   readonly copied?: true | undefined;
   /** An operator moved it to another namespace: it does not follow its forward's namespace. */
@@ -71,15 +71,15 @@ export interface Entry {
   readonly position: number;
   readonly labels: Labels;
   /**
-   * Members of the management API that never appear on MCP (decisions 2.5 to 2.7):
-   * `uri`, `toolType`, `type`, `configurationURI`, `secretsURI`, `id`, `params`.
+   * Members of the management API that never appear on MCP: `uri`, `toolType`, `type`, `configurationURI`, `secretsURI`, `id`,
+   * `params`.
    */
   readonly members: JsonObject;
   /** Undefined for a manual entry. */
   readonly discovered: Discovered | undefined;
   /** MCP members of a manual entry, by their MCP names; empty for a discovered entry. */
   readonly definition: JsonObject;
-  /** Set while it is disabled: registered and holding its key, but not found by any MCP method (decisions 10.1). */
+  /** Set while it is disabled: registered and holding its key, but not found by any MCP method. */
   readonly disabledBy?: DisabledBy | undefined;
   /** Served MCP objects: each variant with name and overrides applied. */
   readonly rendered: readonly EntryVariant[];
@@ -90,9 +90,9 @@ export interface EntryIdentity extends Pick<Entry, 'kind' | 'namespace' | 'key'>
   readonly discovered: Pick<Discovered, 'forward' | 'upstreamKey' | 'copied'> | undefined;
 }
 
-/** Label that marks a resource as a template (decisions 2.6). */
+/** Label that marks a resource as a template. */
 export const TEMPLATE_LABEL = 'service.is_template';
-/** Label with further client headers to forward to the upstream (decisions 4.7). */
+/** Label with further client headers to forward to the upstream. */
 export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
 /** Label of tools whose long calls become tasks: `auto`. */
 export const TASK_LABEL = 'service.task';
@@ -110,8 +110,7 @@ export function isTemplate(entry: Pick<Entry, 'kind' | 'labels'>): boolean {
 }
 
 /**
- * Order of lists: by registration, then as the upstream lists them (decisions 4.1). The templates of an upstream follow
- * its resources.
+ * Order of lists: by registration, then as the upstream lists them. The templates of an upstream follow its resources.
  */
 export function byOrder(a: Entry, b: Entry): number {
   return (
@@ -138,7 +137,7 @@ export function entryId({ namespace, key, discovered }: Pick<Entry, 'namespace' 
   return JSON.stringify([namespace, key, forward, upstreamKey, ...(copied ? ['copied'] : [])]);
 }
 
-/** A registered upstream MCP server: its configuration and the result of the last discovery (decisions 2.4). */
+/** A registered upstream MCP server: its configuration and the result of the last discovery. */
 export interface Forward {
   readonly name: string;
   readonly address: string;
@@ -146,7 +145,7 @@ export interface Forward {
   readonly labels: Labels;
   /** Prefix of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
-  /** Headers of all requests to it, as written, with references to secrets (decisions 10.1); undefined for none. */
+  /** Headers of all requests to it, as written, with references to secrets; undefined for none. */
   readonly headers?: ForwardHeaders | undefined;
   /** Rules that select the entries to register; all if undefined. */
   readonly expose?: Expose | undefined;
@@ -159,8 +158,8 @@ export interface Forward {
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */
   readonly catalogs: readonly KnownCatalog[];
   /**
-   * Entries with overrides or a mark that the upstream does not list at present, or has never listed. These apply as soon
-   * as it lists them, until the forward is deleted (decisions 2.5, 10.1).
+   * Entries with overrides or a mark that the upstream does not list at present, or has never listed. These apply as soon as it
+   * lists them, until the forward is deleted.
    */
   readonly orphanedOverrides?: readonly Entry[] | undefined;
   /**
@@ -172,7 +171,7 @@ export interface Forward {
 }
 
 /**
- * Address and type of a capability service (decisions 2.8). It belongs to no namespace; its health is not part of it.
+ * Address and type of a capability service. It belongs to no namespace; its health is not part of it.
  */
 export interface ServiceEntry {
   readonly name: string;
@@ -215,7 +214,7 @@ export interface CacheHint {
 
 declare const brand: unique symbol;
 
-/** A valid namespace name (specification, "Namespace"). Created only by {@link parseNamespace}. */
+/** A valid namespace name. Created only by {@link parseNamespace}. */
 export type Namespace = string & { readonly [brand]: 'Namespace' };
 
 const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;

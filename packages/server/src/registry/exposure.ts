@@ -12,7 +12,7 @@ interface Rules {
   readonly deny: readonly Glob[];
 }
 
-/** Which entries of its upstream a forward exposes, by upstream names and uris (decisions 10.1). Immutable. */
+/** Which entries of its upstream a forward exposes, by upstream names and uris. Immutable. */
 export class Exposure {
   readonly #expose: Expose;
   readonly #rules = new Map<Kind, Rules>();

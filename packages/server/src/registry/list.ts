@@ -113,7 +113,7 @@ export function isSameList(a: PrebuiltList, b: PrebuiltList): boolean {
   return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
 }
 
-/** The shorter time and the narrower scope of two hints (mcp 2). */
+/** The shorter time and the narrower scope of two hints. */
 function stricterHint(a: CacheHint, b: CacheHint): CacheHint {
   return {
     ttlMs: Math.min(a.ttlMs, b.ttlMs),

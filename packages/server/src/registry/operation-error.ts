@@ -3,7 +3,7 @@ import type { ErrorCode } from '@sluice/contract';
 /** A rejected operation of the management API, which changed nothing. The message is returned to clients. */
 export class OperationError extends Error {
   override readonly name = 'OperationError';
-  /** Code of the response (decisions 2.1, 7). */
+  /** Code of the response. */
   readonly code: ErrorCode;
   /** JSON value with counts, candidates or invalid members; undefined for none. */
   readonly details: unknown;

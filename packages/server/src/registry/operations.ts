@@ -46,8 +46,8 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
 }
 
 /**
- * The selected entry (decisions 2.2): in the given namespace; without one in `default`, else in the only namespace that
- * has it. OperationError NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
+ * The selected entry: in the given namespace; without one in `default`, else in the only namespace that has it. OperationError
+ * NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
 function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, servedIn(draft));
@@ -191,8 +191,8 @@ function requireOne(kind: Kind, name: string, found: readonly Entry[]): Entry {
 }
 
 /**
- * Values of members that REST always returns although they are not set. Sending such a value for a member that the
- * upstream does not send changes nothing; sending an empty text removes the upstream's value (decisions 2.5, 2.6).
+ * Values of members that REST always returns although they are not set. Sending such a value for a member that the upstream does
+ * not send changes nothing; sending an empty text removes the upstream's value.
  */
 const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
   tool: { description: '', inputSchema: {} },
@@ -201,7 +201,7 @@ const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
 };
 
 /** Returns the overrides of a discovered entry from an operator's full description: members that differ or are new with
- * their value, omitted members with null (decisions 2.5). Registry members of the API (labels, uri and the like) are
+ * their value, omitted members with null. Registry members of the API (labels, uri and the like) are
  * never overridden. `definition` has MCP names.
  */
 function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
@@ -265,8 +265,7 @@ const SEPARATE = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstream
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
 /**
- * Parses a submission. Read-only members are ignored (decisions 2.5). Throws OperationError for an invalid namespace
- * name.
+ * Parses a submission. Read-only members are ignored. Throws OperationError for an invalid namespace name.
  */
 function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
@@ -296,15 +295,15 @@ export function namespaceOf(name: string): Namespace {
   return namespace;
 }
 
-/** Registry members that only discovery may set (decisions 2.5 to 2.7). */
+/** Registry members that only discovery may set. */
 const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['uri', 'toolType'],
   resource: ['type'],
   prompt: ['configurationURI'],
 };
 
-/** Registers a manual tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
- * (decisions 2.2). OperationError CONFLICT when its key is in use.
+/** Registers a manual tool, resource or prompt, in `default` unless it names a namespace; a missing one is created.
+ * OperationError CONFLICT when its key is in use.
  */
 export function createEntry(
   draft: Draft,
@@ -329,9 +328,9 @@ export function createEntry(
 
 /**
  * Replaces the editable members of the selected entry, except `enabled`, which `setEnabled` changes: another name renames it,
- * another namespace moves it, and members of a discovered entry that differ from the upstream's become overrides (decisions
- * 2.5). Without `namespace` it is not moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or
- * when a member set by discovery would change.
+ * another namespace moves it, and members of a discovered entry that differ from the upstream's become overrides. Without
+ * `namespace` it is not moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set
+ * by discovery would change.
  */
 export function updateEntry(
   draft: Draft,
@@ -454,8 +453,7 @@ function withName(discovered: Discovered, name: string, overrides: JsonObject): 
 const OPERATOR_LABELS: ReadonlySet<string> = new Set([FORWARD_HEADERS_LABEL, TASK_LABEL]);
 
 /**
- * On a discovered entry a PUT cannot change the labels of the service, except those that operators set (decisions
- * 2.6).
+ * On a discovered entry a PUT cannot change the labels of the service, except those that operators set.
  */
 function discoveredLabels(current: Labels, wanted: Labels): Labels {
   const isServiceLabel = (label: string): boolean => label.startsWith('service.') && !OPERATOR_LABELS.has(label);

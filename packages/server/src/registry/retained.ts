@@ -2,7 +2,7 @@ import type { Draft } from './draft.ts';
 import { type Entry, type Forward, TEMPLATE_LABEL } from './entries.ts';
 import { discoveredMembers } from './serialize.ts';
 
-/** Label with the upstream address of a discovered resource (decisions 2.6). */
+/** Label with the upstream address of a discovered resource. */
 export const ADDRESS_LABEL = 'service.forward_address';
 
 /** True when an operator moved, renamed, labeled, disabled, enabled or overrode an entry. */
@@ -23,8 +23,8 @@ export function hasOperatorState({ prefix, namespace: home }: Forward, entry: En
 }
 
 /**
- * Retains the state of removed entries in their forward, so that it applies when the upstream lists them again
- * (decisions 10.1). Does nothing for manual entries, copies and entries without such state.
+ * Retains the state of removed entries in their forward, so that it applies when the upstream lists them again. Does nothing for
+ * manual entries, copies and entries without such state.
  */
 export function retainState(draft: Draft, entry: Entry): void {
   const { discovered } = entry;

@@ -13,8 +13,8 @@ import {
 } from './entries.ts';
 
 /**
- * Entries as JSON text in the management API's form (decisions 2.5 to 2.7). Works on text, so that the exact text of
- * upstreams and operators is preserved and 100,000 entries need no parsing.
+ * Entries as JSON text in the management API's form. Works on text, so that the exact text of upstreams and operators is
+ * preserved and 100,000 entries need no parsing.
  */
 
 /** REST names of the members of one kind's MCP object and of its registry entry. */
@@ -190,8 +190,8 @@ export function shareMembers(members: JsonObject, shared: JsonObject): JsonObjec
 }
 
 /**
- * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden;
- * a manual one is rendered from its definition (decisions 2.5 to 2.7).
+ * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden; a manual
+ * one is rendered from its definition.
  */
 export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const rendered = entry.discovered
@@ -259,15 +259,14 @@ function typedSchema(schema: JsonValue): JsonValue {
   return isJsonObject(schema) && schema.type === undefined ? { type: 'object', ...schema } : schema;
 }
 
-/** Empty texts and lists mean "absent" in REST (decisions 2.6, 2.7) and are omitted in MCP. */
+/** Empty texts and lists mean "absent" in REST and are omitted in MCP. */
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
   const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
 }
 
 /**
- * A service entry in the management API's form (decisions 2.8). `health` is the result of the last probe, which only
- * the running process has (decisions 3).
+ * A service entry in the management API's form. `health` is the result of the last probe, which only the running process has.
  */
 export function serviceBody(entry: ServiceEntry, health: ServiceHealth): Service {
   return { ...serviceMembers(entry), health };

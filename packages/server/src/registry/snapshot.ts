@@ -13,8 +13,8 @@ import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
 import type { Section } from './store/store.ts';
 
 /**
- * The registered capability services (decisions 2.8). Found by name, under which there may be several: one per type,
- * engine and language. Immutable.
+ * The registered capability services. Found by name, under which there may be several: one per type, engine and language.
+ * Immutable.
  */
 export class Services {
   readonly #named: LayeredMap<readonly ServiceEntry[]>;
@@ -136,7 +136,7 @@ export class Snapshot {
     return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].registeredEntries.length, 0);
   }
 
-  /** Number of a forward's discovered entries (decisions 2.4, `tools_discovered` and so on). */
+  /** Number of a forward's discovered entries (`tools_discovered` and so on). */
   counts(forward: string): Counts {
     const counts = { tool: 0, resource: 0, prompt: 0 };
     for (const { indexes } of this.namespaces.values()) {
@@ -161,7 +161,7 @@ export class Snapshot {
     return undefined;
   }
 
-  /** The entries of a forward that are not served, because another entry is served under their key (decisions 2.2). */
+  /** The entries of a forward that are not served, because another entry is served under their key. */
   shadowed(forward: string): readonly Entry[] {
     this.#shadowed ??= this.#findShadowed();
     return this.#shadowed.get(forward) ?? [];

@@ -41,10 +41,10 @@ import {
 } from './serialize.ts';
 
 /**
- * Stored form of entries in `registry.json` (decisions 1.5): the management API's view, for other readers, and the
- * members from which the registry is restored. For a discovered entry those are `upstream` and `overrides`, `offers`
- * for further variants of the upstream's object, `catalogues` for the catalogs that list it, `position` for its
- * position, `copied` for a copy, and `operator` for what operators decided about it besides (see {@link OperatorState}).
+ * Stored form of entries in `registry.json`: the management API's view, for other readers, and the members from which the
+ * registry is restored. For a discovered entry those are `upstream` and `overrides`, `offers` for further variants of the
+ * upstream's object, `catalogues` for the catalogs that list it, `position` for its position, `copied` for a copy, and `operator`
+ * for what operators decided about it besides (see {@link OperatorState}).
  */
 
 /**
@@ -308,7 +308,7 @@ function readObject(text: string | undefined): JsonObject {
 }
 
 /**
- * Namespaces, forwards and services in `registry.json` (decisions 1.5), with their unknown members.
+ * Namespaces, forwards and services in `registry.json`, with their unknown members.
  */
 
 interface StoredNamespace {
@@ -391,7 +391,7 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (name === undefined || address === undefined) return 'name and address are required';
   const url = URL.parse(address);
   if (!url) return `invalid address ${JSON.stringify(address)}`;
-  // Forwards use HTTP only (decisions 2.4).
+  // Forwards use HTTP only.
   if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;

@@ -18,8 +18,8 @@ const MAX_LISTED = 20;
 export type OnUnknownMembers = (unknown: readonly string[]) => void;
 
 /**
- * Returns the unknown members of a submitted MCP object (decisions 10.1). Members that the entry has already, or that its
- * upstream sends, are known: a PUT must be able to repeat them.
+ * Returns the unknown members of a submitted MCP object. Members that the entry has already, or that its upstream sends, are
+ * known: a PUT must be able to repeat them.
  */
 export function findUnknownMembers(kind: Kind, definition: JsonObject, entry?: Entry): string[] {
   const unknown = unknownMembers(kind, Object.keys(definition));

@@ -9,16 +9,15 @@ import { decisionOf, spanOf } from './request-spans.ts';
 import { outcomeOf } from './tool-calls/event.ts';
 
 const MAX_REASON_LENGTH = 200;
-/** Limit of the reason of an evaluator, which the operator's own actions write (decisions 10.2). */
+/** Limit of the reason of an evaluator, which the operator's own actions write. */
 const MAX_POLICY_REASON_CHARACTERS = 1000;
 const MAX_USER_LENGTH = 256;
 
 /**
- * Access log: one line per request at level `info` of a target `service::…::access`. The line of a tool call includes the
- * members of the call's last event without its content (decisions 6), so that a call is one line at this level. Queries,
- * bodies, arguments and credentials are never logged, unless an evaluator repeats them in its reason; of the headers, only the
- * correlation ids and the user. At level
- * `debug` the line includes the metadata that evaluators have set.
+ * Access log: one line per request at level `info` of a target `service::…::access`. The line of a tool call includes the members
+ * of the call's last event without its content, so that a call is one line at this level. Queries, bodies, arguments and
+ * credentials are never logged, unless an evaluator repeats them in its reason; of the headers, only the correlation ids and the
+ * user. At level `debug` the line includes the metadata that evaluators have set.
  */
 export class AccessLog {
   readonly #log: LineLogger;

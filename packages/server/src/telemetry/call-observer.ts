@@ -64,8 +64,8 @@ const MAX_MESSAGE_CHARACTERS = 1000;
 
 /**
  * Observes one call to an upstream MCP server or a capability service. The request upstream, between `send` and the end, is
- * reported to metrics and as a client span. A tool call has a STARTED event and one at its end; one that fails before its
- * start has only the FAILED event (specification, "States and transitions"; decisions 6). Only the first end counts.
+ * reported to metrics and as a client span. A tool call has a STARTED event and one at its end; one that fails before its start
+ * has only the FAILED event. Only the first end counts.
  */
 export class CallObserver implements ObservedCall {
   readonly #facts: ExchangeFacts | undefined;
@@ -165,8 +165,7 @@ export class CallObserver implements ObservedCall {
   }
 
   /**
-   * The call has no usable result. The message is truncated to 1000 characters (decisions 6, 8). `errorType` is
-   * OpenTelemetry's `error.type`.
+   * The call has no usable result. The message is truncated to 1000 characters. `errorType` is OpenTelemetry's `error.type`.
    */
   failed(category: ToolCallErrorCategory, message: string, errorType: string = category): void {
     const durationMs = this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;

@@ -76,8 +76,7 @@ export class LogSink {
   };
 
   /**
-   * Waits until all lines are written, at most this long. Then the last line says how many are lost (decisions 10.5). Returns
-   * that number.
+   * Waits until all lines are written, at most this long. Then the last line says how many are lost. Returns that number.
    */
   async close(timeoutMs: number): Promise<number> {
     this.#writeBatch();

@@ -8,8 +8,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogThreshold = LogLevel | 'off';
 
 /**
- * Targets: the components that log (decisions 1.2); `service` is the process itself. Those named `access` have one line per
- * request, so that access logs can be enabled separately.
+ * Targets: the components that log; `service` is the process itself. Those named `access` have one line per request, so that
+ * access logs can be enabled separately.
  */
 export const LOG_TARGETS = [
   'service',
@@ -30,9 +30,8 @@ export type LogTarget = (typeof LOG_TARGETS)[number];
 export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;
 
 /**
- * Fields of a line. Errors are written as message, code and messages of their causes, with the stack if the target's
- * level is `debug`. Never logged: Authorization, Cookie, api keys, argument values, `service_auth_` values, secrets
- * (decisions 1.2).
+ * Fields of a line. Errors are written as message, code and messages of their causes, with the stack if the target's level is
+ * `debug`. Never logged: Authorization, Cookie, api keys, argument values, `service_auth_` values, secrets.
  */
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -60,7 +59,7 @@ export interface RecentLine {
 /** Longest line that is stored, in characters: the stored lines of all levels take at most 8 MiB. */
 const MAX_STORED_LENGTH = 4_096;
 
-/** Log of the service (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
+/** Log of the service: one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
 export interface Logger {
   /** The latest lines. */
   readonly recent: EventRing<RecentLine>;
@@ -319,8 +318,8 @@ export class LineWriter {
 }
 
 /**
- * Formats a line with its line break; characters that a terminal would not show are escaped (decisions 10.5). Fields whose
- * names are reserved are prefixed with `_`.
+ * Formats a line with its line break; characters that a terminal would not show are escaped. Fields whose names are reserved are
+ * prefixed with `_`.
  */
 export function logLine(
   ms: number,

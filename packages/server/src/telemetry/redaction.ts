@@ -31,7 +31,7 @@ export interface Subject {
   readonly name: string;
 }
 
-/** Maximum length of names (decisions 8). */
+/** Maximum length of names. */
 const MAX_NAME_LENGTH = 256;
 
 /** Returns a subject with a name of at most 256 characters: upstreams may choose names of megabytes. */

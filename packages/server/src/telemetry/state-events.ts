@@ -45,7 +45,7 @@ export interface StateEvent {
   readonly text: Buffer;
 }
 
-/** Changes of forwards, services, evaluators and the registry for event streams (decisions 10.6): the latest 1000. */
+/** Changes of forwards, services, evaluators and the registry for event streams: the latest 1000. */
 export class StateEvents {
   /** Identifies this process in the ids of events. */
   readonly origin: string = randomBytes(6).toString('base64url');

@@ -201,8 +201,8 @@ interface LastCall {
 }
 
 /**
- * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions
- * and the process (decisions 10.6). At most 26 MiB.
+ * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions and
+ * the process. At most 26 MiB.
  *
  * Tool calls are counted from their stored events, 500 at a time and before they are read, so that the path of a call has
  * none of it but a comparison. Requests by method are the differences of their metrics between two steps.

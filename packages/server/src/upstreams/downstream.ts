@@ -40,7 +40,7 @@ export interface DownstreamChannel {
   removeListener(listener: StreamListener): void;
 }
 
-/** A server request that waits for the response of the client (mcp 4). */
+/** A server request that waits for the response of the client. */
 export interface PendingServerRequest {
   /** JSON text of the id in the request to the client; also its progress token. */
   readonly idText: string;

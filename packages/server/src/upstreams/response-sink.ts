@@ -48,7 +48,7 @@ export interface ResponseSink {
   sendMessage(text: string): boolean;
   /**
    * Begins a result that is sent while it arrives: the JSON response, or the last event of a stream that has begun. `length`:
-   * its bytes, if known; `isFirst`: only a first part has arrived, with which the rest may follow at once. Undefined if the
+   * its bytes, if known; `isFirst`: this is the first part, and the rest may arrive at once. Undefined if the
    * result cannot be sent in parts, or not yet.
    */
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined;
@@ -58,7 +58,7 @@ export interface ResponseSink {
   complete(outcome: CallOutcome): void;
   /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
   onDisconnect(listener: () => void): void;
-  /** Calls back once when buffered data was sent, or will not be any more. */
+  /** Calls back once when buffered data was sent or discarded. */
   onDrain(listener: () => void): void;
   /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
   disconnect(retryMs: number): void;

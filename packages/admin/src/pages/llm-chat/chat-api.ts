@@ -1,7 +1,7 @@
 import { ApiError } from '@sluice/contract/client';
 import { type Api, ServiceUnreachableError } from '../../api/api.ts';
 
-/** Path of the chat of the legacy backend, which the service proxies (decisions 1.7). */
+/** Path of the chat of the legacy backend, which the service proxies. */
 const CHAT = '/api/v1/chat';
 
 /** One message of the conversation, as the backend expects it. */

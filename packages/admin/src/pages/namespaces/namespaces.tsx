@@ -16,7 +16,7 @@ import { useDeleteNamespace } from './delete-namespace.tsx';
 import { mcpUrl, NamespaceDetails } from './namespace-details.tsx';
 import { NamespaceForm } from './namespace-form.tsx';
 
-/** Namespaces that a proxy may serve without a login (decisions 5.2). */
+/** Namespaces that a proxy may serve without a login. */
 const PUBLIC = 'public';
 
 /** `#/namespaces`: the MCP endpoints of the service. */

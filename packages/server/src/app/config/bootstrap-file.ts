@@ -23,7 +23,7 @@ import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
 import { formatPath, type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
 
-/** Content of the bootstrap file (`--service-config`, decisions 1.3). */
+/** Content of the bootstrap file (`--service-config`). */
 export interface BootstrapFile extends BootstrapEvaluators {
   /** Absolute; undefined without a file. */
   readonly path: string | undefined;
@@ -83,7 +83,7 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
   return { forwards, namespaces, llmConnections, ...evaluators, plugins, bridgeGrpc, warnings };
 }
 
-/** Schema of an entry of `plugins` (decisions 1.3, 4.11). */
+/** Schema of an entry of `plugins`. */
 const pluginEntry = z.object(
   {
     id: pluginId,
@@ -133,7 +133,7 @@ const namespace = namespaceName.transform((name, context) => {
   return parsed;
 });
 
-/** Schema of an entry of `forwards` (decisions 1.3 and 2.4): that of the management API, with defaults. */
+/** Schema of an entry of `forwards`: that of the management API, with defaults. */
 const forwardEntry = z.object(
   {
     ...forwardInput.shape,
@@ -167,7 +167,7 @@ function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
   return [...byName.values()];
 }
 
-/** Schema of an entry of `namespaces` in its long form (decisions 1.3); the short form is the name. */
+/** Schema of an entry of `namespaces` in its long form; the short form is the name. */
 const namespaceEntry = z.object(
   {
     name: namespace,
@@ -215,8 +215,8 @@ function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
 }
 
 /**
- * Parses `llm_connections` (decisions 1.3). Throws {@link ConfigError} for the first problem: an evaluator without its
- * connection would be a gap in the policy.
+ * Parses `llm_connections`. Throws {@link ConfigError} for the first problem: an evaluator without its connection would be a gap
+ * in the policy.
  */
 function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
   const byName = new Map<string, LlmConnection>();
@@ -251,8 +251,8 @@ function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
 const evaluatorsEntry = z.object({ evaluators: z.unknown() });
 
 /**
- * Parses `evaluators`: a list, or `{evaluators: [...]}` (decisions 1.3). Skips an invalid evaluator with a warning for
- * each problem; its action and connection are checked later. Throws {@link ConfigError} if there is no list.
+ * Parses `evaluators`: a list, or `{evaluators: [...]}`. Skips an invalid evaluator with a warning for each problem; its action
+ * and connection are checked later. Throws {@link ConfigError} if there is no list.
  */
 function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
   const value = file.content.evaluators ?? undefined;

@@ -39,8 +39,8 @@ export type Invocation =
   | { readonly kind: 'print'; readonly text: string };
 
 /**
- * Loads the configuration from flags, environment and files (decisions 1.1 to 1.3), including their warnings. `argv` is
- * without executable and script; relative paths are resolved against `cwd`. Throws {@link ConfigError}.
+ * Loads the configuration from flags, environment and files, including their warnings. `argv` is without executable and script;
+ * relative paths are resolved against `cwd`. Throws {@link ConfigError}.
  */
 export async function loadConfig(
   argv: readonly string[],
@@ -89,9 +89,9 @@ export async function loadConfig(
   };
 }
 
-/** Value of SERVICE_UI_PATH that selects the headless distribution (decisions 10.6). */
+/** Value of SERVICE_UI_PATH that selects the headless distribution. */
 const HEADLESS = 'none';
-/** The folder of the console in the image of the full distribution (decisions 1.2), and in a checkout of the source. */
+/** The folder of the console in the image of the full distribution, and in a checkout of the source. */
 const INSTALLED_CONSOLE = '/opt/service/admin';
 const BUILT_CONSOLE = fileURLToPath(new URL('../../../../admin/dist', import.meta.url));
 
@@ -126,7 +126,7 @@ async function requireFolder(variable: string, path: string): Promise<void> {
     throw new ConfigError(`${variable}: ${quote(path)} is not a folder; expected an existing folder`);
 }
 
-/** Parsed command line (decisions 1.1). Paths are not resolved. */
+/** Parsed command line. Paths are not resolved. */
 export type Flags =
   | { readonly kind: 'help' }
   | { readonly kind: 'version' }

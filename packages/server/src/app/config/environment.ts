@@ -42,13 +42,13 @@ import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 
-/** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
+/** Storage of the registry. With `recover`, corrupt files are renamed and ignored. */
 export type Persistence =
   | { readonly backend: 'file'; readonly path: string; readonly recover: boolean }
   | { readonly backend: 'postgres'; readonly database: DatabaseSettings }
   | { readonly backend: 'none' };
 
-/** Parsed environment variables (decisions 1.2). Undefined: unset and without a default. */
+/** Parsed environment variables. Undefined: unset and without a default. */
 export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 
 const MAX_TIMER_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
@@ -74,7 +74,7 @@ export function defaultDataFolder(home: string | undefined): string {
   return join(home || '.', '.service', 'server');
 }
 
-/** Parses the environment (decisions 1.2). Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
+/** Parses the environment. Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const variables = parseVariables(env, {
     SERVICE_PERSIST_BACKEND: oneOf('file', 'none', 'postgres').default('file'),
@@ -186,7 +186,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
   ];
   const local = variables.SERVICE_LOCAL === '1';
   return {
-    /** Listeners that would bind all interfaces bind 127.0.0.1 (decisions 10.3). */
+    /** Listeners that would bind all interfaces bind 127.0.0.1. */
     local,
     mgmtListen: bindAddress(variables.SERVICE_MGMT_LISTEN, local),
     /** Replaces the address of the pipeline listener `mcp`. */
@@ -219,7 +219,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     auth,
     /** `*`, or one origin as a browser sends it. */
     corsOrigin: variables.SERVICE_CORS_ORIGIN,
-    /** Lower case, without headers that are never forwarded (decisions 4.7). */
+    /** Lower case, without headers that are never forwarded. */
     forwardHeaders: headers.names,
     /** Interval in milliseconds between checks of healthy forwards and services; 0 disables them. */
     healthCheckIntervalMs: variables.SERVICE_FORWARD_HEALTHCHECK_INTERVAL * 1000,
@@ -339,8 +339,8 @@ function sharedPersistence(variables: SharedSettings): Persistence {
 }
 
 /**
- * Settings of calls to capability services (specification, "Limits": `service.bridge.grpc.*`) from one source; undefined
- * settings come from the next source.
+ * Settings of calls to capability services (`service.bridge.grpc.*`) from one source; undefined settings come from the next
+ * source.
  */
 export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSettings[Key] | undefined };
 
@@ -353,7 +353,7 @@ const BRIDGE_GRPC_LIMITS = {
 
 const BRIDGE_GRPC_DEFAULTS: CallSettings = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
 
-/** Schema of `bridge: grpc:` in the bootstrap file (decisions 1.3); a key without a value is unset. */
+/** Schema of `bridge: grpc:` in the bootstrap file; a key without a value is unset. */
 export const bridgeGrpcEntry = z.looseObject(
   {
     'timeout-ms': wholeNumber(BRIDGE_GRPC_LIMITS.timeoutMs),
@@ -375,7 +375,7 @@ export function toBridgeGrpcSettings(entry: z.output<typeof bridgeGrpcEntry>): B
   };
 }
 
-/** Merges the settings: the environment overrides the file, which overrides the defaults (decisions 1.2). */
+/** Merges the settings: the environment overrides the file, which overrides the defaults. */
 export function resolveBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
   return {
     timeoutMs: environment.timeoutMs ?? file.timeoutMs ?? BRIDGE_GRPC_DEFAULTS.timeoutMs,
@@ -406,9 +406,9 @@ interface Directive {
 }
 
 /**
- * Directives of RUST_LOG (decisions 1.2): a comma-separated list of `level`, `target=level` and `target` (all levels).
- * The target of a directive is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets
- * without a directive have the bare level; without one they are off if there are directives, as in tracing, else `info`.
+ * Directives of RUST_LOG: a comma-separated list of `level`, `target=level` and `target` (all levels). The target of a directive
+ * is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets without a directive have the bare
+ * level; without one they are off if there are directives, as in tracing, else `info`.
  */
 export const logDirectives = textSchema(
   'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',

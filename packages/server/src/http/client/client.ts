@@ -107,11 +107,11 @@ export interface UpstreamTransport {
 export interface TransportOptions {
   /** Sockets of all transports; no limit by default. */
   readonly sockets?: UpstreamSockets | undefined;
-  /** Connect timeout in milliseconds, including TLS (default 5000, decisions 8). */
+  /** Connect timeout in milliseconds, including TLS (default 5000). */
   readonly connectTimeoutMs?: number;
   /**
-   * Milliseconds until the first byte of the response (decisions 4.6), without the time in which the upstream waits for the
-   * request body. No limit by default.
+   * Milliseconds until the first byte of the response, without the time in which the upstream waits for the request body. No
+   * limit by default.
    */
   readonly firstByteTimeoutMs?: number;
   /**

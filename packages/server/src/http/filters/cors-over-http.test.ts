@@ -7,7 +7,7 @@ import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
 
 const { run, runFilters, finally: atEnd } = pipelineTests();
 
-// Listeners accept loopback origins, that of the Host and SERVICE_CORS_ORIGIN, regardless of the filter (mcp 6).
+// Listeners accept loopback origins, that of the Host and SERVICE_CORS_ORIGIN, regardless of the filter.
 const CONSOLE = 'http://localhost:3000';
 const OTHER = 'http://localhost:4000';
 

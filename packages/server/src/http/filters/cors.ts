@@ -22,7 +22,7 @@ const allowedOrigin = textSchema(
 /** A header name, or a prefix followed by `*`. */
 const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'must not have a * except at the end' });
 
-/** Settings of the `cors` filter (decisions 1.4). */
+/** Settings of the `cors` filter. */
 export const corsSettings = z
   .strictObject({
     filter: z.literal('cors'),

@@ -19,7 +19,7 @@ export const headersSettings = z.strictObject({
   response_remove: z.array(editableHeader).default([]),
 });
 
-/** Edits headers of upstream requests and of all responses (decisions 1.4). */
+/** Edits headers of upstream requests and of all responses. */
 export function headers({
   request_add,
   response_add,
@@ -85,7 +85,7 @@ export const pathRewriteSettings = z
 const MAX_PATH_LENGTH = 1_024;
 const TOO_LONG = httpProblem(414, `the path has more than ${MAX_PATH_LENGTH} characters`);
 
-/** Rewrites the path for all later filters and for the upstream request (decisions 1.4). */
+/** Rewrites the path for all later filters and for the upstream request. */
 export function pathRewrite({ strip_prefix, add_prefix, replace }: z.output<typeof pathRewriteSettings>): Filter {
   const pattern = replace && new RegExp(replace.pattern, 'u');
   return (exchange) => {
@@ -121,7 +121,7 @@ export const staticResponseSettings = z
     error: 'must not be set with status 204, 205 or 304',
   });
 
-/** Responds to every request with the configured response; no later filter runs (decisions 1.4). */
+/** Responds to every request with the configured response; no later filter runs. */
 export function staticResponse({ status, headers, body }: z.output<typeof staticResponseSettings>): Filter {
   const outcome = {
     kind: 'plain',

@@ -39,8 +39,8 @@ export const routerSettings = z.strictObject({
 });
 
 /**
- * Sets the cluster of a request for `load_balancer`: that of the matching route with the longest path prefix, the first
- * one of equals (decisions 1.4).
+ * Sets the cluster of a request for `load_balancer`: that of the matching route with the longest path prefix, the first one of
+ * equals.
  */
 export function router({ routes }: z.output<typeof routerSettings>): Filter {
   const sorted = routes
@@ -84,7 +84,7 @@ export interface LoadBalancerParts {
   readonly proxyLog: Pick<TargetLogger, 'warn'>;
 }
 
-/** Proxies a request to the cluster that `router` has set; both bodies are streamed (decisions 1.4, 4.8). */
+/** Proxies a request to the cluster that `router` has set; both bodies are streamed. */
 export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter {
   return (exchange) => {
     const { cluster, facts } = exchange;

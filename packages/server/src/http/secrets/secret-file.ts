@@ -19,8 +19,8 @@ const MAX_BYTES = 8_192 + 2;
 const MAX_ATTEMPTS = 3;
 
 /**
- * A file in the folder for secrets (decisions 10.1): a regular file, with links resolved, as Kubernetes mounts secrets.
- * Opening it never blocks, also if it is a FIFO.
+ * A file in the folder for secrets: a regular file, with links resolved, as Kubernetes mounts secrets. Opening it never blocks,
+ * also if it is a FIFO.
  */
 export class SecretFile {
   readonly #folder: string;

@@ -12,7 +12,7 @@ export type HeaderBlock =
 /** Replaced secrets that are still redacted: an upstream may repeat one after it was rotated. */
 const MAX_SECRETS = 8;
 
-/** The headers of one upstream (decisions 10.1), resolved when they are first needed and again when a file may have changed. */
+/** The headers of one upstream, resolved when they are first needed and again when a file may have changed. */
 export class SecretHeaders {
   /** In lower case. */
   readonly names: ReadonlySet<string>;

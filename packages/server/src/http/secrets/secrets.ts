@@ -43,7 +43,7 @@ export type Resolved =
     }
   | { readonly problem: string };
 
-/** Longest text with its references resolved (decisions 10.1). */
+/** Longest text with its references resolved. */
 const MAX_LENGTH = 8_192;
 
 /** Resolves references to secrets. Files are read off the event loop, each at most once a second. */

@@ -11,8 +11,8 @@ import type { RelayParts } from './passthrough.ts';
 const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
 
 /**
- * `completion/complete`: relayed to the forward of the prompt or resource (mcp 6). Passed on when no forward of the
- * namespace declares `completions`, so that it ends as an unknown method.
+ * `completion/complete`: relayed to the forward of the prompt or resource. Passed on when no forward of the namespace declares
+ * `completions`, so that it ends as an unknown method.
  */
 export function serviceCompletion({
   registry,

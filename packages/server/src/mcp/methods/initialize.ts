@@ -121,9 +121,8 @@ export interface NotificationStreamParts {
 }
 
 /**
- * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of an interrupted stream
- * (2025-11-25, "Listening for Messages from the Server"; mcp 3). If the stream is no longer stored, the response is
- * an error.
+ * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of an interrupted stream (2025-11-25,
+ * "Listening for Messages from the Server"). If the stream is no longer stored, the response is an error.
  */
 function notificationStream(
   exchange: McpExchange,
@@ -328,7 +327,7 @@ async function initialize(
   };
 }
 
-/** GET opens a legacy session's notification stream, DELETE ends the session. Other methods are 405 (mcp 6). */
+/** GET opens a legacy session's notification stream, DELETE ends the session. Other methods are 405. */
 function withoutMessage(exchange: McpExchange, parts: McpInitParts): McpOutcome | Promise<McpOutcome> {
   const { head, session } = exchange;
   const { method } = head;

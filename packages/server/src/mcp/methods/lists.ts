@@ -19,9 +19,9 @@ export interface ListParts {
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Serves list methods from memory, without an upstream request (specification, "MCP request handling"). Requests wait, within
- * limits, for the first discovery of a forward, and for the discovery with capabilities that have not been declared before. A
- * list that lacks entries must not be cached.
+ * Serves list methods from memory, without an upstream request. Requests wait, within limits, for the first discovery of a
+ * forward, and for the discovery with capabilities that have not been declared before. A list that lacks entries must not be
+ * cached.
  */
 function lists(
   kind: Kind,
@@ -62,7 +62,7 @@ function toOutcome({ json, bytes }: PrebuiltList): McpOutcome {
 
 /**
  * The view with the caching hints of an evaluated response: a client that cached it would bypass the evaluation of its next
- * request, and those of other clients with a shared cache (mcp 2). Also of an incomplete one, which will soon be another.
+ * request, and those of other clients with a shared cache. Also of an incomplete one, which will soon be another.
  */
 function uncacheable(view: CatalogView): CatalogView {
   return {
@@ -73,17 +73,17 @@ function uncacheable(view: CatalogView): CatalogView {
   };
 }
 
-/** `tools/list`: the tools of the namespace in the path (decisions 4.7). */
+/** `tools/list`: the tools of the namespace in the path. */
 export function serviceToolList(parts: ListParts): McpMethodFilter {
   return lists('tool', ['tools/list'], parts);
 }
 
-/** `resources/list` and `resources/templates/list`: the resources of the namespace in the path (decisions 4.7). */
+/** `resources/list` and `resources/templates/list`: the resources of the namespace in the path. */
 export function serviceResourceList(parts: ListParts): McpMethodFilter {
   return lists('resource', ['resources/list', 'resources/templates/list'], parts);
 }
 
-/** `prompts/list`: the prompts of the namespace in the path (decisions 4.7). */
+/** `prompts/list`: the prompts of the namespace in the path. */
 export function servicePromptList(parts: ListParts): McpMethodFilter {
   return lists('prompt', ['prompts/list'], parts);
 }

@@ -18,7 +18,7 @@ import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { FindMissing, McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
-/** Settings of the `mcp` filter (decisions 1.4). */
+/** Settings of the `mcp` filter. */
 export const mcpSettings = z.strictObject({
   filter: z.literal('mcp'),
   conditions: z.array(condition).optional(),
@@ -36,9 +36,9 @@ export function bodyTooLarge(limit: number): string {
 
 /**
  * Parses the JSON-RPC message and determines its era. Malformed messages, and those whose headers contradict the body, are
- * rejected here. Requests without a message pass, since their meaning depends on the path, which is checked later. A batch
- * passes too: its messages run through the chain one by one. With `on_invalid: reject` all malformed messages get HTTP 400,
- * else the protocol's own statuses (mcp 1). `passes` are paths that do not serve MCP.
+ * rejected here. Requests without a message pass, since their meaning depends on the path, which is checked later. A batch passes
+ * too: its messages run through the chain one by one. With `on_invalid: reject` all malformed messages get HTTP 400, else the
+ * protocol's own statuses. `passes` are paths that do not serve MCP.
  */
 export function mcp(
   { on_invalid, max_body_bytes }: McpSettings,
@@ -63,7 +63,7 @@ function parsePost(exchange: McpExchange, limits: MessageLimits): McpOutcome | u
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
     setEraFromHeader(exchange);
-    // A message that exceeds a limit is a valid one, whose errors have HTTP status 200 in the legacy era (mcp 1).
+    // A message that exceeds a limit is a valid one, whose errors have HTTP status 200 in the legacy era.
     const status = code === INVALID_PARAMS && exchange.era === 'legacy' ? 200 : 400;
     return { kind: 'error', error: { code, message: reason }, status, idText };
   }
@@ -110,8 +110,8 @@ export function namespaceAt(registry: Pick<Registry, 'current'>, path: string): 
 }
 
 /**
- * Creates the function that returns whether {@link serviceNamespace} needs the body of a request to a path: not if the path
- * names an unknown namespace (decisions 10.3).
+ * Creates the function that returns whether {@link serviceNamespace} needs the body of a request to a path: not if the path names
+ * an unknown namespace.
  */
 export function namespaceCheck(registry: Pick<Registry, 'current'>): (path: string) => boolean {
   return (path) => {
@@ -167,8 +167,8 @@ export function serviceNamespace(
 }
 
 /**
- * Evaluates requests before they are handled (spec "Evaluator processing rules"): after `service_namespace` and before the
- * filters of single methods. A chain without it runs no evaluators. Names that do not exist are answered by `findMissing`.
+ * Evaluates requests before they are handled: after `service_namespace` and before the filters of single methods. A chain without
+ * it runs no evaluators. Names that do not exist are answered by `findMissing`.
  */
 export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>, findMissing: FindMissing): McpFilter {
   return (exchange) => engine.evaluate(exchange, findMissing);

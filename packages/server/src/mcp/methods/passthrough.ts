@@ -15,10 +15,9 @@ export interface RelayParts extends TaskMethodParts {
 }
 
 /**
- * Handles requests about tasks, and forwards unknown requests, such as vendor methods, unchanged when exactly one forward of
- * the namespace can be the target (mcp 6). Last of its chain: all others end as an unknown method. So do methods of the
- * protocol that arrive here, which belong to the other era or to servers, and methods that only look like one (decisions
- * 10.2).
+ * Handles requests about tasks, and forwards unknown requests, such as vendor methods, unchanged when exactly one forward of the
+ * namespace can be the target. Last of its chain: all others end as an unknown method. So do methods of the protocol that arrive
+ * here, which belong to the other era or to servers, and methods that only look like one.
  */
 export function serviceRelay(parts: RelayParts): McpMethodFilter {
   const { access, registry, profiles, relay } = parts;

@@ -9,8 +9,8 @@ import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { McpFilter, McpMethodFilter } from '../exchange.ts';
 
 /**
- * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
- * `{key}` is replaced in one pass, so that argument values are never expanded again.
+ * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing. `{key}` is replaced in
+ * one pass, so that argument values are never expanded again.
  */
 export function expandPrompt(prompt: Entry, args: JsonValue | undefined): { result: JsonObject } | { missing: string } {
   const values = isJsonObject(args) ? args : {};
@@ -51,7 +51,7 @@ interface PromptGetParts {
   readonly relay: CallRouter;
 }
 
-/** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one (decisions 2.7). */
+/** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one. */
 export function servicePromptGet({ access, relay }: PromptGetParts): McpMethodFilter {
   const filter: McpFilter = (exchange) => {
     const { message, namespace } = exchange;

@@ -43,10 +43,9 @@ export interface ResourceSubscriptionParts {
 export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe';
 
 /**
- * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource gets the
- * request, in the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The
- * subscription is stored and survives restarts of the service and of the upstream (mcp 3). Updates are sent on the
- * notification stream.
+ * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource gets the request, in
+ * the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The subscription is stored and
+ * survives restarts of the service and of the upstream. Updates are sent on the notification stream.
  */
 function resourceSubscription(
   method: SubscriptionMethod,
@@ -175,7 +174,7 @@ const MAX_URIS = 1_000;
 const MAX_TASKS = 1_000;
 
 /**
- * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
+ * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones.
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { access, registry, forwards, listChanges, openStreams, subscriptions, log } = parts;

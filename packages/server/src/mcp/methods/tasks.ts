@@ -2,7 +2,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
-import { type Access, visibleEntries } from '../../access/access.ts';
+import { type Access, servedTool, visibleEntries } from '../../access/access.ts';
 import type { AccessRules } from '../../access/rules.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -53,7 +53,7 @@ export async function taskRequest(
   const current = parts.tasks.get(record.id);
   if (!current) return taskNotFound();
   if (current.replica !== undefined) return parts.autoTasks.request(message, current);
-  const tool = visibleEntries(namespace, 'tool').get(current.tool.key);
+  const tool = servedTool(namespace, current.tool.key);
   return parts.taskRelay.request(exchange, message, current, tool);
 }
 
@@ -97,7 +97,7 @@ async function findTask(
     return other(rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`));
   }
   if (!record || clientEraOf(record) !== era) return { kind: 'missing', error: taskNotFound() };
-  // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
+  // Nothing of a tool that an operator has hidden reaches clients.
   if (method !== 'tasks/cancel' && isToolHidden(record, parts.access.rules)) {
     return { kind: 'missing', error: rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`) };
   }
@@ -114,7 +114,7 @@ function isOfferedTo(
   return offersTasks(declarationsTo(profile, registry.current, namespace), era, hasTasks);
 }
 
-/** Whether an operator has hidden the tool of a task (decisions 10.1). */
+/** Whether an operator has hidden the tool of a task. */
 export function isToolHidden(
   { namespace, tool: { key, upstreamKey, copied }, forward }: TaskRecord,
   rules: AccessRules,

@@ -13,9 +13,9 @@ export interface ForgottenSessions {
 }
 
 /**
- * Ends of sessions, which namespaces and users share (decisions 10.4). An ended session must never be valid again, so that
- * the limit cannot be kept by forgetting alone: when the end of a session is forgotten, all sessions of the same holder that
- * are as old or older are over too, and their clients have to initialize again. Nobody else's are.
+ * Ends of sessions, which namespaces and users share. An ended session must never be valid again, so that the limit cannot be
+ * kept by forgetting alone: when the end of a session is forgotten, all sessions of the same holder that are as old or older are
+ * over too, and their clients have to initialize again. Nobody else's are.
  */
 export class EndedSessions {
   readonly #limit: number;

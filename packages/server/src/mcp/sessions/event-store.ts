@@ -35,9 +35,9 @@ const MAX_ID = 128;
 const MAX_EVENT_ID = 1024;
 
 /**
- * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event
- * ids are sealed: they contain process, session, stream and request, so that a client gets only its own messages and
- * learns that a stream belonged to a previous process.
+ * Streams of legacy sessions that can be resumed, including for some time those that have ended. Event ids are sealed: they
+ * contain process, session, stream and request, so that a client gets only its own messages and learns that a stream belonged to
+ * a previous process.
  */
 export class EventStore implements StreamStore {
   readonly #sealer: TokenSealer;

@@ -27,7 +27,7 @@ export interface StreamStore {
 
 /**
  * Maximum size of the events stored for one stream. Older events are dropped: a stream that is not read must not block its
- * upstream (mcp 1, "its answer is kept for resumption within the event store's limits").
+ * upstream.
  */
 const MAX_EVENTS = 256;
 const MAX_STREAM_BYTES = 256 * 1024;

@@ -6,7 +6,7 @@ import { StoreError } from '../../registry/store/store.ts';
 import type { ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
 
-/** The snapshot file, beside `registry.json` (decisions 1.5). */
+/** The snapshot file, beside `registry.json`. */
 export const SNAPSHOT_NAME = 'sessions.json';
 
 /** Version of the file format. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type QuotaOwner, quotaOwnerSchema } from '../../http/shares.ts';
 
-/** Settings and subscriptions of a client in its session (mcp 3). */
+/** Settings and subscriptions of a client in its session. */
 export interface SessionState {
   /** Minimum level of log messages; undefined unless the client set one. */
   readonly logLevel?: string | undefined;

@@ -14,7 +14,7 @@ import type { ActiveSession, ActiveSessions } from './active-sessions.ts';
 import type { SessionState } from './session-state.ts';
 import type { SessionStore } from './session-store.ts';
 
-/** Session of a legacy client: the content of its id, its stored state and its open streams (mcp 3). */
+/** Session of a legacy client: the content of its id, its stored state and its open streams. */
 export class ClientSession implements DownstreamSession {
   /** Random; key of the stored state. */
   readonly id: string;
@@ -102,7 +102,7 @@ export interface SessionOpening {
   readonly address: string | undefined;
 }
 
-/** A session id must fit a header: longer ones are rejected at `initialize` (mcp 3). */
+/** A session id must fit a header: longer ones are rejected at `initialize`. */
 const MAX_TOKEN_BYTES = 4096;
 const LIFETIME_MS = 7 * 24 * 3600 * 1000;
 /** Number of sessions whose ids are cached decrypted. */
@@ -195,7 +195,7 @@ export class ClientSessions {
 }
 
 const KEY_BYTES = 32;
-/** Beside `registry.json`, mode 0600 (mcp 3). */
+/** Beside `registry.json`, mode 0600. */
 const FILE = 'session.key';
 
 /**

@@ -19,7 +19,7 @@ export interface CountedSubscription {
   displace(): void;
 }
 
-/** Resource subscriptions of all clients, which namespaces and users share (decisions 10.4). */
+/** Resource subscriptions of all clients, which namespaces and users share. */
 export class SubscriptionShares {
   readonly #count: Shares<CountedSubscription>;
   readonly #bytes: Shares<CountedSubscription>;

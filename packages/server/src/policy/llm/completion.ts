@@ -18,8 +18,7 @@ export interface LlmRequest {
 }
 
 /**
- * Observes the steps of a request when they are complete (decisions 4.4: `llm` and `schema`), except canceled ones. Must
- * not throw.
+ * Observes the steps of a request when they are complete (`llm` and `schema`), except canceled ones. Must not throw.
  */
 export interface LlmObserver {
   /** One LLM call. */
@@ -31,16 +30,15 @@ export interface LlmObserver {
   onRetry(isSuccess: boolean): void;
 }
 
-/** Length of the previous answer in a correction, as of any message (decisions 4.9). */
+/** Length of the previous answer in a correction, as of any message. */
 const MAX_ANSWER_BYTES = 1000;
 /** Ten errors of 300 characters, some of which have several bytes. */
 const MAX_PROBLEM_BYTES = 4096;
 
 /**
- * Requests a completion, and a correction if the result does not match the schema (decisions 4.9, "result_schema").
- * Returns the last result unchanged. Throws {@link LlmError} if the first call fails; if only the second fails, the first
- * result is returned. Throws the reason of the signal if it aborts during validation, and `BusyError` if there is no room for
- * one.
+ * Requests a completion, and a correction if the result does not match the schema. Returns the last result unchanged. Throws
+ * {@link LlmError} if the first call fails; if only the second fails, the first result is returned. Throws the reason of the
+ * signal if it aborts during validation, and `BusyError` if there is no room for one.
  */
 export async function completeWithSchema(
   client: LlmClient,

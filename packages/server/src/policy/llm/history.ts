@@ -10,7 +10,7 @@ function storedOf({ body, outline }: RecordedBody): StoredBody | undefined {
   return body?.isJson ? body : outline;
 }
 
-/** Parses the messages of a recorded request (decisions 4.9); none if it was dropped or has no conversation. */
+/** Parses the messages of a recorded request; none if it was dropped or has no conversation. */
 export function parseMessages(request: RecordedBody): readonly RequestMessage[] {
   const stored = storedOf(request);
   if (stored === undefined) return [];
@@ -39,7 +39,7 @@ export class ReadThrottle {
   }
 }
 
-/** Interactions of a conversation in a prompt (spec "Limits"). */
+/** Interactions of a conversation in a prompt. */
 const MAX_INTERACTIONS = 10;
 
 /** Messages of an interaction in a prompt, and characters of each. */
@@ -66,9 +66,9 @@ export class ConversationCache {
   }
 
   /**
-   * Returns the messages of the latest ten interactions of a conversation, oldest first (decisions 4.9); an interaction
-   * without text has an empty list. Includes the newest 200 messages of an interaction, each with its first 2000
-   * characters, and names what was left out. Parses one large body per turn of the event loop.
+   * Returns the messages of the latest ten interactions of a conversation, oldest first; an interaction without text has an empty
+   * list. Includes the newest 200 messages of an interaction, each with its first 2000 characters, and names what was left out.
+   * Parses one large body per turn of the event loop.
    */
   async latest(conversationId: string): Promise<readonly (readonly RequestMessage[])[]> {
     const own = (id: string) => this.latestHere(id);
@@ -123,10 +123,10 @@ const MAX_HISTORY_CHARACTERS = 32 * 1024 * 1024;
 const MAX_READ_BYTES = 256 * 1024 * 1024;
 
 /**
- * Creates the host function `get-history` for one run (decisions 2.11). It returns all messages of a conversation, oldest
- * first, as JSON of `HistoryMessage[]`; `[]` for an unknown conversation. Parses one large body per turn of the event
- * loop. Throws the reason of the signal if it aborts, and `ActionFailure` for more than 32 MiB of messages or for more
- * than 256 MiB of bodies in one run. `others`: what other replicas have recorded.
+ * Creates the host function `get-history` for one run. It returns all messages of a conversation, oldest first, as JSON of
+ * `HistoryMessage[]`; `[]` for an unknown conversation. Parses one large body per turn of the event loop. Throws the reason of
+ * the signal if it aborts, and `ActionFailure` for more than 32 MiB of messages or for more than 256 MiB of bodies in one run.
+ * `others`: what other replicas have recorded.
  */
 export function historyReader(
   interactions: Pick<InteractionStore, 'history'>,

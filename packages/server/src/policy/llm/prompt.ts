@@ -7,7 +7,7 @@ import type { EvaluatedRequest } from '../context.ts';
 import { toToolEntry } from '../registry-view.ts';
 import type { ToolEntry } from '../sandbox/action.ts';
 
-/** Maximum lengths of inserted text (decisions 4.9). */
+/** Maximum lengths of inserted text. */
 const MAX_MESSAGE_BYTES = 1000;
 const MAX_ARGUMENT_BYTES = 500;
 const MAX_NAME_BYTES = 200;
@@ -21,7 +21,7 @@ export interface PromptInput {
   readonly tools: readonly string[] | undefined;
 }
 
-/** Builds the user prompt (decisions 4.9). All inserted text is sanitized. */
+/** Builds the user prompt. All inserted text is sanitized. */
 export function buildUserPrompt({ request, conversation, tools }: PromptInput): string {
   const sections = [requestSection(request)];
   const interactions = conversation.filter((messages) => messages.length > 0);
@@ -96,8 +96,8 @@ const DROPPED =
 const LEADING_HASHES = /^[\s#]+/;
 
 /**
- * Sanitizes text for a prompt (decisions 4.9): one line without control and bidirectional characters, not starting like a
- * heading, at most `maxBytes` bytes of UTF-8, truncated between two characters.
+ * Sanitizes text for a prompt: one line without control and bidirectional characters, not starting like a heading, at most
+ * `maxBytes` bytes of UTF-8, truncated between two characters.
  *
  * A sequence of line breaks and tabs becomes one space. Leading `#` are removed, leading spaces are not. Lone surrogates
  * become U+FFFD. Apart from dropped characters, hardly more of the text is read than returned.

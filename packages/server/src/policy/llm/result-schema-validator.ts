@@ -13,7 +13,7 @@ const MAX_SCHEMAS = 200;
 /** Maximum length of the problem of an unusable schema. */
 const MAX_PROBLEM_CHARACTERS = 1000;
 
-/** Compiles result schemas and validates texts (decisions 4.9, "result_schema"), one job at a time. */
+/** Compiles result schemas and validates texts, one job at a time. */
 export class SchemaWorkerHandler {
   readonly #compiler = new SchemaCompiler();
   /** Most recently used last. */
@@ -80,7 +80,7 @@ function stripThinking(text: string): string {
 
 const OPENING_FENCE = /^(`{3,}|~{3,})[^\n]*\n/;
 
-/** Removes a Markdown code fence that surrounds the whole text (decisions 4.9). */
+/** Removes a Markdown code fence that surrounds the whole text. */
 function stripCodeFence(text: string): string {
   const trimmed = text.trim();
   const [opening, marks] = OPENING_FENCE.exec(trimmed) ?? [];
@@ -135,7 +135,7 @@ const DIALECTS: ReadonlyMap<string, CreateValidator> = new Map<string, CreateVal
 /** Values that a circular schema is detected with: one of each type. */
 const SAMPLES: readonly unknown[] = [{}, [], '', 0, true, null];
 
-/** Compiles JSON Schemas of drafts 4 to 2020-12 (decisions 4.5), each on its own: their ids cannot collide. */
+/** Compiles JSON Schemas of drafts 4 to 2020-12, each on its own: their ids cannot collide. */
 class SchemaCompiler {
   /** Validators of schemas by dialect. */
   readonly #metaValidators = new Map<string, Validator>();

@@ -17,7 +17,7 @@ const MAX_CACHED_TEXT_CHARACTERS = 32 * 1024;
 /** Time for which the result of a terminated worker is cached: the machine may have been too slow. */
 const FAILURE_CACHE_MS = 5_000;
 
-/** A result schema that cannot be used (decisions 4.5). */
+/** A result schema that cannot be used. */
 export class ResultSchemaError extends Error {
   override readonly name = 'ResultSchemaError';
   /** Predicate of a sentence about the schema. */
@@ -34,8 +34,8 @@ export interface CompiledSchema {
   /** The schema as JSON, for prompts. */
   readonly text: string;
   /**
-   * Returns the errors of a text, joined with `; `: at most ten, without values of the text; undefined if it is
-   * valid. Leading `<think>…</think>` and one Markdown code fence around the rest are removed first (decisions 4.9).
+   * Returns the errors of a text, joined with `; `: at most ten, without values of the text; undefined if it is valid. Leading
+   * `<think>…</think>` and one Markdown code fence around the rest are removed first.
    *
    * A text that cannot be validated is invalid: longer than 1 MiB, or a validation that exceeds 1 s or its memory. Throws
    * the reason of the signal if it aborts, and {@link BusyError} if there is no room or the text has waited too long.
@@ -64,9 +64,9 @@ interface Task {
 const UPDATE = new Turn('', '');
 
 /**
- * Compiles result schemas and validates with them (decisions 4.9), in a worker thread that is started on first use: a
- * regular expression of a schema, or a response of an LLM, may take unlimited time, which must not block the service. A
- * worker that exceeds 1 s is replaced.
+ * Compiles result schemas and validates with them, in a worker thread that is started on first use: a regular expression of a
+ * schema, or a response of an LLM, may take unlimited time, which must not block the service. A worker that exceeds 1 s is
+ * replaced.
  *
  * Tasks run one at a time, in turn by namespace, user and schema. A canceled task leaves the queue.
  */

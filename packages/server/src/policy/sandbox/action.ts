@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 import type { Turn } from '../fair-queue.ts';
 
 /**
- * Interface between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`
- * (spec "Evaluation context" and "Host functions", decisions 2.11), with the names of its JavaScript bindings.
+ * Interface between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`, with the
+ * names of its JavaScript bindings.
  */
 
 /** Argument of `evaluate`. */

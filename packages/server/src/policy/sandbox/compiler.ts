@@ -45,7 +45,7 @@ const responseHead = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('rejected'), message: z.string().max(1000) }),
 ]);
 
-/** Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). */
+/** Compiles components to actions, each in a process of its own with 10 s and 512 MiB. */
 export class ActionCompiler implements ComponentCompiler {
   readonly #wit = readFileSync(WIT_FILE);
   readonly #compileMs: number;

@@ -17,7 +17,7 @@ import {
   type StoreLog,
 } from './store.ts';
 
-/** Delay of a compaction after the first commit that it will contain; it must end within a second (decisions 1.5). */
+/** Delay of a compaction after the first commit that it will contain; it must end within a second. */
 const COMPACT_AFTER_MS = 500;
 /** A failed compaction is retried after the first delay, then after twice the previous one up to the second. */
 const RETRY_MS = { first: 1_000, longest: 30_000 };
@@ -48,11 +48,11 @@ interface PendingCommit {
 type Phase = 'new' | 'open' | 'closed';
 
 /**
- * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in
- * which each commit is durable at once (decisions 1.5).
+ * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in which
+ * each commit is durable at once.
  *
- * On a full disk, which leaves no room for the lock, it is read without one (decisions 10.5). The first write that succeeds
- * takes the lock, unless another process has written meanwhile.
+ * On a full disk, which leaves no room for the lock, it is read without one. The first write that succeeds takes the lock, unless
+ * another process has written meanwhile.
  */
 export class FileStore implements Store {
   readonly #folder: string;

@@ -39,7 +39,7 @@ export interface Checkpoint {
 }
 
 /**
- * A snapshot file and a write-ahead journal beside it (decisions 1.5).
+ * A snapshot file and a write-ahead journal beside it.
  *
  * The journal is split into numbered generations, one file each. A compaction starts the next generation and takes its
  * snapshot of the state at the same moment; the snapshot names the generation that follows it, and older generations are

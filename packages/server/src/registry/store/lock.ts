@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
-/** The lock file of a folder: host, process id and start time of its owner, as JSON (decisions 1.5). */
+/** The lock file of a folder: host, process id and start time of its owner, as JSON. */
 const LOCK_NAME = 'registry.lock';
 
 /** File with the process that uses the folder and the URL of its management API, while it accepts requests: `{pid, url}`. */

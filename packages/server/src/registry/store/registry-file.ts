@@ -1,7 +1,7 @@
 import { jsonArray } from './journaled-file.ts';
 import { type Change, SECTIONS, type SnapshotSource } from './store.ts';
 
-/** The snapshot file, which other programs read too (decisions 1.5). */
+/** The snapshot file, which other programs read too. */
 export const SNAPSHOT_NAME = 'registry.json';
 
 /** Version of the file format. */

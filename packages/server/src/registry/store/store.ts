@@ -1,6 +1,6 @@
 import { runSteps, type Steps } from '../steps.ts';
 
-/** The arrays of `registry.json`, in the order in which they are written (decisions 1.5). */
+/** The arrays of `registry.json`, in the order in which they are written. */
 export const SECTIONS = ['namespaces', 'forwards', 'tools', 'resources', 'prompts', 'services'] as const;
 
 /** One array of `registry.json`. */
@@ -85,7 +85,7 @@ export interface FileMembers {
   readonly generation: number;
 }
 
-/** Persistence of the registry (decisions 1.5). */
+/** Persistence of the registry. */
 export interface Store {
   /** Members of `registry.json` beside the entries, if it were written now; undefined without a file. Read after {@link load}. */
   readonly fileMembers?: FileMembers;

@@ -172,8 +172,8 @@ function replicaMetrics(database: DatabaseState | undefined): Metric[] {
   return [
     gauge(
       'sluice.replica.database.reachable',
-      '{forward}',
-      'Whether the database that replicas share can be reached',
+      '{database}',
+      'Whether the database that replicas share can be reached: 1 or 0',
       Number(isReachable),
     ),
     gauge('sluice.replica.stale', 's', 'Time since others regarded this replica as live', staleSeconds),

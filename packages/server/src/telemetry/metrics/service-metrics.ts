@@ -28,7 +28,7 @@ const MAX_MESSAGE_LENGTH = 500;
 /** Limit of evaluator names: evaluators can be replaced any number of times. */
 const MAX_EVALUATORS = 2_000;
 
-/** Counters since the start of the service, in memory only (decisions 4.4, "Metrics"). */
+/** Counters since the start of the service, in memory only. */
 export class ServiceMetrics {
   readonly #filters = new Map<string, FilterCounters>();
   readonly #evaluators = new Map<string, EvaluatorCounters>();
@@ -92,9 +92,8 @@ export class ServiceMetrics {
 }
 
 /**
- * Counters of one filter (decisions 4.4, "Metrics"). Each request that reaches the filter increments one number and adds the
- * milliseconds that the filter took. Part of the hot path: plain fields, since incrementing one by its name costs more than
- * the rest of a step (measured).
+ * Counters of one filter. Each request that reaches the filter increments one number and adds the milliseconds that the filter
+ * took. Part of the hot path: plain fields, since incrementing one by its name costs more than the rest of a step (measured).
  */
 export class FilterCounters {
   /** Requests that were passed on. */
@@ -130,7 +129,7 @@ export type EvaluatorFailure = 'llm_failure' | 'action_failure' | 'busy';
 /** Why a run failed, in identifiers. */
 export type FailureReason = NonNullable<NonNullable<EvaluatorMetrics['failures']['last']>['reason']>;
 
-/** Counters of one evaluator (decisions 4.4, "Metrics"). Durations are in milliseconds. */
+/** Counters of one evaluator. Durations are in milliseconds. */
 export class EvaluatorCounters {
   readonly #decisions = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
   readonly #failures: Record<EvaluatorFailure, number> = { llm_failure: 0, action_failure: 0, busy: 0 };

@@ -18,7 +18,7 @@ export interface ToolCallRecord {
   readonly completionId: string | undefined;
 }
 
-/** Caller and target of a tool call; part of all its events (decisions 6). */
+/** Caller and target of a tool call; part of all its events. */
 export interface ToolCallIdentity {
   readonly transport: ToolCallTransport;
   readonly namespace: string;
@@ -96,7 +96,7 @@ export type EventDetails =
       readonly task?: EventTask | undefined;
     };
 
-/** Returns the event in the form of the management API (decisions 6). Members without a value are omitted. */
+/** Returns the event in the form of the management API. Members without a value are omitted. */
 export function eventOf({ eventId, at, identity, details }: ToolCallRecord): ToolCallEvent {
   const common = { timestamp: new Date(at).toISOString(), ...identityMembers(identity) };
   switch (details.type) {
@@ -230,12 +230,12 @@ export function userOf({ id }: Pick<StoredPrincipal, 'id'>): string | undefined 
   return truncateCharacters(id, MAX_USER_CHARACTERS) || undefined;
 }
 
-/** Returns the tool name of code execution in events (decisions 6). */
+/** Returns the tool name of code execution in events. */
 export function codeToolName(engine: string, language: string): string {
   return `code-execution/${engine}/${language}`;
 }
 
-/** The request of a STARTED event: names only, no values (specification, "Events", redaction; decisions 6). */
+/** The request of a STARTED event: names only, no values. */
 export interface RequestSummary {
   /** Undefined for code execution, whose argument names are not disclosed. */
   readonly argumentNames: readonly string[] | undefined;
@@ -278,7 +278,7 @@ function boundedNames(names: readonly string[], excludedPrefix?: string): string
   return bounded;
 }
 
-/** Limit of all texts of one event, in UTF-8 bytes (decisions 6, 8). */
+/** Limit of all texts of one event, in UTF-8 bytes. */
 const MAX_CONTENT_BYTES = 16 * 1024;
 /** Length in code units of a text that cannot exceed the limit. */
 const SHORT_TEXT = MAX_CONTENT_BYTES / 3;

@@ -31,8 +31,8 @@ export interface ToolCallEventsOptions {
 export type ToolCallSink = Pick<ToolCallEvents, 'of' | 'request'>;
 
 /**
- * Events of tool calls: counted, logged, stored and passed to listeners, which never delay a call (specification, "Events";
- * decisions 6). Each call is observed by a {@link CallObserver}.
+ * Events of tool calls: counted, logged, stored and passed to listeners, which never delay a call. Each call is observed by a
+ * {@link CallObserver}.
  *
  * On the path of every call: an event is a small object, and text is created only when it is read or logged. Measured for
  * both events of a call: 0.6 µs without log.
@@ -134,8 +134,8 @@ const MESSAGES: Readonly<Record<EventDetails['type'], string>> = {
 };
 
 /**
- * Writes the line of an event at level `debug`; the access log has the last event at level `info` (decisions 6; 4.7,
- * "Correlation"). Content and error messages come from others and may repeat arguments: they are not logged.
+ * Writes the line of an event at level `debug`; the access log has the last event at level `info` (4.7, "Correlation"). Content
+ * and error messages come from others and may repeat arguments: they are not logged.
  */
 function logEvent(log: TargetLogger, { eventId, identity, details, completionId }: ToolCallRecord): void {
   const { type } = details;

@@ -32,8 +32,7 @@ export interface GrpcBridgeOptions extends CodeToolsOptions {
 }
 
 /**
- * Bridge to capability services: invokes tools, acquires resources and executes code of entries whose type has a service
- * (specification, "Capability-service protocols"; decisions 4.10).
+ * Bridge to capability services: invokes tools, acquires resources and executes code of entries whose type has a service.
  */
 export class GrpcBridge {
   readonly #options: GrpcBridgeOptions;
@@ -45,8 +44,7 @@ export class GrpcBridge {
   }
 
   /**
-   * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools (decisions 4.7
-   * "Dispatch" 1 to 3).
+   * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools.
    */
   tool(client: ClientFacts, permit: Permit): RequestOutcome | undefined {
     requirePermit(permit);
@@ -138,7 +136,7 @@ export class GrpcBridge {
       },
       onFailure({ category, message, errorType }) {
         observer.failed(category, message, errorType);
-        // Unlike tool calls, reads have no events (decisions 6).
+        // Unlike tool calls, reads have no events.
         if (category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {
             resource: resource.name,
@@ -154,8 +152,8 @@ export class GrpcBridge {
 }
 
 /**
- * Builds the request to acquire a resource (specification, "Request-building rules" 3; decisions 4.10). `location` is the
- * requested uri, which for a template differs from the registered one.
+ * Builds the request to acquire a resource. `location` is the requested uri, which for a template differs from the registered
+ * one.
  */
 export function resourceRequest(resource: Entry, location: string): ResourceRequest {
   const { params } = resource.members;

@@ -62,7 +62,7 @@ function destroyIfIdle(socket: Socket, withinMs: number): void {
   socket.once('close', () => clearTimeout(timer));
 }
 
-/** Limit on a message in either direction (decisions 2.12, 8). */
+/** Limit on a message in either direction. */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -74,7 +74,6 @@ const IDLE_TIMEOUT_MS = 5_000;
 const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
   'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
-  // Retries follow decisions 4.10 (RetryPolicy).
   'grpc.enable_retries': 0,
   // Like upstreams, services are not reached through a proxy of the environment.
   'grpc.enable_http_proxy': 0,
@@ -91,8 +90,8 @@ const CHANNEL_OPTIONS: ChannelOptions = {
 };
 
 /**
- * Plaintext channels to capability services, one per target (decisions 4.10), closed when no registered service has the
- * address any more. A channel connects when used, reconnects by itself, and disconnects when idle.
+ * Plaintext channels to capability services, one per target, closed when no registered service has the address any more. A
+ * channel connects when used, reconnects by itself, and disconnects when idle.
  */
 export class GrpcChannels {
   readonly #clients = new Map<string, Client>();
@@ -150,7 +149,7 @@ export class GrpcChannels {
   }
 }
 
-/** Folder of the five `.proto` files (decisions 2.12), also used by capability services. */
+/** Folder of the five `.proto` files, also used by capability services. */
 export const PROTO_FOLDER = fileURLToPath(new URL('../../../proto', import.meta.url));
 
 /** Files in {@link PROTO_FOLDER}. */
@@ -162,7 +161,7 @@ export const PROTO_FILES: readonly string[] = [
   'health.proto',
 ];
 
-/** Protocols of capability services (specification, "Capability-service protocols"). */
+/** Protocols of capability services. */
 export interface Protocols {
   readonly toolInvoker: ToolInvokerDefinition;
   readonly provisioner: ProvisionerDefinition;
@@ -207,8 +206,8 @@ export function disableGrpcLogging(): void {
 }
 
 /**
- * Service for tools of a type: a tool invoker of that name, else a code-execution engine of that name (specification,
- * "Capability-service protocols"; decisions 4.10). The first registered wins, regardless of its health.
+ * Service for tools of a type: a tool invoker of that name, else a code-execution engine of that name. The first registered wins,
+ * regardless of its health.
  */
 export function findToolService(services: Services, toolType: string): ServiceEntry | undefined {
   const named = services.named(toolType);

@@ -32,7 +32,7 @@ import {
   stringMember,
 } from './tool-operation.ts';
 
-/** State of an execution (specification, "Enumerations"; decisions 3). */
+/** State of an execution. */
 export type ExecutionState = ExecutionStatus__Output;
 
 /** Transitions of each state. The last four states are final. */
@@ -49,7 +49,7 @@ export const INITIAL_STATE: ExecutionState = ExecutionStatus.PENDING;
 
 /**
  * States that an execution passes through on a status from its service: none if it is the current state, undefined if the
- * transition is invalid and the status is ignored (decisions 3).
+ * transition is invalid and the status is ignored.
  */
 export function expandTransition(state: ExecutionState, status: ExecutionState): readonly ExecutionState[] | undefined {
   if (status === state) return [];
@@ -59,7 +59,7 @@ export function expandTransition(state: ExecutionState, status: ExecutionState):
   return undefined;
 }
 
-/** True for final states that make the result an error (decisions 4.10, "Code result"). */
+/** True for final states that make the result an error. */
 export function isFailureStatus(state: ExecutionState): boolean {
   return state === 'FAILED' || state === 'CANCELLED' || state === 'TIMEOUT';
 }
@@ -72,7 +72,7 @@ export interface AppliedReply {
   readonly statusIgnored: boolean;
 }
 
-/** One execution as reported by its service, reply by reply (decisions 3, 4.10 "Code result"). */
+/** One execution as reported by its service, reply by reply. */
 export class CodeExecution {
   readonly #size: ContentSize;
   readonly #output: string[] = [];
@@ -188,7 +188,7 @@ export interface CodeToolsOptions {
   readonly log: TargetLogger;
 }
 
-/** Time for which a stream may continue after the timeout of its code, in milliseconds (decisions 4.10). */
+/** Time for which a stream may continue after the timeout of its code, in milliseconds. */
 const DEADLINE_GRACE_MS = 5_000;
 
 /** Output that is processed without yielding to the event loop: a few milliseconds. A reply costs as much as 2 Ki characters. */
@@ -205,8 +205,8 @@ interface CodeRun {
 }
 
 /**
- * Tools that execute code in a capability service: those with the uri `code-execution-engine://{engine}/{language}`
- * (decisions 4.7 "Dispatch" 1, 4.10). Failures become results with `isError`.
+ * Tools that execute code in a capability service: those with the uri `code-execution-engine://{engine}/{language}` (4.10).
+ * Failures become results with `isError`.
  */
 export class CodeTools {
   readonly #options: CodeToolsOptions;

@@ -24,7 +24,7 @@ export interface CodeTarget {
 const SCHEME = /^code-execution-engine:\/\//i;
 const CODE_URI = /^code-execution-engine:\/\/([^/]+)\/([^/]+)\/?$/i;
 
-/** True for the uri of a code tool, also without engine or language (decisions 4.7). */
+/** True for the uri of a code tool, also without engine or language. */
 export function isCodeUri(uri: string): boolean {
   return SCHEME.test(uri);
 }
@@ -35,14 +35,14 @@ export function parseCodeUri(uri: string): CodeTarget | undefined {
   return engine === undefined || language === undefined ? undefined : { engine, language };
 }
 
-/** The normal form: `code-execution-engine://{engineType}/{language}` (specification, "Request-building rules" 4). */
+/** The normal form: `code-execution-engine://{engineType}/{language}`. */
 export function formatCodeUri({ engine, language }: CodeTarget): string {
   return `code-execution-engine://${engine}/${language}`.toWellFormed();
 }
 
-/** Limit on decoded code, in bytes of UTF-8 (decisions 8). */
+/** Limit on decoded code, in bytes of UTF-8. */
 const MAX_CODE_BYTES = 1024 * 1024;
-/** Milliseconds that code may run without a `timeout` argument (decisions 8). */
+/** Milliseconds that code may run without a `timeout` argument. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_TIMEOUT_MS = 300_000;
 
@@ -54,8 +54,8 @@ export interface BuiltCodeRequest extends CodeExecutionRequest {
 }
 
 /**
- * Builds the request to execute code (specification, "Request-building rules" 4; decisions 4.10). `target` has the
- * service's own names. Throws ServiceError INVALID_ARGUMENTS with a message for the caller.
+ * Builds the request to execute code. `target` has the service's own names. Throws ServiceError INVALID_ARGUMENTS with a message
+ * for the caller.
  */
 export function codeRequest(
   tool: Pick<Entry, 'members' | 'definition'>,

@@ -17,12 +17,12 @@ const CHARACTERS_PER_STEP = 256 * 1024;
 /** Cost of a block besides its text, which may be empty. */
 export const BLOCK_CHARACTERS = 128;
 
-/** Result of a tool call, with one text block per text (specification, "Request-building rules" 5). */
+/** Result of a tool call, with one text block per text. */
 export function toolResult(era: Era, texts: readonly string[], isError: boolean): ContentResult {
   return contentResult(era, { content: [], isError }, { type: 'text' }, texts);
 }
 
-/** Result of reading a resource, with one text content per text (decisions 4.10). */
+/** Result of reading a resource, with one text content per text. */
 export function resourceResult(era: Era, uri: string, mimeType: string, texts: readonly string[]): ContentResult {
   // The modern era requires cache hints (2026-07-28, "Caching"): a result for one caller must not be cached.
   const hints: JsonObject = era === 'modern' ? { ttlMs: 0, cacheScope: 'private' } : {};

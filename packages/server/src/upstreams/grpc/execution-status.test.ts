@@ -8,7 +8,7 @@ test('an execution starts as PENDING', () => {
   expect(INITIAL_STATE).toBe('PENDING');
 });
 
-describe('the state transitions of decisions 3', () => {
+describe('the state transitions of executions', () => {
   test.each(STATES)('%s repeated is not a transition', (state) => {
     expect(expandTransition(state, state)).toEqual([]);
   });

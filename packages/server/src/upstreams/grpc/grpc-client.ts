@@ -3,7 +3,7 @@ import { type Client, Metadata, type MethodDefinition, type ServiceError as Stat
 import { MAX_TIMER_MS } from '../../http/settings.ts';
 import { type TraceContext, traceParent } from '../../telemetry/tracing/trace-context.ts';
 
-/** Settings of calls to capability services (`service.bridge.grpc.*`; decisions 1.2, 8). */
+/** Settings of calls to capability services (`service.bridge.grpc.*`). */
 export interface CallSettings {
   /** Milliseconds for each attempt. */
   readonly timeoutMs: number;
@@ -23,7 +23,7 @@ export interface CallContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Metadata of a call (decisions 4.10). */
+/** Metadata of a call. */
 function createMetadata({ requestId, trace }: CallContext): Metadata {
   const metadata = new Metadata();
   metadata.set('x-service-request-id', requestId);
@@ -56,8 +56,8 @@ export function statusDetails({ details }: StatusError): string {
 }
 
 /**
- * Retries a call while the service is unavailable, by default after 100, 200 and 400 ms (decisions 4.10): exact delays
- * without jitter, unlike those of upstream reconnects.
+ * Retries a call while the service is unavailable, by default after 100, 200 and 400 ms: exact delays without jitter, unlike
+ * those of upstream reconnects.
  */
 class RetryPolicy {
   readonly #settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
@@ -175,9 +175,9 @@ export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retry
 }
 
 /**
- * Calls a server-streaming method. The stream is read with backpressure and canceled at the service when the loop over it
- * is left. Retried while the service is unavailable ({@link RetryPolicy}), but not after the first message: the code has
- * started (decisions 4.10). Throws the status of the last attempt.
+ * Calls a server-streaming method. The stream is read with backpressure and canceled at the service when the loop over it is
+ * left. Retried while the service is unavailable ({@link RetryPolicy}), but not after the first message: the code has started.
+ * Throws the status of the last attempt.
  */
 export async function* callStream<Request, Reply>(
   client: Client,

@@ -24,15 +24,15 @@ const NO_RESPONSE: ReadonlySet<status | undefined> = new Set([
   undefined,
 ]);
 
-/** Id in probe requests (decisions 4.10). */
+/** Id in probe requests. */
 function probeId({ id, name }: ServiceEntry): string {
   return id ?? name;
 }
 
 /**
- * Probes a capability service once (decisions 4.10): with `Probe`, and with `GetStatus` if that is not implemented. A
- * service that implements neither is healthy, since it has responded; one that fails otherwise is unhealthy. Not retried,
- * since an unanswered probe delays those of other services. Never rejects.
+ * Probes a capability service once: with `Probe`, and with `GetStatus` if that is not implemented. A service that implements
+ * neither is healthy, since it has responded; one that fails otherwise is unhealthy. Not retried, since an unanswered probe
+ * delays those of other services. Never rejects.
  */
 export async function probeHealth(
   client: Client,
@@ -88,8 +88,8 @@ interface MonitoredService {
 }
 
 /**
- * Health of the registered capability services (decisions 3, 4.10): each is probed at registration, at the start of the
- * process, and then periodically. For display only: routing does not depend on it.
+ * Health of the registered capability services: each is probed at registration, at the start of the process, and then
+ * periodically. For display only: routing does not depend on it.
  */
 export class ServiceHealthMonitor {
   /** The health of a service has changed. */

@@ -41,7 +41,7 @@ export function describeService(service: ServiceEntry): string {
   return `service ${service.name} at ${serviceAddress(service)}`;
 }
 
-/** Texts for statuses whose names are not descriptive (decisions 4.10). */
+/** Texts for statuses whose names are not descriptive. */
 const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
   [status.UNAVAILABLE, 'is not available'],
   [status.FAILED_PRECONDITION, 'cannot do this now'],
@@ -212,7 +212,7 @@ export class OperationRun implements InFlightCall {
 
   #onClientDisconnected(): void {
     this.#clientDisconnected.abort();
-    // A legacy client cancels explicitly; disconnecting is not a cancellation (mcp 1).
+    // A legacy client cancels explicitly; disconnecting is not a cancellation.
     if (this.#sink.client.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED, CANCELED);
   }
 
@@ -248,8 +248,7 @@ export class OperationRun implements InFlightCall {
 const CANCEL_DELIVERY_MS = 1_000;
 
 /**
- * Operations in progress, also those whose client has disconnected, so that the process can wait for all when it stops
- * (decisions 1.1, 6).
+ * Operations in progress, also those whose client has disconnected, so that the process can wait for all when it stops.
  */
 export class RunningOperations {
   readonly #calls: InFlightCalls<InFlightCall>;

@@ -48,7 +48,7 @@ test('there are no other messages and enumerations', () => {
   expect(defined.map(([name]) => name).toSorted()).toEqual(Object.keys(AGREED_MESSAGES).toSorted());
 });
 
-test('the methods are those of decisions 2.12, and only code execution streams', () => {
+test('the methods are the documented ones, and only code execution streams', () => {
   const { toolInvoker, provisioner, resourceAcquirer, codeExecutor, healthProbe } = loadProtocols();
   const services = [toolInvoker, provisioner, resourceAcquirer, codeExecutor, healthProbe];
   const methods = services.flatMap((service) => Object.values<MethodDefinition<object, object>>(service));

@@ -19,7 +19,7 @@ export class ProvisioningError extends Error {
   override readonly name = 'ProvisioningError';
 }
 
-/** Stores configuration and secrets of tools in capability services (specification, "Capability-service protocols"). */
+/** Stores configuration and secrets of tools in capability services. */
 export class Provisioner {
   readonly #options: ProvisionerOptions;
 
@@ -28,8 +28,7 @@ export class Provisioner {
   }
 
   /**
-   * Stores both in the service under the name (decisions 4.10). Resolves with their uris; rejects with ProvisioningError if
-   * the call fails.
+   * Stores both in the service under the name. Resolves with their uris; rejects with ProvisioningError if the call fails.
    */
   async provision(
     entry: ServiceEntry,

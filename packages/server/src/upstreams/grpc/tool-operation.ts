@@ -8,7 +8,7 @@ import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
 import { ServiceError } from './operation.ts';
 
-/** Converts a value for capability services: strings unchanged, other values as JSON (decisions 4.10), null to undefined. */
+/** Converts a value for capability services: strings unchanged, other values as JSON, null to undefined. */
 function asText(value: JsonValue | undefined): string | undefined {
   if (value === undefined || value === null) return undefined;
   // A lone surrogate, possible in JSON but not in UTF-8, would make the whole message unreadable.
@@ -38,7 +38,7 @@ export function objectMember(object: JsonObject, member: string): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** Arguments with this prefix become headers of the request instead (specification, rules 1 and 2). */
+/** Arguments with this prefix become headers of the request instead. */
 const META_PREFIX = 'service_meta_';
 
 /**
@@ -54,8 +54,7 @@ export const MAX_ARGUMENTS = 4096;
 export type ArgumentTexts = Readonly<Record<string, string>>;
 
 /**
- * Arguments of a call; empty if there are none. Throws ServiceError INVALID_ARGUMENTS if they are not an object or too many
- * (decisions 6).
+ * Arguments of a call; empty if there are none. Throws ServiceError INVALID_ARGUMENTS if they are not an object or too many.
  */
 export function parseArguments({ text }: Pick<RequestMessage, 'text'>): ArgumentTexts {
   return parseMembers(paramText(text, 'arguments') ?? 'null', 'arguments');
@@ -106,7 +105,7 @@ export function isHeaderArgument(name: string): boolean {
   return name.startsWith(META_PREFIX) || name.startsWith(AUTH_PREFIX);
 }
 
-/** Argument that becomes the body of the request if the schema of the tool has it (decisions 4.10). */
+/** Argument that becomes the body of the request if the schema of the tool has it. */
 const BODY = 'service_body';
 
 /** A complete request. */
@@ -115,9 +114,8 @@ export interface BuiltToolRequest extends ToolInvokeRequest {
 }
 
 /**
- * Builds the request to invoke a tool (specification, "Request-building rules" 1 and 2; decisions 4.10). Throws
- * ServiceError INVALID_ARGUMENTS if a required parameter is missing, TOOL_DEFINITION_ERROR if a header defined by the tool
- * has no value.
+ * Builds the request to invoke a tool. Throws ServiceError INVALID_ARGUMENTS if a required parameter is missing,
+ * TOOL_DEFINITION_ERROR if a header defined by the tool has no value.
  */
 export function toolRequest(tool: Entry, args: ArgumentTexts): BuiltToolRequest {
   const schema = objectMember(tool.definition, 'inputSchema');
@@ -176,13 +174,13 @@ export function describeUpstreamRequest(
   return { method: path.slice(1), protocol: 'grpc', subject, server };
 }
 
-/** Id of a call for its service: the client's `x-request-id`, else a new one (decisions 4.10). */
+/** Id of a call for its service: the client's `x-request-id`, else a new one. */
 export function serviceRequestId(clientId: string | undefined): string {
   // Metadata of gRPC takes printable ASCII only.
   return clientId !== undefined && /^[\x20-\x7e]+$/.test(clientId) ? clientId : randomUUID();
 }
 
-/** Limit on the texts of a response, which is buffered (decisions 8). */
+/** Limit on the texts of a response, which is buffered. */
 const MAX_CONTENT_BYTES = 64 * 1024 * 1024;
 
 /** Overhead counted per text, also an empty one, for lists and the block in the result. */

@@ -31,8 +31,8 @@ interface Profile {
 }
 
 /**
- * Sets of client capabilities that forwards are discovered with (mcp 4): the empty and the full one from the start, and
- * those that clients declared recently. A new set evicts the least recently declared one.
+ * Sets of client capabilities that forwards are discovered with: the empty and the full one from the start, and those that
+ * clients declared recently. A new set evicts the least recently declared one.
  */
 export class CapabilityProfiles {
   readonly #discover: () => Promise<unknown>;

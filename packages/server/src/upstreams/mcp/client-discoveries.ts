@@ -1,7 +1,7 @@
 import { type QuotaOwner, quotaOwner } from '../../http/shares.ts';
 import type { StoredPrincipal } from '../../identity/principal.ts';
 
-/** Limits of the discoveries that clients cause by declaring new capabilities (decisions 10.4). */
+/** Limits of the discoveries that clients cause by declaring new capabilities. */
 export interface ClientDiscoveryLimits {
   /** At once. `SERVICE_CLIENT_DISCOVERIES`. */
   readonly concurrent: number;

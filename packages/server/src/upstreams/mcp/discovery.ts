@@ -54,8 +54,8 @@ export interface DiscoveryOptions extends RpcClientOptions {
 }
 
 /**
- * Reads the complete catalog, page by page (decisions 4.3, 10.4). Lists that the upstream does not declare or support are
- * empty; any other error, and a catalog beyond the limits, fails the whole run with an {@link UpstreamError}.
+ * Reads the complete catalog, page by page. Lists that the upstream does not declare or support are empty; any other error, and a
+ * catalog beyond the limits, fails the whole run with an {@link UpstreamError}.
  *
  * `opened` is a client opened with the same capabilities; it is closed at the end. If the upstream loses the session, the
  * run starts over once with a new one.

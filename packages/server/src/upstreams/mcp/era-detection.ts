@@ -8,8 +8,8 @@ import { isInconclusive } from './rpc-request.ts';
 import { usesSseTransport } from './sse-transport.ts';
 
 /**
- * Eras that an upstream supports: a set, since servers may support both (mcp 4). At least one is proved, by the open client
- * that discovery can continue with.
+ * Eras that an upstream supports: a set, since servers may support both. At least one is proved, by the open client that
+ * discovery can continue with.
  */
 export interface EraProbe {
   /** To be used or closed: the upstream has a session for it. */
@@ -179,7 +179,7 @@ function supportedVersions(data: unknown): string[] {
   return Array.isArray(supported) ? supported.filter((version) => typeof version === 'string') : [];
 }
 
-/** Time after which known eras of an upstream are probed again (mcp 4). */
+/** Time after which known eras of an upstream are probed again. */
 const PROBE_INTERVAL_MS = 60 * 60_000;
 /** Time until the first retry of an inconclusive probe, doubled each time. */
 const INCONCLUSIVE_RETRY_MS = 60_000;

@@ -6,8 +6,8 @@ const MAX_CHANGES = 20_000;
 const MIN_CHANGES = 10;
 
 /**
- * Changes of availability and discoveries of each forward since the start of the process (decisions 10.6): the latest 200,
- * fewer of more than 100 forwards.
+ * Changes of availability and discoveries of each forward since the start of the process: the latest 200, fewer of more than 100
+ * forwards.
  */
 export class ForwardHistory {
   readonly #changes = new Map<string, ForwardChange[]>();

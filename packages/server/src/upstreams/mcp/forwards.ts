@@ -347,13 +347,16 @@ export class Forwards {
     const keys = all.map(capabilityKey);
     const discovering = [...this.#controllers.values()].map((controller) =>
       controller.isStandby
-        ? registryHas(registry, () => isDiscoveredWith(registry.current.forwards.get(controller.forward.name), keys))
+        ? waitForRegistry(registry, () =>
+            isDiscoveredWith(registry.current.forwards.get(controller.forward.name), keys),
+          )
         : controller.onProfileAdded(),
     );
     await Promise.all(discovering);
   }
 
   #onCommitted({ before, after, origins }: RegistryCommit): void {
+    // Commits of other replicas have no origins.
     const isLocal = origins.length > 0;
     for (const name of changedKeys(before.forwards, after.forwards)) {
       const isNew = this.#reconcile(name, isLocal);
@@ -449,8 +452,8 @@ function isDiscoveredWith(forward: Forward | undefined, keys: readonly string[])
   return keys.every((key) => known.has(key));
 }
 
-/** Resolves when the condition is true; callers stop waiting by themselves. */
-function registryHas(registry: Registry, condition: () => boolean): Promise<void> {
+/** Resolves when a commit has made the condition true, or after 30 s. */
+function waitForRegistry(registry: Registry, condition: () => boolean): Promise<void> {
   if (condition()) return Promise.resolve();
   return new Promise((resolve) => {
     const done = () => {

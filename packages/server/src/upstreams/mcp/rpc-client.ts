@@ -37,7 +37,7 @@ export interface RpcClientOptions {
   readonly protocolVersion?: string;
   /** Headers besides the protocol's own: names and values, alternating. */
   readonly headers?: readonly string[];
-  /** Milliseconds for each request (default 30000, decisions 4.3). */
+  /** Milliseconds for each request (default 30000). */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -315,9 +315,9 @@ export function resumeLegacy(
 }
 
 /**
- * Sends `server/discover`; an upstream that supports another known modern version is used with that one. Rejects with an
- * {@link UpstreamError}: `rpc` for an error, whose code may prove the modern era (mcp 4), `invalid` if the result is not a
- * DiscoverResult with a known modern version.
+ * Sends `server/discover`; an upstream that supports another known modern version is used with that one. Rejects with an {@link
+ * UpstreamError}: `rpc` for an error, whose code may prove the modern era, `invalid` if the result is not a DiscoverResult with a
+ * known modern version.
  */
 export async function openModern(options: RpcClientOptions): Promise<ModernClient> {
   const method = 'server/discover';

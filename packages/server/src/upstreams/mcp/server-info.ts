@@ -4,8 +4,7 @@ import { META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { KnownCatalog } from '../../registry/entries.ts';
 
 /**
- * Returns the description of an upstream server for its forward (decisions 2.4), of several eras the first; undefined
- * before the first discovery.
+ * Returns the description of an upstream server for its forward, of several eras the first; undefined before the first discovery.
  */
 export function readServerInfo(catalogs: readonly Pick<KnownCatalog, 'identity'>[]): ServerInfo | undefined {
   const [first] = catalogs;

@@ -28,7 +28,7 @@ export type KeyPairResult =
   | { readonly keyPair: KeyPair; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] };
 
-/** Reads a certificate and its key, and checks that they match (decisions 1.4, "tls"). Never throws. */
+/** Reads a certificate and its key, and checks that they match. Never throws. */
 export async function readKeyPair({ certPath, keyPath, certAt, keyAt }: TlsFiles, now: Date): Promise<KeyPairResult> {
   const [cert, key] = await Promise.all([
     readPem(certPath, certAt, 'a PEM certificate', parseCertificate),

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 
-// Second implementation of the pipeline file's semantics (decisions 1.4), independent of the parser, for tests that compare
-// both. The result for an invalid file is undefined.
+// Second implementation of the pipeline file's semantics, independent of the parser, for tests that compare both. The result for
+// an invalid file is undefined.
 
 type Values = Readonly<Record<string, unknown>>;
 

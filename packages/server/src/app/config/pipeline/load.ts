@@ -34,8 +34,8 @@ export type PipelineEnvironment = Pick<
 >;
 
 /**
- * Loads the pipeline file, or the embedded pipeline without a `path`, applies the environment (decisions 1.2, 1.4) and
- * reads the certificates. Throws {@link ConfigError}.
+ * Loads the pipeline file, or the embedded pipeline without a `path`, applies the environment and reads the certificates. Throws
+ * {@link ConfigError}.
  */
 export async function loadPipeline(
   path: string | undefined,
@@ -87,9 +87,9 @@ async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
 }
 
 /**
- * Returns the pipeline with the values of the environment (decisions 1.2, 10.3): addresses of the listeners `mcp` and
- * `inference`, loopback instead of wildcard addresses, upstream of the cluster `inference`, first origin of each `cors`
- * filter. Throws {@link ConfigError} if the environment contradicts the pipeline.
+ * Returns the pipeline with the values of the environment: addresses of the listeners `mcp` and `inference`, loopback instead of
+ * wildcard addresses, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
+ * environment contradicts the pipeline.
  */
 export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnvironment): Pipeline {
   const { corsOrigin } = environment;

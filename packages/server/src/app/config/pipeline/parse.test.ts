@@ -38,7 +38,7 @@ const BALANCER = 'load_balancer, clusters: [{name: k, endpoints: ["h:1"]}]';
 const ROUTER = 'router, routes: [{path_prefix: /, cluster: k}]';
 
 describe('the embedded pipeline', () => {
-  it('matches decisions 1.4', async () => {
+  it('accepts the documented pipeline', async () => {
     const { listeners, clusters, bodyLimits, shutdownTimeoutMs, warnings } = parsePipeline(
       await readEmbeddedPipeline(),
       'p',

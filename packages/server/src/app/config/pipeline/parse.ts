@@ -51,8 +51,8 @@ export function parsePipeline(text: string, name: string, folder?: string): Pipe
 }
 
 /**
- * Parses a pipeline file (decisions 1.4). `name` is the name of the file in messages; relative paths in it are resolved
- * against `folder`. Reads no other file. Never throws.
+ * Parses a pipeline file. `name` is the name of the file in messages; relative paths in it are resolved against `folder`. Reads
+ * no other file. Never throws.
  */
 export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {
   const yaml = parseYaml(text, name);

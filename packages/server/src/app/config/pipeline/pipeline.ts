@@ -4,7 +4,7 @@ import type { InferenceAllow } from '../../../inference/allow.ts';
 import type { Position } from '../yaml-document.ts';
 import type { FilterSettings, SettingsOf } from './schema.ts';
 
-/** Pipeline of a file: its listeners, filter chains and clusters (decisions 1.4). All references are resolved. */
+/** Pipeline of a file: its listeners, filter chains and clusters. All references are resolved. */
 export interface Pipeline {
   readonly listeners: readonly PipelineListener[];
   readonly chains: readonly FilterChain[];
@@ -92,7 +92,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** Cluster whose upstream the environment and the management API can replace (decisions 1.4). */
+/** Cluster whose upstream the environment and the management API can replace. */
 export const INFERENCE_CLUSTER = 'inference';
 
 /** Listener whose address SERVICE_MCP_LISTEN replaces. */
@@ -101,7 +101,7 @@ export const MCP_LISTENER = 'mcp';
 /** Listener whose address SERVICE_INFERENCE_LISTEN replaces. */
 export const INFERENCE_LISTENER = 'inference';
 
-/** Returns the filters of the named chains in order: those that the requests of a listener pass (decisions 1.4). */
+/** Returns the filters of the named chains in order: those that the requests of a listener pass. */
 export function resolveFilters(names: readonly string[], chains: readonly FilterChain[]): ConfiguredFilter[] {
   return names.flatMap((name) => chains.find((chain) => chain.name === name)?.filters ?? []);
 }

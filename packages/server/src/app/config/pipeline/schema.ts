@@ -40,7 +40,7 @@ const FILTERS = [
 
 const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions: z.array(condition).optional() });
 
-/** Schema of a filter of a chain (decisions 1.4, table of filters). */
+/** Schema of a filter of a chain. */
 export const filter = z.discriminatedUnion(
   'filter',
   [
@@ -97,7 +97,7 @@ const chain = z.strictObject({ name, filters: z.array(filter).min(1, { error: 'm
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** Schema of a pipeline file (decisions 1.4). It does not check references between its parts. */
+/** Schema of a pipeline file. It does not check references between its parts. */
 export const pipelineFile = z.strictObject({
   listeners: z.array(listener).min(1, { error: 'must have at least one listener' }),
   filter_chains: z.array(chain),

@@ -111,7 +111,7 @@ function located(name: unknown, path: KeyPath): NamedLocation | undefined {
   return typeof name === 'string' && name !== '' ? { name, path } : undefined;
 }
 
-/** Contradictions in a file (decisions 1.4), and parts of it without effect. */
+/** Contradictions in a file, and parts of it without effect. */
 export interface Findings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
@@ -188,7 +188,7 @@ interface FilterFinding {
   readonly text: string;
 }
 
-/** Returns the mistakes in the order of a listener's filters (decisions 1.4, "Ordering mistakes"). */
+/** Returns the mistakes in the order of a listener's filters. */
 function findOrderingMistakes(filters: readonly OutlinedFilter[]): FilterFinding[] {
   const mistakes: FilterFinding[] = [];
   const previous = new Set<string>();
@@ -269,8 +269,8 @@ export function findCoverageGaps(filters: readonly OutlinedFilter[]): FilterFind
 }
 
 /**
- * Returns a warning for each listener that answers requests without a `service_evaluator` filter (decisions 1.4).
- * Relevant only if evaluators are registered.
+ * Returns a warning for each listener that answers requests without a `service_evaluator` filter. Relevant only if evaluators are
+ * registered.
  */
 export function listenersWithoutEvaluators(
   listeners: readonly Pick<PipelineListener, 'name' | 'chains' | 'filters'>[],
@@ -312,8 +312,8 @@ function isSameAddress(one: ListenAddress, other: ListenAddress): boolean {
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;
 
 /**
- * Returns a warning for each `cors` filter that allows origins which the listener rejects: listeners accept loopback
- * origins and SERVICE_CORS_ORIGIN, regardless of filters (mcp 6).
+ * Returns a warning for each `cors` filter that allows origins which the listener rejects: listeners accept loopback origins and
+ * SERVICE_CORS_ORIGIN, regardless of filters.
  */
 export function rejectedOriginWarnings(chains: readonly FilterChain[], corsOrigin: string | undefined): string[] {
   const isAccepted = (origin: string) => origin === corsOrigin || LOOPBACK_ORIGIN.test(origin);

@@ -1,6 +1,6 @@
 import type { RealmBridge } from './realm-bridge.ts';
 
-/** WASI 0.2 of one run (decisions 4.9). */
+/** WASI 0.2 of one run. */
 export interface WasiStubs {
   /** Stub of an interface, by its name without version. */
   instance(name: string): object;

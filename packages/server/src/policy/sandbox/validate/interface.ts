@@ -10,9 +10,8 @@ export interface ValidationContext {
 }
 
 /**
- * Validates a component before glue is generated from it (spec "Evaluator processing rules", decisions 4.9): its size, all
- * names and counts in it, its validity, its imports and exports. Throws `InvalidComponentError`. Function bodies are
- * validated by the WebAssembly engine.
+ * Validates a component before glue is generated from it: its size, all names and counts in it, its validity, its imports and
+ * exports. Throws `InvalidComponentError`. Function bodies are validated by the WebAssembly engine.
  */
 export function validateComponent(bytes: Uint8Array, { tools, wit }: ValidationContext): void {
   checkSize(bytes);
@@ -40,10 +39,9 @@ interface ComponentInterface {
 const STUBBED_INTERFACE = /^wasi:(?:cli|clocks|filesystem|io|random|sockets|http)\/[a-z0-9-]{1,64}@0\.2\.[0-9]{1,3}$/;
 
 /**
- * Compares imports and exports structurally with the world `evaluator-action` in `wit`: missing imports, missing functions
- * of an interface and additional exports are allowed, any other difference is not (decisions 4.9). The reference is a
- * dummy component of the world, so both sides go through the same tools and the same parser. Throws
- * `InvalidComponentError`.
+ * Compares imports and exports structurally with the world `evaluator-action` in `wit`: missing imports, missing functions of an
+ * interface and additional exports are allowed, any other difference is not. The reference is a dummy component of the world, so
+ * both sides go through the same tools and the same parser. Throws `InvalidComponentError`.
  */
 function checkInterface(component: Uint8Array, tools: ComponentTools, wit: string): void {
   const actual = interfaceOf(component, tools);

@@ -20,7 +20,7 @@ export function quote(name: string): string {
   return `"${printable(name, 64)}"`;
 }
 
-/** Limits of a component (decisions 4.9: 64 MiB of memory in total); memories in pages of 64 KiB, tables in elements. */
+/** Limits of a component (64 MiB of memory in total); memories in pages of 64 KiB, tables in elements. */
 export const COMPONENT_LIMITS = {
   /** Compiling 30 MiB takes up to 440 MiB of the 512 MiB that are allowed. */
   fileBytes: 30 * 1024 * 1024,

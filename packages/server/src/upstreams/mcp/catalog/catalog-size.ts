@@ -1,6 +1,6 @@
 import { UpstreamError } from '../../../http/client/errors.ts';
 
-/** Limits of the catalogs of one forward (decisions 10.4). Beyond them a discovery fails, and the last good catalog stays. */
+/** Limits of the catalogs of one forward. Beyond them a discovery fails, and the last good catalog stays. */
 export interface CatalogLimits {
   /** `SERVICE_MAX_CATALOG_ENTRIES`. */
   readonly entries: number;

@@ -27,8 +27,8 @@ const MAX_KEY_LENGTH = 1_024;
 const ITEMS_PER_STEP = 500;
 
 /**
- * Checks and collects the items of one list. Items without a key and repeated ones are skipped and counted (decisions 4.3).
- * Items for which clients would reject the whole list are left out, counted and named (decisions 10.1).
+ * Checks and collects the items of one list. Items without a key and repeated ones are skipped and counted. Items for which
+ * clients would reject the whole list are left out, counted and named.
  */
 export class ListItems {
   readonly accepted: ListedItem[] = [];

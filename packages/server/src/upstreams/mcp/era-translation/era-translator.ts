@@ -24,7 +24,7 @@ export interface EraTranslatorOptions extends CallContext {
 /** Log level of a legacy client that has set none: a modern upstream sends no log messages without a level. */
 const DEFAULT_LEVEL = 'info';
 
-/** Executes calls whose client and upstream are of different eras (mcp 5). */
+/** Executes calls whose client and upstream are of different eras. */
 export class EraTranslator {
   readonly #options: EraTranslatorOptions;
 

@@ -12,13 +12,12 @@ import { requiresInput } from '../relay/response-rewrite.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
 import { addModernMetadata, type ModernMetadata } from './messages.ts';
 
-/** Maximum number of times that an upstream may require input for one call (mcp 5). */
+/** Maximum number of times that an upstream may require input for one call. */
 const MAX_ROUNDS = 10;
 
 /**
- * A legacy client's call to a modern upstream (mcp 5). If the upstream requires input, the client gets
- * server requests on the stream of its call, and the upstream gets a retry with the responses: one call upstream for each
- * round, one call for the client.
+ * A legacy client's call to a modern upstream. If the upstream requires input, the client gets server requests on the stream of
+ * its call, and the upstream gets a retry with the responses: one call upstream for each round, one call for the client.
  */
 export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   readonly startedAt: number;

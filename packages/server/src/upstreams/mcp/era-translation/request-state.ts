@@ -5,7 +5,7 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import type { StoredPrincipal } from '../../../identity/principal.ts';
 
-/** Owner and request of a suspended call: a retry must match all of it (mcp 5). */
+/** Owner and request of a suspended call: a retry must match all of it. */
 export interface CallBinding {
   readonly namespace: string;
   readonly principal: Pick<StoredPrincipal, 'key'>;

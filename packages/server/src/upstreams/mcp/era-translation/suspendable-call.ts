@@ -151,9 +151,9 @@ export interface SuspendableCallOptions {
 }
 
 /**
- * Adapter between a modern client and the call to a legacy upstream (mcp 5). When the upstream sends a request, the client
- * gets an `InputRequiredResult`; the call continues upstream, and the client's retry gets its response, which may be
- * another `InputRequiredResult`. Messages of the upstream in between are buffered; it is paused after the first one.
+ * Adapter between a modern client and the call to a legacy upstream. When the upstream sends a request, the client gets an
+ * `InputRequiredResult`; the call continues upstream, and the client's retry gets its response, which may be another
+ * `InputRequiredResult`. Messages of the upstream in between are buffered; it is paused after the first one.
  */
 export class SuspendableCall extends ForwardingSink implements ServerRequests {
   readonly id: string;

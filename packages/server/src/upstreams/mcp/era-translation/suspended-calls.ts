@@ -25,7 +25,7 @@ export interface SuspendedCallsOptions {
   readonly limit: number;
   /** Maximum time that a call is suspended, in milliseconds. */
   readonly timeoutMs: number;
-  /** Whether an operator has hidden what a call is about: its retry would not be accepted (decisions 10.1). */
+  /** Whether an operator has hidden what a call is about: its retry would not be accepted. */
   readonly isHidden: (target: SuspendedTarget) => boolean;
 }
 
@@ -61,8 +61,8 @@ interface Reservation {
 }
 
 /**
- * Calls of modern clients whose legacy upstream sent the client requests and waits for the responses (mcp 5). The client
- * got an `InputRequiredResult` and may retry with the input.
+ * Calls of modern clients whose legacy upstream sent the client requests and waits for the responses. The client got an
+ * `InputRequiredResult` and may retry with the input.
  */
 export class SuspendedCalls implements SuspensionStore {
   readonly #options: SuspendedCallsOptions;

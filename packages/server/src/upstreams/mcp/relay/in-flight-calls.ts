@@ -27,8 +27,8 @@ export interface DeadlineLimits {
 }
 
 /**
- * All calls in flight. Ends those that exceed a deadline (decisions 4.7): one timer checks all of them, since a timer
- * per call would be too expensive. Finds the call that a message refers to, which is so rare that there is no index.
+ * All calls in flight. Ends those that exceed a deadline: one timer checks all of them, since a timer per call would be too
+ * expensive. Finds the call that a message refers to, which is so rare that there is no index.
  */
 export class InFlightCalls<Call extends TrackedCall> {
   readonly limits: DeadlineLimits;
@@ -98,7 +98,7 @@ export class InFlightCalls<Call extends TrackedCall> {
 export const CLIENT_DISCONNECTED = 'the client has disconnected';
 export const CLIENT_CANCELED = 'the client canceled the call';
 
-/** Error for calls that are not finished when the service stops (decisions 10.5). */
+/** Error for calls that are not finished when the service stops. */
 export const SHUTTING_DOWN: RpcError = { code: SERVER_ERROR, message: 'service is shutting down' };
 
 /** A call that messages of the client or the upstream may refer to. */
@@ -156,9 +156,9 @@ export interface CancelableInput {
 }
 
 /**
- * A request that waits before it is executed: for evaluators, or for the eras of its upstream. Until then its client
- * can cancel it like a call (mcp 1, 4): by a notification in the legacy era, by disconnecting in the modern one. Nothing of
- * a canceled request is sent upstream.
+ * A request that waits before it is executed: for evaluators, or for the eras of its upstream. Until then its client can cancel
+ * it like a call: by a notification in the legacy era, by disconnecting in the modern one. Nothing of a canceled request is sent
+ * upstream.
  */
 export class CancelableRequest implements InFlightCall {
   readonly startedAt: number;

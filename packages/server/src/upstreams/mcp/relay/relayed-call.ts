@@ -400,7 +400,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
   }
 
-  /** Relays a request of the upstream to the client whose call caused it (mcp 4 and 5). */
+  /** Relays a request of the upstream to the client whose call caused it. */
   #onServerRequest(data: string, value: JsonObject): void {
     this.#serverRequests ??= this.#createServerRequests();
     this.#serverRequests.handle(

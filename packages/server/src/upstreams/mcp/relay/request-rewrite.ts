@@ -148,9 +148,8 @@ export function modernHeaders(
 }
 
 /**
- * Replaces an error code that the modern era has retired, for modern clients of upstreams of either era (mcp 1). Returns
- * undefined for other responses. `newRestartState` creates the `requestState` of a client that is to visit a URL and then to
- * call again.
+ * Replaces an error code that the modern era has retired, for modern clients of upstreams of either era. Returns undefined for
+ * other responses. `newRestartState` creates the `requestState` of a client that is to visit a URL and then to call again.
  */
 export function replaceRetiredCode(
   text: string,
@@ -203,7 +202,7 @@ export function isNeverCopied(name: string): boolean {
 
 const FIELD_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
 
-/** Comma-separated list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
+/** Comma-separated list of SERVICE_FORWARD_HEADERS. */
 export const forwardHeaders = textSchema(
   'a comma-separated list of header names, without wildcards',
   (text): ForwardHeaders => {

@@ -5,10 +5,10 @@ const MAX_LINKS = 1_000;
 const MAX_URI = 4096;
 
 /**
- * Cache of which forward sent a link to a resource: its URI may be in no list, and only that forward can read it (mcp 6).
- * Contains the newest links of each forward. A URI that several forwards sent belongs to the first of them while it is
- * cached: one upstream must not take over another's. Lost at restart; then only a namespace with a single forward that
- * offers resources still finds it.
+ * Cache of which forward sent a link to a resource: its URI may be in no list, and only that forward can read it. Contains the
+ * newest links of each forward. A URI that several forwards sent belongs to the first of them while it is cached: one upstream
+ * must not take over another's. Lost at restart; then only a namespace with a single forward that offers resources still finds
+ * it.
  */
 export class ResourceLinkCache {
   readonly #limit: number;

@@ -63,7 +63,7 @@ export interface CallRouterOptions extends EraTranslatorOptions {
 /** Returns the session that a request is sent in; opening rejects with `UpstreamError`. */
 type SessionOpener = () => UpstreamSession | Promise<UpstreamSession>;
 
-/** Message prefixes of failed calls, by method (decisions 4.7). */
+/** Message prefixes of failed calls, by method. */
 const FAILURES: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'forwarded tool call failed'],
   ['resources/read', 'forwarded resource read failed'],
@@ -71,10 +71,10 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
   ['completion/complete', 'forwarded completion failed'],
 ]);
 
-/** A request that passed through this many gateways is in a forwarding loop (decisions 4.3). */
+/** A request that passed through this many gateways is in a forwarding loop. */
 const MAX_HOPS = 8;
 
-/** Outcome of a request that passed through too many gateways (decisions 4.3). */
+/** Outcome of a request that passed through too many gateways. */
 export const FORWARDING_LOOP: ErrorOutcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
 
 /** Maximum time to set the log level of an upstream before a call is sent, in milliseconds. */
@@ -270,9 +270,9 @@ export class CallRouter {
   }
 
   /**
-   * Selects the session of a call to a legacy upstream, which is opened when the call is sent (mcp 4): the upstream session
-   * that is bound to a legacy client's session; an exclusive one for a modern client that supports server requests; one
-   * shared by clients that look the same to the upstream otherwise. Opening rejects with `UpstreamError`.
+   * Selects the session of a call to a legacy upstream, which is opened when the call is sent: the upstream session that is bound
+   * to a legacy client's session; an exclusive one for a modern client that supports server requests; one shared by clients that
+   * look the same to the upstream otherwise. Opening rejects with `UpstreamError`.
    */
   legacySession(
     upstream: Upstream,

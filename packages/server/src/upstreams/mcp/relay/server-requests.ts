@@ -107,9 +107,9 @@ interface RelayedRequest extends PendingServerRequest {
 }
 
 /**
- * Relays the requests of an upstream to a legacy client (sampling, elicitation, roots, ping and any others), from the
- * stream of a call or the notification stream of a session: each is sent under an id of ours and its response is returned
- * under the upstream's id (mcp 4). Only the session that got the request can respond to it.
+ * Relays the requests of an upstream to a legacy client (sampling, elicitation, roots, ping and any others), from the stream of a
+ * call or the notification stream of a session: each is sent under an id of ours and its response is returned under the
+ * upstream's id. Only the session that got the request can respond to it.
  */
 export class RelayedServerRequests implements ServerRequests {
   readonly #route: ServerRequestRoute;

@@ -35,7 +35,7 @@ const MAX_PENDING_NOTIFICATIONS = 16;
 
 /**
  * Upstream sessions that are bound to clients' sessions: opened with the log level and the subscriptions of the client, and
- * reopened for as long as the client listens (mcp 3 and 4).
+ * reopened for as long as the client listens.
  */
 export class SessionBindings {
   readonly #options: SessionBindingsOptions;
@@ -72,7 +72,7 @@ export class SessionBindings {
     }
   }
 
-  /** Other resources may be hidden from clients: subscriptions to restored ones continue (decisions 10.1). */
+  /** Other resources may be hidden from clients: subscriptions to restored ones continue. */
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams()) {
       upstream.sessions.onResourcesChanged();

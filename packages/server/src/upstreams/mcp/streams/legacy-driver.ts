@@ -25,8 +25,8 @@ export async function subscribeEach(uris: Iterable<string>, subscribe: (uri: str
 }
 
 /**
- * A dedicated session with a legacy upstream: its notification stream, and `resources/subscribe` for each uri (mcp 5).
- * Nothing is granted before that stream is open, since no notification could arrive without it, or is waiting for a response.
+ * A dedicated session with a legacy upstream: its notification stream, and `resources/subscribe` for each uri. Nothing is granted
+ * before that stream is open, since no notification could arrive without it, or is waiting for a response.
  *
  * Server requests are rejected: the client declares no capabilities.
  */

@@ -40,8 +40,8 @@ export function listsOf({ serverCapabilities }: Pick<RpcClient, 'serverCapabilit
 }
 
 /**
- * Watches the lists of one upstream for changes while it is up (mcp 4): with `subscriptions/listen` in the modern era or, if
- * that announces less or is rejected, with the notification stream of a dedicated legacy session. Upstreams that do not declare
+ * Watches the lists of one upstream for changes while it is up: with `subscriptions/listen` in the modern era or, if that
+ * announces less or is rejected, with the notification stream of a dedicated legacy session. Upstreams that do not declare
  * `listChanged` are not watched.
  *
  * The controller calls `watch` at each discovery and `pause` when the upstream is down; in between, the watcher reconnects

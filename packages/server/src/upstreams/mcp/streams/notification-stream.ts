@@ -29,7 +29,7 @@ export interface NotificationStreamHandler {
 }
 
 export interface NotificationStreamOptions extends ReconnectDelayOptions {
-  /** Limit on one event in bytes (default 64 MiB, decisions 8). */
+  /** Limit on one event in bytes (default 64 MiB). */
   readonly maxEventBytes?: number;
 }
 

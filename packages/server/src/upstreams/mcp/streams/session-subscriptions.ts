@@ -35,8 +35,8 @@ const GRANT_MS = 5_000;
 const STABLE_MS = 60_000;
 
 /**
- * Resource subscriptions of a legacy session at a modern upstream (mcp 5): one `Subscription` with all uris, open while the
- * client has a notification stream. A change of the uris opens a new one before the current one is closed.
+ * Resource subscriptions of a legacy session at a modern upstream: one `Subscription` with all uris, open while the client has a
+ * notification stream. A change of the uris opens a new one before the current one is closed.
  *
  * A uri that is rejected after it was granted is requested again with increasing delay. After any interruption the client
  * gets an update for each uri, since it may have missed one.

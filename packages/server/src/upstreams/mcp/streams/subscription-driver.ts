@@ -20,7 +20,7 @@ export interface DriverOptions {
   readonly protocolVersion?: string;
   /** Milliseconds for the acknowledgment of a modern upstream (default 10000). */
   readonly acknowledgeMs?: number;
-  /** Limit on one event in bytes (default 64 MiB, decisions 8). */
+  /** Limit on one event in bytes (default 64 MiB). */
   readonly maxEventBytes?: number;
   readonly delays?: ReconnectDelayOptions;
 }

@@ -24,7 +24,7 @@ export interface TaskWatcherOptions {
   upstreamOf(record: TaskRecord): Upstream | undefined;
   /** Polls core tasks. */
   readonly polls: TaskPolls;
-  /** Whether an operator has hidden the tool of a task: nothing of it reaches clients (decisions 10.1). */
+  /** Whether an operator has hidden the tool of a task: nothing of it reaches clients. */
   isHidden(record: TaskRecord): boolean;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
   readonly readyMs?: number;

@@ -117,8 +117,8 @@ interface Entry {
 }
 
 /**
- * The tasks of upstreams that clients know, under ids of ours: an upstream sees one client for all users, and could list or
- * guess the ids of others. Their number is limited: users share the total (decisions 10.4), and each has a limit of its own.
+ * The tasks of upstreams that clients know, under ids of ours: an upstream sees one client for all users, and could list or guess
+ * the ids of others. Their number is limited: users share the total, and each has a limit of its own.
  */
 export class Tasks {
   readonly #store: TaskStore;
