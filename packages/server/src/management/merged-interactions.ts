@@ -181,8 +181,9 @@ async function advance(source: Source, sources: Source[], missing: string[]): Pr
       source.head = await source.next();
       return;
     }
-  } catch {
-    if (source.replica !== undefined) missing.push(source.replica);
+  } catch (error) {
+    if (source.replica === undefined) throw error;
+    missing.push(source.replica);
   }
   sources.splice(sources.indexOf(source), 1);
 }

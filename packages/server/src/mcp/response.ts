@@ -59,6 +59,10 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     this.idText = idText;
   }
 
+  get isAwaited(): boolean {
+    return true;
+  }
+
   get isStreaming(): boolean {
     return this.#streaming;
   }

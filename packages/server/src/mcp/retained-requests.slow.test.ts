@@ -1,4 +1,5 @@
 import { queryObjects } from 'node:v8';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { InteractiveClient, inputRequired } from '../../testing/interactive-client.ts';
 import { liveTests } from '../../testing/live-tests.ts';
@@ -14,17 +15,22 @@ const SPARE = CALLS / 2;
 
 /** The number of exchanges in memory, garbage excluded. */
 const exchanges = () => Number(queryObjects(McpExchange, { format: 'count' }));
+/** The number of large bodies. */
+const bodies = () => Number(queryObjects(ChunkBuffer, { format: 'count' }));
 
 let before = 0;
+let bodiesBefore = 0;
 beforeEach(() => {
   before = exchanges();
+  bodiesBefore = bodies();
 });
 
 describe('the request of a call is not retained once it has its response', () => {
   it('while the call is suspended', async () => {
     const { upstream, url } = await live();
     for (let number = 0; number < CALLS; number++) {
-      const first = new InteractiveClient(url).send();
+      const more = `"arguments":{"text":"${'x'.repeat(300_000)}"}`;
+      const first = new InteractiveClient(url).send({ more });
       const call = await upstream.calls.next();
       call.begin();
       call.request('7', 'roots/list');
@@ -32,6 +38,7 @@ describe('the request of a call is not retained once it has its response', () =>
     }
     expect(upstream.calls.all).toHaveLength(CALLS);
     await expect.poll(exchanges).toBeLessThan(before + SPARE);
+    await expect.poll(bodies).toBeLessThan(bodiesBefore + SPARE);
   });
 
   it('while the call continues for a client of a session that has disconnected', async () => {

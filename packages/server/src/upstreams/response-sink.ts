@@ -44,6 +44,8 @@ export type CallOutcome =
 export interface ResponseSink {
   /** The client of the call. A retry of a suspended call replaces it. */
   readonly client: ClientFacts;
+  /** Whether a client waits for the outcome: then it gets that before the call is recorded. */
+  readonly isAwaited: boolean;
   /** Sends a message on the event stream, which it begins. False if the client reads too slowly: wait for `onDrain`. */
   sendMessage(text: string): boolean;
   /**
@@ -69,6 +71,7 @@ export interface ResponseSink {
 /** Sink of a call without a client that reads: passes its outcome on, and its messages if they are of use. */
 export class DetachedSink implements ResponseSink {
   readonly client: ClientFacts;
+  readonly isAwaited = false;
   readonly #onOutcome: (outcome: CallOutcome) => void;
   readonly #onMessage: (text: string) => void;
 
@@ -115,6 +118,9 @@ export class ForwardingSink implements ResponseSink {
 
   get client(): ClientFacts {
     return this.inner.client;
+  }
+  get isAwaited(): boolean {
+    return this.inner.isAwaited;
   }
   sendMessage(text: string): boolean {
     return this.inner.sendMessage(text);

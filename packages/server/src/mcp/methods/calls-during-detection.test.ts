@@ -1,5 +1,8 @@
+import { HEADER_MISMATCH } from '@sluice/protocol/mcp/constants';
 import { afterEach, expect, it } from 'vitest';
+import { modernClient } from '../../../../../test/fixtures/raw-client.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { errorOf } from '../../../testing/relay.ts';
 import { startTestService, type TestService } from '../../../testing/service.ts';
 import { sessionClient } from '../../../testing/session-client.ts';
 
@@ -73,4 +76,16 @@ it('a call is sent to the server that its tool names by then', async () => {
   } finally {
     await other.close();
   }
+});
+
+it('a call that contradicts what its tool declares by then is rejected', async () => {
+  const { upstream, service, tool, requested, release } = await setUp();
+  const response = modernClient(service.url()).call('tools/call', '{"name":"work","arguments":{"region":"eu"}}');
+  await requested;
+  const properties = { region: { type: 'string', 'x-mcp-header': 'Region' } };
+  const changed = { ...tool, input_schema: { type: 'object', properties } };
+  expect((await service.manage('PUT', '/tools/work', changed)).status).toBe(200);
+  release();
+  expect(errorOf(await response)).toMatchObject({ code: HEADER_MISMATCH });
+  expect(upstream.count('tools/call')).toBe(0);
 });

@@ -4,7 +4,8 @@ import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants'
 import { type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import type { Access, Permit } from '../../access/access.ts';
-import { rpcError } from '../../http/outcome.ts';
+import type { Target } from '../../access/target.ts';
+import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import { type Entry, type EntryVariant, FORWARD_TYPE, TASK_LABEL } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -45,13 +46,7 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
   const { access, profiles, log } = parts;
   const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
-  const dispatch = dispatcher(parts, declaredParams);
-  const filter: McpFilter = (exchange) => {
-    const { message, namespace } = exchange;
-    if (message?.kind !== 'request' || !namespace) return undefined;
-    const target = access.resolve(namespace, message);
-    if (target?.kind !== 'target') return target;
-    const { entry: tool } = target;
+  const check: CheckTool = (exchange, { entry: tool, message }) => {
     if (!tool) return undefined;
     const declared = exchange.era === 'modern' ? declaredParams.visibleTo(tool, exchange.capabilities) : undefined;
     const problem = declared?.problem(message, exchange.headers);
@@ -59,15 +54,28 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
       return rpcError(HEADER_MISMATCH, `tool ${JSON.stringify(tool.key.slice(0, 100))}: ${problem}`, 400);
     }
     exchange.facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
-    const { oversizedHeader } = exchange.correlation;
-    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, tool.key);
+    return undefined;
+  };
+  const dispatch = dispatcher(parts, declaredParams, check);
+  const filter: McpFilter = (exchange) => {
+    const { message, namespace, correlation } = exchange;
+    if (message?.kind !== 'request' || !namespace) return undefined;
+    const target = access.resolve(namespace, message);
+    if (target?.kind !== 'target') return target;
+    const problem = check(exchange, target);
+    if (problem) return problem;
+    const { oversizedHeader } = correlation;
+    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, target.entry?.key ?? '');
     return dispatch(exchange, access.decide(exchange.principal, target));
   };
   return { methods: ['tools/call'], filter, findMissing: (exchange) => access.findMissing(exchange) };
 }
 
+/** Checks a request against what its tool declares: of a renewed permit, again. Names the tool in the facts. */
+type CheckTool = (exchange: McpExchange, target: Target) => ErrorOutcome | undefined;
+
 /** Returns the function that sends a call to its executor: the upstream of its forward, a service, or the server that it names. */
-function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
+function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams, check: CheckTool) {
   const { access, relay, bridge, forwards, calls, registry, toolCalls, autoTasks } = parts;
   const relayCall = (client: ClientFacts, permit: Permit): RequestOutcome => {
     const { entry } = permit.target;
@@ -99,23 +107,44 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams) {
     const address = upstream?.transport.address ?? String(tool.members.uri);
     return autoTasks.wrap({ client, message, repeat }, { tool, address, forward }, outcome);
   };
-  const dispatch = (exchange: McpExchange, permit: Permit): McpOutcome | Promise<McpOutcome | undefined> => {
+  const dispatch = (exchange: McpExchange, permit: Permit): RequestOutcome | AwaitedEra => {
     const client = relay.clientOf(exchange, permit.target.entry);
     const outcome = execute(client, permit);
     if (outcome) return asAutoTask(client, permit, outcome);
-    const eraDetection = forwards.ensureEraKnown(permit.target.address ?? '');
-    const call = () => asAutoTask(client, permit, relayCall(client, permit));
-    if (!eraDetection) return call();
-    // During the detection, the client can cancel the request like a call, and an operator can change the tool.
-    const request = new CancelableRequest(exchange, calls);
-    const proceed = () => {
+    const era = forwards.ensureEraKnown(permit.target.address ?? '');
+    const send = () => asAutoTask(client, permit, relayCall(client, permit));
+    return era ? { kind: 'awaited', era, permit, send } : send();
+  };
+  /** Meanwhile an operator can change the tool: then the call is checked again. */
+  const dispatchLater = async (exchange: McpExchange, awaited: AwaitedEra, signal: AbortSignal) => {
+    for (let { era, permit, send } = awaited; ; ) {
+      await era;
+      if (signal.aborted) return undefined;
       const renewed = permit.renew();
       if (renewed.kind === 'error') return renewed;
-      return renewed === permit ? call() : dispatch(exchange, renewed);
-    };
-    return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : proceed())));
+      if (renewed === permit) return send();
+      const problem = check(exchange, renewed.target);
+      if (problem) return problem;
+      const next = dispatch(exchange, renewed);
+      if (next.kind !== 'awaited') return next;
+      ({ era, permit, send } = next);
+    }
   };
-  return dispatch;
+  return (exchange: McpExchange, permit: Permit): McpOutcome | Promise<McpOutcome | undefined> => {
+    const dispatched = dispatch(exchange, permit);
+    if (dispatched.kind !== 'awaited') return dispatched;
+    // Meanwhile the client can cancel the request like a call.
+    const request = new CancelableRequest(exchange, calls);
+    return request.outcome(dispatchLater(exchange, dispatched, request.signal));
+  };
+}
+
+/** A call of a server whose era is not known yet. */
+interface AwaitedEra {
+  readonly kind: 'awaited';
+  readonly era: Promise<void>;
+  readonly permit: Permit;
+  readonly send: () => RequestOutcome;
 }
 
 /** Response to, and record of, a call without an executor. */

@@ -288,6 +288,8 @@ export class FileSessionStore implements SessionStore {
     const { subscriptions, maxEnded } = this.#limits;
     const ended = new EndedSessions(maxEnded, this.#forgotten);
     this.sessions = new SessionTable({ sessions: this.#replay.finish(), subscriptions, ended, maxLevels: maxEnded });
+    this.#replay = new SessionReplay(new Map());
+    this.#forgotten = [];
     this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
     this.sessions.removeExpired(this.#now());
   }

@@ -359,10 +359,10 @@ export class Forwards {
     // Commits of other replicas have no origins.
     const isLocal = origins.length > 0;
     for (const name of changedKeys(before.forwards, after.forwards)) {
-      const isNew = this.#reconcile(name, isLocal);
       const forward = after.forwards.get(name);
+      const isNew = this.#reconcile(name, isLocal);
       if (!forward || !needsDiscovery(before.forwards.get(name), forward)) continue;
-      const discoveries = Promise.all([this.#settling.get(name), this.#discover(name, isNew, isLocal)]);
+      const discoveries = Promise.all([this.#settling.get(name), this.#discover(forward, isNew, isLocal)]);
       const settling = withTimeout(SETTLE_TIMEOUT_MS, discoveries).then(() => {
         if (this.#settling.get(name) === settling) this.#settling.delete(name);
       });
@@ -390,8 +390,11 @@ export class Forwards {
   }
 
   /** Discovers a forward after a commit, or leaves that to the replica that has made the commit. Never rejects. */
-  async #discover(name: string, isNew: boolean, isLocal: boolean): Promise<void> {
-    if (isLocal) await this.#options.sharing?.take(name).catch(ignoreLeaseFailure);
+  async #discover({ name, registrationId }: Forward, isNew: boolean, isLocal: boolean): Promise<void> {
+    // Another commit may have removed it.
+    const isRegistered = this.#controllers.get(name)?.forward.registrationId === registrationId;
+    if (isLocal && isRegistered) await this.#options.sharing?.take(name).catch(ignoreLeaseFailure);
+    if (this.#closing) return;
     // Another commit may have replaced the controller meanwhile. Failures are in its status and in the log.
     await this.#controllers
       .get(name)

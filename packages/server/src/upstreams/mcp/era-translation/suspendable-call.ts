@@ -159,7 +159,7 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
   readonly id: string;
   /** Whom the call counts for while it is suspended. */
   readonly holder: QuotaOwner;
-  readonly #options: SuspendableCallOptions;
+  readonly #options: Omit<SuspendableCallOptions, 'message'>;
   /** The first message or the latest retry; its outline while the call is suspended. */
   #message: RequestMessage;
   /** Capabilities of the client in the form of the legacy era. */
@@ -174,9 +174,9 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
-  constructor(options: SuspendableCallOptions, sink: ResponseSink) {
+  constructor({ message, ...options }: SuspendableCallOptions, sink: ResponseSink) {
     super(sink);
-    const { store, message } = options;
+    const { store } = options;
     const { namespace = '', principal, address, capabilities } = sink.client;
     this.holder = quotaOwner(namespace, principal, address);
     this.#options = options;

@@ -260,11 +260,11 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
       return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(text, value);
     }
     // An adapter may continue the call in its session, and the client may have to be notified that requests are canceled.
-    const isFirst = this.#plan.rewriter !== undefined || this.#serverRequests !== undefined;
-    if (isFirst) this.#onResponded(value);
+    const respondsFirst = this.#sink.isAwaited && !this.#plan.rewriter && !this.#serverRequests;
+    if (!respondsFirst) this.#onResponded(value);
     if (!this.#isClientDisconnected) sendResponse(this.#sink, this.#plan, text, value, this.#httpStatus, isAscii);
     // The client need not wait for what is recorded about the call.
-    if (!isFirst) this.#onResponded(value);
+    if (respondsFirst) this.#onResponded(value);
   }
 
   #succeedLarge(large: LargeMessage, value: JsonObject): void {

@@ -5,7 +5,7 @@ import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message'
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';
 import { type RpcError, rpcError } from '../../../http/outcome.ts';
-import type { ClientFacts } from '../../client-facts.ts';
+import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { type DeferredOutcome, type RequestOutcome, startOutcome } from '../../deferred-outcome.ts';
 import {
   type CallOutcome,
@@ -117,10 +117,12 @@ export class AutoTask extends ForwardingSink {
     this.#record = record;
     // The call may take long: it must not retain the request of its client.
     this.#call = undefined;
-    if (params !== undefined && this.#store.reserve(record, params.length)) {
+    const { capabilities, mcpHeaders, copiedHeaders } = this.client;
+    const clientSize = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]).length;
+    if (params !== undefined && this.#store.reserve(record, params.length + clientSize)) {
       const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
-      this.#continuation = { params: detach(applyEdits(params, edits)), repeat };
-    }
+      this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat };
+    } else this.#forgetClient();
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
     client?.complete({ kind: 'result', json: JSON.stringify(result) });
     // An operator was faster.
@@ -241,13 +243,23 @@ export class AutoTask extends ForwardingSink {
     clearTimeout(this.#timer);
     if (!client) return undefined;
     this.#client = undefined;
+    // Later rounds belong to no request of the client.
+    this.#detach({ ...client.client, facts: undefined });
+    return client;
+  }
+
+  #detach(client: ClientFacts): void {
     this.inner = new DetachedSink(
-      // Later rounds belong to no request of the client.
-      { ...client.client, facts: undefined },
+      client,
       (outcome) => this.#onOutcome(outcome),
       (text) => this.#onNotification(text),
     );
-    return client;
+  }
+
+  /** Drops what only another round needs of the client. */
+  #forgetClient(): void {
+    const { capabilities, mcpHeaders, copiedHeaders } = NO_CLIENT;
+    this.#detach({ ...this.client, capabilities, mcpHeaders, copiedHeaders });
   }
 
   /** Messages of progress become those of the task. */
@@ -298,6 +310,7 @@ export class AutoTask extends ForwardingSink {
   /** Drops what another round would take, and the memory that is reserved. */
   #clear(): void {
     if (this.#record) this.#store.reserve(this.#record, 0);
+    if (this.#continuation) this.#forgetClient();
     this.#continuation = undefined;
     this.#inputs.clear();
     this.#answers = [];
@@ -311,7 +324,7 @@ export class AutoTask extends ForwardingSink {
     const texts = [this.#continuation?.params, this.#requestState, ...this.#answers, ...inputs];
     return this.#store.reserve(
       this.#record,
-      texts.reduce((sum, text) => sum + (text?.length ?? 0), 0),
+      texts.reduce((sum, text) => sum + (text?.length ?? 0), this.#continuation?.clientSize ?? 0),
     );
   }
 
@@ -371,6 +384,8 @@ export class AutoTask extends ForwardingSink {
 interface Continuation extends Pick<AutoCall, 'repeat'> {
   /** Params of its request, as JSON text. */
   readonly params: string;
+  /** Size of what it needs of the client, in characters. */
+  readonly clientSize: number;
 }
 
 /** An error as JSON text. */
