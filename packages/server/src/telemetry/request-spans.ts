@@ -19,7 +19,7 @@ const MAX_USER_LENGTH = 256;
  */
 export class RequestSpan {
   readonly #tracing: Tracing;
-  /** Undefined once the request has ended: a call that goes on must not retain it. */
+  /** Undefined once the request has ended: a call that continues must not retain it. */
   #exchange: Exchange | undefined;
   #span: Span | undefined = undefined;
 

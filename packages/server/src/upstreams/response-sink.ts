@@ -10,6 +10,16 @@ export interface ResponseBytes {
   readonly free?: () => void;
 }
 
+/** Length of a response, in bytes without its id. */
+export function lengthOf({ before, after }: ResponseBytes): number {
+  return [...before, ...after].reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Returns the text of a response, with the id 0. */
+export function textOf({ before, after }: ResponseBytes): string {
+  return Buffer.concat([...before, Buffer.from('0'), ...after]).toString();
+}
+
 /** Body of a response that was begun. The outcome `sent` ends it; any other one closes the connection. */
 export interface ResponseBody {
   /**

@@ -105,7 +105,7 @@ function dispatcher(parts: ToolCallParts, declaredParams: DeclaredParams, check:
     // That decides itself.
     if (upstream?.taskEras.has('modern')) return outcome;
     const address = upstream?.transport.address ?? String(tool.members.uri);
-    return autoTasks.wrap({ client, message, repeat }, { tool, address, forward }, outcome);
+    return autoTasks.wrap({ client, target: { tool, address, forward }, message, repeat }, outcome);
   };
   const dispatch = (exchange: McpExchange, permit: Permit): RequestOutcome | AwaitedEra => {
     const client = relay.clientOf(exchange, permit.target.entry);

@@ -19,6 +19,7 @@ import {
   type CallOutcome,
   DetachedSink,
   ForwardingSink,
+  lengthOf,
   type ResponseBody,
   type ResponseSink,
 } from '../../response-sink.ts';
@@ -69,7 +70,7 @@ export class BufferedMessages extends DetachedSink {
 
   /** Stores the response, or an error if it is too large. */
   override complete(outcome: CallOutcome): void {
-    const length = lengthOf(outcome);
+    const length = sizeOf(outcome);
     const hasRoom = length === 0 || this.#reserve(length);
     this.#outcome = hasRoom ? outcome : { kind: 'failed', error: TOO_LARGE };
     if (hasRoom) this.#characters += length;
@@ -93,11 +94,9 @@ export class BufferedMessages extends DetachedSink {
 }
 
 /** Length of a response, in characters or bytes. */
-function lengthOf(outcome: CallOutcome): number {
+function sizeOf(outcome: CallOutcome): number {
   if (outcome.kind === 'response') return outcome.text.length;
-  if (outcome.kind !== 'large') return 0;
-  const { before, after } = outcome.bytes;
-  return [...before, ...after].reduce((sum, { length }) => sum + length, 0);
+  return outcome.kind === 'large' ? lengthOf(outcome.bytes) : 0;
 }
 
 /**

@@ -43,19 +43,20 @@ export interface ResponseRewriter {
   rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse;
 }
 
-/** A result that creates a task, in place of the result of a call. */
-export interface CreatedTask {
+/** A call whose task is polled for its client. */
+export interface PolledCall {
   readonly plan: CallPlan;
+  readonly sink: ResponseSink;
+  /** True if the client has disconnected already. */
+  readonly isClientDisconnected: boolean;
+}
+
+/** A call whose upstream has created a task. */
+export interface CreatedTask extends PolledCall {
   /** The session that the call was sent in. */
   readonly session: UpstreamSession;
   /** Id of the request upstream, which is also its progress token. */
   readonly requestId: string;
-  /** The response, as text and parsed. */
-  readonly text: string;
-  readonly value: JsonObject;
-  readonly sink: ResponseSink;
-  /** True if the client has disconnected already. */
-  readonly isClientDisconnected: boolean;
 }
 
 /** Handles results that create tasks. */
@@ -63,7 +64,7 @@ export interface TaskHandler {
   /** True if this result, which may create a task, does that: for an upstream session of this era. */
   isCreated(plan: CallPlan, era: Era, result: JsonObject): boolean;
   /** Takes over the call: it is responded to and observed from here. */
-  onCreated(task: CreatedTask): void;
+  onCreated(task: CreatedTask, text: string, value: JsonObject): void;
   /**
    * Returns the edits that replace the id of the task which a legacy request is related to: by that of the upstream, or by an
    * empty one if it is no task of this client. An upstream session may be shared with others.

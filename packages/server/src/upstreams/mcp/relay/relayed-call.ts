@@ -285,15 +285,8 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     if (!session || !tasks) return;
     const [plan, sink, requestId] = [this.#plan, this.#sink, String(this.#id)];
     // Before the session is released: the task keeps it open.
-    tasks.onCreated({
-      plan,
-      session,
-      requestId,
-      text,
-      value,
-      sink,
-      isClientDisconnected: this.#isClientDisconnected,
-    });
+    const isClientDisconnected = this.#isClientDisconnected;
+    tasks.onCreated({ plan, session, requestId, sink, isClientDisconnected }, text, value);
     this.#settle(true);
     if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
   }

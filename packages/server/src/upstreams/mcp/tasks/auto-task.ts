@@ -5,14 +5,17 @@ import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message'
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';
 import { type RpcError, rpcError } from '../../../http/outcome.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { type DeferredOutcome, type RequestOutcome, startOutcome } from '../../deferred-outcome.ts';
 import {
   type CallOutcome,
   DetachedSink,
   ForwardingSink,
+  lengthOf,
   type ResponseBody,
   type ResponseSink,
+  textOf,
 } from '../../response-sink.ts';
 import { RETRY_PARAMS } from '../era-translation/messages.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
@@ -21,15 +24,24 @@ import { ACKNOWLEDGED } from './task-requests.ts';
 /** A call that may become a task. */
 export interface AutoCall {
   readonly client: ClientFacts;
+  readonly target: AutoTarget;
   readonly message: RequestMessage;
   /** Returns the outcome of another round of the call, with the input of the client. */
   readonly repeat: (client: ClientFacts, message: RequestMessage) => RequestOutcome;
 }
 
-/** What an {@link AutoTask} needs of the store of all. */
-export interface AutoTaskStore {
+/** The target of a call. */
+export interface AutoTarget {
+  readonly tool: Pick<Entry, 'key' | 'labels' | 'discovered'>;
+  /** Address of its upstream or capability service. */
+  readonly address: string;
+  readonly forward: string | undefined;
+}
+
+/** What an {@link AutoTask} needs of all of them together. */
+export interface AutoTaskOwner {
   /** Stores the task of a client; undefined if that may have no more. Rejects with `StoreError`. */
-  create(task: AutoTask): Promise<TaskRecord | undefined>;
+  create(task: AutoTask, target: AutoTarget): Promise<TaskRecord | undefined>;
   /** Removes the task of a call that does not need it after all. */
   remove(record: TaskRecord): void;
   /** The record as it is now; undefined if the task was removed. */
@@ -53,14 +65,14 @@ const MAX_ROUNDS = 100;
 
 /**
  * A call of a client that declares the tasks extension to a tool with the label `service.task=auto`. Until it has taken a
- * certain time it is an ordinary one; then its client gets a task, and the call goes on. Its result is kept here until the
+ * certain time it is an ordinary one; then its client gets a task, and the call continues. Its result is kept here until the
  * task is removed. If it requires input after that, the task does, and the call continues with a retry, as it would for any
  * modern client.
  */
 export class AutoTask extends ForwardingSink {
   /** The call, until it is a task. */
   #call: AutoCall | undefined;
-  readonly #store: AutoTaskStore;
+  readonly #owner: AutoTaskOwner;
   /** The client, until it has its response. */
   #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -82,10 +94,10 @@ export class AutoTask extends ForwardingSink {
   #end: Buffer | undefined = undefined;
   #status: TaskStatus = 'working';
 
-  constructor(call: AutoCall, store: AutoTaskStore, client: ResponseSink) {
+  constructor(call: AutoCall, owner: AutoTaskOwner, client: ResponseSink) {
     super(client);
     this.#call = call;
-    this.#store = store;
+    this.#owner = owner;
     this.#client = client;
   }
 
@@ -97,21 +109,21 @@ export class AutoTask extends ForwardingSink {
       this.#disconnect?.();
     });
     this.#timer = setTimeout(() => {
-      this.#becomeTask().catch((error: unknown) => this.#store.onError(error));
+      this.#becomeTask().catch((error: unknown) => this.#owner.onError(error));
     }, afterMs).unref();
     outcome.start(this);
   }
 
   async #becomeTask(): Promise<void> {
     if (!this.#client || this.#hasBody || !this.#call) return;
-    const { message, repeat } = this.#call;
+    const { message, target, repeat } = this.#call;
     const { length } = message.bytes ?? message.text;
     const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
-    const record = await this.#store.create(this);
+    const record = await this.#owner.create(this, target);
     if (!record) return;
     // It has its response, or has disconnected.
-    if (!this.#client || this.#hasBody) return this.#store.remove(record);
-    const current = this.#store.current(record);
+    if (!this.#client || this.#hasBody) return this.#owner.remove(record);
+    const current = this.#owner.current(record);
     if (!current) return;
     const client = this.#release();
     this.#record = record;
@@ -119,7 +131,7 @@ export class AutoTask extends ForwardingSink {
     this.#call = undefined;
     const { capabilities, mcpHeaders, copiedHeaders } = this.client;
     const clientSize = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]).length;
-    if (params !== undefined && this.#store.reserve(record, params.length + clientSize)) {
+    if (params !== undefined && this.#owner.reserve(record, params.length + clientSize)) {
       const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
       this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat };
     } else this.#forgetClient();
@@ -153,11 +165,10 @@ export class AutoTask extends ForwardingSink {
       case 'response':
         return this.#onResponse(outcome.text);
       case 'large': {
-        const { before, after, free } = outcome.bytes;
-        const size = [...before, ...after].reduce((sum, { length }) => sum + length, 0);
-        const isTooLarge = size > MAX_RESULT_BYTES;
-        const text = isTooLarge ? '' : Buffer.concat([...before, Buffer.from('0'), ...after]).toString();
-        free?.();
+        const { bytes } = outcome;
+        const isTooLarge = lengthOf(bytes) > MAX_RESULT_BYTES;
+        const text = isTooLarge ? '' : textOf(bytes);
+        bytes.free?.();
         return isTooLarge ? this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`) : this.#onResponse(text);
       }
       case 'result':
@@ -231,7 +242,7 @@ export class AutoTask extends ForwardingSink {
     const problem = 'it made room for the tasks of others';
     if (this.#status === 'input_required') return this.#abandon(problem);
     this.#clear();
-    // It goes on, but cannot get input.
+    // It continues, but cannot get input.
     if (this.#status === 'working' || this.#status === 'cancelled') return;
     this.#end = errorOf(problem);
     this.#status = 'failed';
@@ -267,7 +278,7 @@ export class AutoTask extends ForwardingSink {
     const value = tryParseJson(data);
     if (!isJsonObject(value) || value.method !== 'notifications/progress' || !isJsonObject(value.params)) return;
     const { message } = value.params;
-    if (typeof message === 'string' && this.#record) this.#store.report(this.#record, this.#status, message);
+    if (typeof message === 'string' && this.#record) this.#owner.report(this.#record, this.#status, message);
   }
 
   #onResult(result: string): void {
@@ -299,7 +310,7 @@ export class AutoTask extends ForwardingSink {
     this.#clear();
     const bytes = Buffer.from(end);
     if (bytes.length > MAX_RESULT_BYTES) return this.#fail(`its result is larger than ${MAX_RESULT_BYTES} bytes`);
-    const hasRoom = this.#store.reserve(record, bytes.length);
+    const hasRoom = this.#owner.reserve(record, bytes.length);
     if (!hasRoom && (status === 'completed' || bytes.length > MAX_FREE_BYTES)) {
       return this.#fail('there is no room for its result');
     }
@@ -309,7 +320,7 @@ export class AutoTask extends ForwardingSink {
 
   /** Drops what another round would take, and the memory that is reserved. */
   #clear(): void {
-    if (this.#record) this.#store.reserve(this.#record, 0);
+    if (this.#record) this.#owner.reserve(this.#record, 0);
     if (this.#continuation) this.#forgetClient();
     this.#continuation = undefined;
     this.#inputs.clear();
@@ -322,7 +333,7 @@ export class AutoTask extends ForwardingSink {
     if (!this.#record) return false;
     const inputs = this.#inputs.entries().flatMap(([key, { text }]) => [key, text]);
     const texts = [this.#continuation?.params, this.#requestState, ...this.#answers, ...inputs];
-    return this.#store.reserve(
+    return this.#owner.reserve(
       this.#record,
       texts.reduce((sum, text) => sum + (text?.length ?? 0), this.#continuation?.clientSize ?? 0),
     );
@@ -376,7 +387,7 @@ export class AutoTask extends ForwardingSink {
   #set(status: TaskStatus): void {
     if (!this.#record || isTerminal(this.#status)) return;
     this.#status = status;
-    this.#store.report(this.#record, status, this.#store.current(this.#record)?.statusMessage);
+    this.#owner.report(this.#record, status, this.#owner.current(this.#record)?.statusMessage);
   }
 }
 

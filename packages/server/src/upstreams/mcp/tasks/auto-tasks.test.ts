@@ -58,7 +58,7 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
   const repeat = () => {
     throw new Error('not repeated');
   };
-  const outcome = auto.wrap({ client: facts, message, repeat }, target, { kind: 'deferred', start: started.resolve });
+  const outcome = auto.wrap({ client: facts, target, message, repeat }, { kind: 'deferred', start: started.resolve });
   if (outcome.kind !== 'deferred') throw new Error('not deferred');
   const client = new Client(facts);
   outcome.start(client);

@@ -7,10 +7,9 @@ import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/pr
 import { rpcError } from '../../../http/outcome.ts';
 import { quotaOwner, Shares } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
-import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
-import { type AutoCall, AutoTask, type AutoTaskStore, POLL_INTERVAL_MS } from './auto-task.ts';
+import { type AutoCall, type AutoTarget, AutoTask, type AutoTaskOwner, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { ACKNOWLEDGED } from './task-requests.ts';
@@ -38,16 +37,8 @@ export interface AutoTasksOptions {
   readonly log: Pick<TargetLogger, 'error'>;
 }
 
-/** The target of a call. */
-export interface AutoTarget {
-  readonly tool: Pick<Entry, 'key' | 'labels' | 'discovered'>;
-  /** Address of its upstream or capability service. */
-  readonly address: string;
-  readonly forward: string | undefined;
-}
-
 /** Plain calls that become tasks when they take long, for tools with the label `service.task=auto` (docs/tasks.md). */
-export class AutoTasks {
+export class AutoTasks implements AutoTaskOwner {
   readonly #options: AutoTasksOptions;
   readonly #held = new Map<string, AutoTask>();
   readonly #bytes: Shares<string>;
@@ -64,25 +55,11 @@ export class AutoTasks {
   }
 
   /** The outcome of a call of such a tool, which becomes a task if it takes long; unchanged for other clients. */
-  wrap(call: AutoCall, target: AutoTarget, outcome: RequestOutcome): RequestOutcome {
+  wrap(call: AutoCall, outcome: RequestOutcome): RequestOutcome {
     const { era, capabilities } = call.client;
     if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
-    return {
-      kind: 'deferred',
-      start: (client) => new AutoTask(call, this.#storeOf(target), client).start(outcome, this.#options.afterMs),
-    };
-  }
-
-  /** The task retains it, so it must not be created where the call is in scope. */
-  #storeOf(target: AutoTarget): AutoTaskStore {
-    return {
-      create: (task) => this.#create(task, target),
-      remove: (record) => this.#options.tasks.remove(record),
-      current: ({ id }) => this.#options.tasks.get(id),
-      report: (record, status, statusMessage) => this.#report(record, status, statusMessage),
-      reserve: (record, bytes) => this.#reserve(record, bytes),
-      onError: (error) => this.#options.log.error('task could not be stored', { error }),
-    };
+    const { afterMs } = this.#options;
+    return { kind: 'deferred', start: (client) => new AutoTask(call, this, client).start(outcome, afterMs) };
   }
 
   /** The outcome of a request about a task of this kind. */
@@ -103,7 +80,7 @@ export class AutoTasks {
     task?.cancel();
   }
 
-  async #create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
+  async create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
     const { namespace = '', principal, address: clientAddress, facts } = task.client;
     const now = new Date().toISOString();
@@ -136,7 +113,19 @@ export class AutoTasks {
     return record;
   }
 
-  #report({ id }: TaskRecord, status: TaskStatus, statusMessage: string | undefined): void {
+  remove(record: TaskRecord): void {
+    this.#options.tasks.remove(record);
+  }
+
+  current({ id }: TaskRecord): TaskRecord | undefined {
+    return this.#options.tasks.get(id);
+  }
+
+  onError(error: unknown): void {
+    this.#options.log.error('task could not be stored', { error });
+  }
+
+  report({ id }: TaskRecord, status: TaskStatus, statusMessage: string | undefined): void {
     const { tasks } = this.#options;
     const record = tasks.get(id);
     if (!record) return;
@@ -144,7 +133,7 @@ export class AutoTasks {
     tasks.observe(record, state, { by: status === 'cancelled' ? 'cancelled' : 'returned' });
   }
 
-  #reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+  reserve({ id, holder }: TaskRecord, bytes: number): boolean {
     if (!this.#held.has(id)) return false;
     const before = this.#bytes.delete(id);
     const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#held.get(other)?.displace());

@@ -94,10 +94,10 @@ export class ExtensionTaskRequests {
       observer,
     };
     const start = (sink: ResponseSink) => {
-      const created = { plan, session, requestId: '', text: '', value: {}, sink, isClientDisconnected: false };
+      const call = { plan, sink, isClientDisconnected: false };
       new PolledTask(
         this.#context,
-        created,
+        call,
         { ...stateOf(record), taskId: record.upstreamId },
         {
           poll: (polled, rewriter) => void this.#poll(target, { ...poll, rewriter }, polled),

@@ -8,7 +8,7 @@ import { NO_CLIENT } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import { type CallOutcome, DetachedSink, type ResponseBytes, type ResponseSink } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
-import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
+import type { CallContext, PolledCall, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
@@ -66,7 +66,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   activeAt: number;
   slot = -1;
   readonly #context: CallContext;
-  readonly #created: CreatedTask;
+  readonly #call: PolledCall;
   readonly #polling: TaskPolling;
   #state: TaskState;
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -82,19 +82,19 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   /** The result of the task in a large response. */
   #largeResult: string | undefined = undefined;
 
-  constructor(context: CallContext, created: CreatedTask, state: TaskState, polling: TaskPolling) {
+  constructor(context: CallContext, call: PolledCall, state: TaskState, polling: TaskPolling) {
     this.#context = context;
-    this.#created = created;
+    this.#call = call;
     this.#state = state;
     this.#polling = polling;
-    this.#isClientDisconnected = created.isClientDisconnected;
+    this.#isClientDisconnected = call.isClientDisconnected;
     this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
 
   /** `inputResponses`: input of the client with which it continues, as JSON text. */
   start(inputResponses?: string): void {
-    this.#created.sink.onDisconnect(() => this.#onClientDisconnected());
+    this.#call.sink.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
     if (this.#polling.knownAs !== undefined) return this.#poll();
@@ -141,13 +141,13 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   // The call of the client.
 
   matches(session: string, idText: string): boolean {
-    const { client } = this.#created.sink;
+    const { client } = this.#call.sink;
     return client.session?.id === session && client.idText === idText;
   }
 
   cancel(): void {
     if (this.#ended) return;
-    this.#created.plan.observer.canceled(CLIENT_CANCELED);
+    this.#call.plan.observer.canceled(CLIENT_CANCELED);
     this.#end(true);
     this.#respond({ kind: 'canceled' });
   }
@@ -166,23 +166,23 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   onShutdown(): void {
     if (this.#ended) return;
-    this.#created.plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
+    this.#call.plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#end(true);
     this.#respond({ kind: 'failed', error: SHUTTING_DOWN });
   }
 
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
-    // The call of a legacy client goes on.
-    if (this.#ended || this.#created.sink.client.era === 'legacy') return this.#endIfUnused();
-    this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
+    // The call of a legacy client continues.
+    if (this.#ended || this.#call.sink.client.era === 'legacy') return this.#endIfUnused();
+    this.#call.plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end(true);
   }
 
   /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
   #endIfUnused(): void {
     if (this.#ended || this.#polling.knownAs === undefined || this.#serverRequests?.pending) return;
-    this.#created.plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#call.plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end();
   }
 
@@ -192,7 +192,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   }
 
   #poll(): void {
-    const client = { ...NO_CLIENT, namespace: this.#created.sink.client.namespace };
+    const client = { ...NO_CLIENT, namespace: this.#call.sink.client.namespace };
     this.#polling.poll(new DetachedSink(client, (outcome) => this.#onPollEnded(outcome)), this);
   }
 
@@ -230,7 +230,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   #complete(inlined: string): void {
     const { knownAs } = this.#polling;
     const result = knownAs === undefined ? inlined : relatedTo(inlined, knownAs);
-    const needsType = this.#created.sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
+    const needsType = this.#call.sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
     const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
     this.#respondWith(
       'result',
@@ -239,11 +239,11 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   }
 
   #respond(outcome: CallOutcome): void {
-    if (!this.#isClientDisconnected) this.#created.sink.complete(outcome);
+    if (!this.#isClientDisconnected) this.#call.sink.complete(outcome);
   }
 
   #respondWith(member: 'result' | 'error', content: string): void {
-    const { plan, sink } = this.#created;
+    const { plan, sink } = this.#call;
     const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
@@ -254,7 +254,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   /** Sends a status message as progress, if the client has requested that. */
   #report(message: string | undefined): void {
-    const { plan, sink } = this.#created;
+    const { plan, sink } = this.#call;
     const { progressToken } = plan;
     if (message === undefined || !progressToken || !sink.client.accepts.sse || this.#isClientDisconnected) return;
     const token = plan.message.text.slice(progressToken.start, progressToken.end);
@@ -264,7 +264,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
   #ask(text: string, requests: unknown): boolean {
-    const { session, accepts, capabilities, era } = this.#created.sink.client;
+    const { session, accepts, capabilities, era } = this.#call.sink.client;
     const problem = problemOf(requests, capabilities);
     if (problem !== undefined || !isJsonObject(requests)) {
       this.#fail(problem ?? '', true);
@@ -289,7 +289,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
     this.#asked.add(key);
     this.#serverRequests ??= new RelayedServerRequests({
       channel: () => session.channel(),
-      send: (sent) => this.#isClientDisconnected || this.#created.sink.sendMessage(sent),
+      send: (sent) => this.#isClientDisconnected || this.#call.sink.sendMessage(sent),
       post: (response) => this.#answer(response),
     });
     // Some clients require `params`, which are optional.
@@ -337,7 +337,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   /** Fails the call; `cancels`: the task may be running. */
   #fail(what: string, cancels = false): void {
     if (this.#ended) return;
-    const { plan } = this.#created;
+    const { plan } = this.#call;
     const message = `${plan.failure}: ${what}`;
     plan.observer.failed('UNKNOWN', message, '_OTHER');
     this.#end(cancels);

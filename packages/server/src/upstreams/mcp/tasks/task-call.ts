@@ -3,7 +3,7 @@ import { memberText } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
 import { NO_CLIENT } from '../../client-facts.ts';
-import { type CallOutcome, DetachedSink } from '../../response-sink.ts';
+import { type CallOutcome, DetachedSink, textOf } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
@@ -80,9 +80,7 @@ function replyOf(outcome: CallOutcome): TaskReply {
       };
     }
     case 'large': {
-      const { before, after } = outcome.bytes;
-      const text = () =>
-        memberText(Buffer.concat([...before, Buffer.from('0'), ...after]).toString(), 'result') ?? '{}';
+      const text = () => memberText(textOf(outcome.bytes), 'result') ?? '{}';
       return { kind: 'result', value: objectOf(outcome.value.result), isLarge: true, text };
     }
     case 'failed':

@@ -20,7 +20,7 @@ import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, PlanObserver, TaskHandler } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, CreatedTask, PlanObserver, PolledCall, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
@@ -66,8 +66,8 @@ export class TaskCreation implements TaskHandler {
     return isJsonObject(task) && (isDeclared === true || isJsonObject(message.params.task));
   }
 
-  onCreated(created: CreatedTask): void {
-    const { plan, session, value, sink } = created;
+  onCreated(created: CreatedTask, text: string, value: JsonObject): void {
+    const { plan, session, sink } = created;
     const { era } = session;
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(era, era === 'modern' ? result : result.task);
@@ -89,7 +89,7 @@ export class TaskCreation implements TaskHandler {
           this.#options.tasks.discard(record);
         } else if (record) {
           plan.observer.continuedAsTask();
-          if (!isClientDisconnected) respond(created, record, state);
+          if (!isClientDisconnected) respond(created, text, value, record, state);
           const { session: clientSession } = sink.client;
           if (clientSession) this.#options.onCreated(record, clientSession, sentHeaders(plan.headers));
         } else {
@@ -118,13 +118,12 @@ export class TaskCreation implements TaskHandler {
   resume(plan: CallPlan, id: string, sink: ResponseSink): void {
     const { tasks } = this.#options;
     const record = tasks.get(id);
-    const created = { plan, requestId: '', text: '', value: {}, sink, isClientDisconnected: false };
+    const created = { plan, requestId: record?.progress?.upstream ?? '', sink, isClientDisconnected: false };
     const { inputResponses } = plan.message.params;
     if (plan.summary) plan.observer.begin(plan.summary);
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
     if (!record || record.address !== plan.upstream.transport.address || !isValid) {
-      const session = plan.upstream.sessions.modern;
-      return fail({ ...created, session }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
+      return fail(created, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
     }
     const session = taskSession(tasks, record, plan.upstream);
     const state = { ...stateOf(record), taskId: record.upstreamId };
@@ -156,7 +155,7 @@ export class TaskCreation implements TaskHandler {
       failure: CALL_FAILURE,
     };
     const requestId = progress?.upstream ?? '';
-    const created = { plan, session: bound, requestId, text: '', value: {}, sink, isClientDisconnected: false };
+    const created = { plan, session: bound, requestId, sink, isClientDisconnected: false };
     const state = { ...stateOf(record), taskId: upstreamId };
     if (era === 'modern') this.#poll(created, state, record);
     else this.#await(created, state, record);
@@ -166,7 +165,8 @@ export class TaskCreation implements TaskHandler {
   #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
     const { tasks, suspendedCalls, suspendedMs } = this.#options;
     const { plan, session, sink } = created;
-    const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
+    const upstreamId = state.taskId;
+    const clientInfo = { ...this.#options.clientInfo };
     const headers = sentHeaders(plan.headers);
     const capabilities = translatedCapabilities(sink.client.capabilities, true);
     const request = { upstream: plan.upstream, session, upstreamId, clientInfo, capabilities, headers };
@@ -224,7 +224,7 @@ export class TaskCreation implements TaskHandler {
   }
 
   /**
-   * Stores the task of a call of a legacy client, so that the call goes on where its stream is resumed after a restart; `record`
+   * Stores the task of a call of a legacy client, so that the call continues where its stream is resumed after a restart; `record`
    * if it is stored already. Returns the function that removes it at the end of the call.
    */
   #remember(created: CreatedTask, state: TaskState, record: TaskRecord | undefined): () => void {
@@ -297,7 +297,7 @@ function sentHeaders(headers: readonly string[]): string[] {
 }
 
 function fail(
-  { plan, sink, isClientDisconnected }: CreatedTask,
+  { plan, sink, isClientDisconnected }: PolledCall,
   code: number,
   what: string,
   isGone = isClientDisconnected,
@@ -308,7 +308,13 @@ function fail(
 }
 
 /** Sends the client the result that creates the task, with our id, in the form of its era. */
-function respond({ plan, session, text, value, sink }: CreatedTask, record: TaskRecord, state: TaskState): void {
+function respond(
+  { plan, session, sink }: CreatedTask,
+  text: string,
+  value: JsonObject,
+  record: TaskRecord,
+  state: TaskState,
+): void {
   const { era } = sink.client;
   if (era === session.era) return sendResponse(sink, plan, withOwnId(text, session.era, record), value, 200);
   const result = memberText(text, 'result') ?? '{}';

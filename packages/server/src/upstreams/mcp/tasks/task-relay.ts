@@ -86,7 +86,7 @@ export class TaskRelay {
 
   /**
    * Returns the function that takes a call of a session up again that waited for a task in a process that has ended; undefined
-   * if there is none, or it goes on.
+   * if there is none, or it continues.
    */
   async interruptedCall(
     session: DownstreamSession,
