@@ -24,21 +24,24 @@ it.each([
   ['encoded', (at: number) => `FILE:///%64ocs/caf%C3%A9/${at}`, true],
   // More than can be compared in all forms.
   ['with dot segments', (at: number) => `file:///docs/../${at}?query=${at}`, false],
-])('twenty thousand disabled resources, %s, are hidden without blocking the service', async (_, uriOf, others) => {
-  const uris = Array.from({ length: 20_000 }, (_uri, at) => uriOf(at));
-  const rules = new AccessRules((await withDisabled(['file:///listed', ...uris])).current);
-  const before = process.cpuUsage();
-  expect(rules.allowsUri('one', 'file:///listed')).toBe(true);
-  const { user, system } = process.cpuUsage(before);
-  for (const uri of [
-    uriOf(0),
-    uriOf(19_999),
-    uriOf(7).replace('docs', '%64ocs'),
-    `file:///docs/../../${uriOf(5).slice(8)}`,
-  ]) {
-    expect(rules.allowsUri('one', uri), uri).toBe(false);
-  }
-  expect(rules.allowsUri('one', 'file:///unlisted')).toBe(others);
-  // Comparing all forms of each would take seconds.
-  expect((user + system) / 1000).toBeLessThan(1_000);
-});
+])(
+  'twenty thousand disabled resources, %s, are hidden without blocking the service',
+  async (_, uriOf, allowsUnlisted) => {
+    const uris = Array.from({ length: 20_000 }, (_uri, at) => uriOf(at));
+    const rules = new AccessRules((await withDisabled(['file:///listed', ...uris])).current);
+    const before = process.threadCpuUsage();
+    expect(rules.allowsUri('one', 'file:///listed')).toBe(true);
+    const { user, system } = process.threadCpuUsage(before);
+    for (const uri of [
+      uriOf(0),
+      uriOf(19_999),
+      uriOf(7).replace('docs', '%64ocs'),
+      `file:///docs/../../${uriOf(5).slice(8)}`,
+    ]) {
+      expect(rules.allowsUri('one', uri), uri).toBe(false);
+    }
+    expect(rules.allowsUri('one', 'file:///unlisted')).toBe(allowsUnlisted);
+    // Comparing all forms of each would take seconds.
+    expect((user + system) / 1000).toBeLessThan(1_000);
+  },
+);

@@ -31,7 +31,7 @@ import type { SharedRecords } from '../registry/store/postgres/shared-records.ts
 import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
+import { rejectUnusableHeaders } from '../upstreams/mcp/forward-target.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
@@ -185,7 +185,7 @@ async function applyBootstrap(config: Config, registry: Registry, secrets: Secre
       await unlessDiskFull(
         registry.commit((draft) => {
           const described = { ...entry, prefix, proxy, compression: compression || undefined };
-          requireUsableHeaders(secrets, bootstrapForward(draft, described));
+          rejectUnusableHeaders(secrets, bootstrapForward(draft, described));
         }, BOOTSTRAP),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );

@@ -35,7 +35,7 @@ export interface JournaledBatch {
 
 /** The state in a {@link JournaledStore}. */
 export interface JournaledState<Change> {
-  /** `task`: it is in `tasks.json` and the journal `tasks.journal`. */
+  /** Singular name of an item: `task` for the files `tasks.json` and `tasks.journal`. */
   readonly kind: string;
   /** What the service starts without if a corrupt file is removed, for the error. */
   readonly lost: string;
@@ -97,7 +97,10 @@ export class JournaledStore<Change extends object> {
     }
   }
 
-  /** Compacts the journals of earlier runs: a service that is killed repeatedly would accumulate them. */
+  /**
+   * Compacts the journals of earlier runs: a service that is killed repeatedly would accumulate them. To be called once the
+   * owner has built its state from what was read, since a snapshot is taken of that.
+   */
   async compactLoaded(): Promise<void> {
     if (this.#needsCompaction) await this.#compactNow();
   }

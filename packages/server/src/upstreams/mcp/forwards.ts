@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { ForwardChange, ForwardTest, ServerInfo } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
@@ -19,6 +18,7 @@ import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory } from './forward-history.ts';
+import { connectionOf, type ForwardTarget, needsDiscovery, rejectUnusableHeaders } from './forward-target.ts';
 import { type ForwardTestTarget, testForward } from './forward-test/forward-test.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { readServerInfo } from './server-info.ts';
@@ -26,7 +26,7 @@ import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 import type { AnnouncedList } from './streams/list-change-watcher.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
-import { secretOrigins, type Upstream, type UpstreamHealth, type UpstreamHttp } from './upstream.ts';
+import type { Upstream, UpstreamHealth, UpstreamHttp } from './upstream.ts';
 
 /** State of a forward in the management API, in addition to its record. */
 export interface ForwardStatus {
@@ -180,7 +180,7 @@ export class Forwards {
    */
   requireUsableHeaders(forward: ForwardTarget, before?: Forward): void {
     if (before && connectionOf(before) === connectionOf(forward)) return;
-    requireUsableHeaders(this.#options.secrets, forward);
+    rejectUnusableHeaders(this.#options.secrets, forward);
   }
 
   /**
@@ -471,34 +471,8 @@ function waitForRegistry(registry: Registry, condition: () => boolean): Promise<
   });
 }
 
-/** What requests to a forward depend on. */
-type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'compression'>;
-
-/** Whether a change of a forward requires a discovery: it is new, is reached in another way, or exposes other entries. */
-export function needsDiscovery(before: Forward | undefined, after: Forward): boolean {
-  return (
-    before?.registrationId !== after.registrationId ||
-    connectionOf(before) !== connectionOf(after) ||
-    !isDeepStrictEqual(before.expose, after.expose)
-  );
-}
-
-/** Text of the target, for comparison. */
-function connectionOf({ address, headers = {}, proxy, compression }: ForwardTarget): string {
-  return JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]);
-}
-
 /** The change is stored, but not who discovers it: whichever replica takes over what nobody has. */
 function ignoreLeaseFailure(): void {}
-
-/** Rejects headers whose secrets must not be sent to the address, or to the proxy; OperationError BAD_REQUEST. */
-export function requireUsableHeaders(secrets: Secrets, forward: ForwardTarget): void {
-  const origins = secretOrigins(forward);
-  for (const [name, value] of Object.entries(forward.headers ?? {})) {
-    const problem = origins.map((origin) => secrets.problem(value, origin)).find((found) => found !== undefined);
-    if (problem !== undefined) throw new OperationError('BAD_REQUEST', `invalid forward: headers.${name} ${problem}`);
-  }
-}
 
 function statusMessage(health: UpstreamHealth): string | undefined {
   return health.kind === 'pending' ? 'discovery pending' : health.message;

@@ -87,7 +87,7 @@ export class AutoTask extends ForwardingSink {
   /** Pending requests for input by the key that the client knows: the upstream's own key, and the request as JSON text. */
   readonly #inputs = new Map<string, { readonly key: string; readonly text: string }>();
   /** Members of the `inputResponses` of the next round. */
-  #answers: string[] = [];
+  #inputResponses: string[] = [];
   /** The `requestState` of the next round, as JSON text. */
   #requestState: string | undefined = undefined;
   /** The last member of the state of the ended task: `"result":…` or `"error":…`. */
@@ -221,7 +221,7 @@ export class AutoTask extends ForwardingSink {
       const input = this.#inputs.get(key);
       if (!input) continue;
       this.#inputs.delete(key);
-      this.#answers.push(detach(`${JSON.stringify(input.key)}:${text}`));
+      this.#inputResponses.push(detach(`${JSON.stringify(input.key)}:${text}`));
     }
     if (this.#status !== 'input_required') return ACKNOWLEDGED;
     if (this.#inputs.size === 0) this.#repeat();
@@ -324,7 +324,7 @@ export class AutoTask extends ForwardingSink {
     if (this.#continuation) this.#forgetClient();
     this.#continuation = undefined;
     this.#inputs.clear();
-    this.#answers = [];
+    this.#inputResponses = [];
     this.#requestState = undefined;
   }
 
@@ -332,7 +332,7 @@ export class AutoTask extends ForwardingSink {
   #reserveRound(): boolean {
     if (!this.#record) return false;
     const inputs = this.#inputs.entries().flatMap(([key, { text }]) => [key, text]);
-    const texts = [this.#continuation?.params, this.#requestState, ...this.#answers, ...inputs];
+    const texts = [this.#continuation?.params, this.#requestState, ...this.#inputResponses, ...inputs];
     return this.#owner.reserve(
       this.#record,
       texts.reduce((sum, text) => sum + (text?.length ?? 0), this.#continuation?.clientSize ?? 0),
@@ -370,12 +370,12 @@ export class AutoTask extends ForwardingSink {
     if (!this.#continuation) return;
     const { params, repeat } = this.#continuation;
     const more = [
-      ...(this.#answers.length > 0 ? [`"inputResponses":{${this.#answers.join(',')}}`] : []),
+      ...(this.#inputResponses.length > 0 ? [`"inputResponses":{${this.#inputResponses.join(',')}}`] : []),
       ...(this.#requestState === undefined ? [] : [`"requestState":${this.#requestState}`]),
     ].join(',');
     const sent = more === '' ? params : applyEdits(params, [insertEdit(params, 0, more)]);
     const text = `{"jsonrpc":"2.0","id":${this.client.idText},"method":"tools/call","params":${sent}}`;
-    this.#answers = [];
+    this.#inputResponses = [];
     this.#requestState = undefined;
     this.#reserveRound();
     this.#set('working');

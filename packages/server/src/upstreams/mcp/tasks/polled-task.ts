@@ -77,7 +77,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   /** Number of progress notifications so far. */
   #progress = 0;
   /** Keys of the requests for input that the client got. */
-  readonly #asked = new Set<string>();
+  readonly #sentKeys = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
   /** The result of the task in a large response. */
   #largeResult: string | undefined = undefined;
@@ -213,7 +213,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
     const resultText = memberText(text, 'result') ?? '';
     if (isTerminal(state.status)) return this.#finish(state, resultText);
     if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
-    const isSuspended = state.status === 'input_required' && this.#ask(resultText, result.inputRequests);
+    const isSuspended = state.status === 'input_required' && this.#requestInput(resultText, result.inputRequests);
     if (!isSuspended) this.#pollLater();
   }
 
@@ -263,7 +263,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   }
 
   /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
-  #ask(text: string, requests: unknown): boolean {
+  #requestInput(text: string, requests: unknown): boolean {
     const { session, accepts, capabilities, era } = this.#call.sink.client;
     const problem = problemOf(requests, capabilities);
     if (problem !== undefined || !isJsonObject(requests)) {
@@ -276,9 +276,9 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
       return true;
     }
     for (const key of Object.keys(requests)) {
-      if (this.#asked.has(key)) continue;
+      if (this.#sentKeys.has(key)) continue;
       if (!session || !accepts.sse || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
-      else if (this.#asked.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
+      else if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
       else this.#relay(key, memberText(texts, key) ?? '{}', session);
       if (this.#ended) return false;
     }
@@ -286,11 +286,11 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   }
 
   #relay(key: string, request: string, session: DownstreamSession): void {
-    this.#asked.add(key);
+    this.#sentKeys.add(key);
     this.#serverRequests ??= new RelayedServerRequests({
       channel: () => session.channel(),
       send: (sent) => this.#isClientDisconnected || this.#call.sink.sendMessage(sent),
-      post: (response) => this.#answer(response),
+      post: (response) => this.#sendInput(response),
     });
     // Some clients require `params`, which are optional.
     const params = this.#legacyParams(memberText(request, 'params') ?? '{}');
@@ -326,7 +326,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   }
 
   /** Sends the upstream one response of the client; its id is the key of the request. */
-  async #answer(text: string): Promise<void> {
+  async #sendInput(text: string): Promise<void> {
     if (this.#ended) return;
     this.activeAt = performance.now();
     const result = memberText(text, 'result');
