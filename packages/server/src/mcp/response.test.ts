@@ -88,7 +88,7 @@ describe.each([
     response.keepAlive();
     expect(written.slice(2)).toEqual(['event: message\ndata: ', '{"a":  ', '1 ']);
     body?.write([Buffer.from('}')], () => undefined);
-    response.complete({ kind: 'sent' });
+    response.complete({ kind: 'sent', value: {} });
     expect(response.hasEnded).toBe(true);
     expect(written.slice(2).join('')).toMatch(/^event: message\ndata: \{"a": {2}1 \}(\nid: .+)?\n\n$/);
     events.close();

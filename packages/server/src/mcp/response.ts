@@ -28,6 +28,7 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
   slot = -1;
   dueAt = 0;
   isResumable = false;
+  readonly continued = undefined;
   readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
@@ -147,7 +148,12 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     this.#endText(text, bytes);
   }
 
+  canceled(): void {}
+  becameTask(): void {}
+
+  /** Nothing is sent to a client that has disconnected and cannot resume its stream. */
   complete(outcome: CallOutcome): void {
+    if (this.#response.destroyed && !this.#stream) return;
     switch (outcome.kind) {
       case 'response':
         return this.#sendResponse(outcome);

@@ -1,5 +1,8 @@
+import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { RpcError } from '../http/outcome.ts';
+import type { ContinuedCall } from '../telemetry/call-observer.ts';
+import type { EventContent } from '../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from './client-facts.ts';
 
 /** A complete response as bytes, cut where the id of its request belongs. */
@@ -29,8 +32,17 @@ export interface ResponseBody {
   write(parts: readonly Buffer[], onWritten: () => void): boolean;
 }
 
-/** How a call ended. `status`: HTTP status, if none was sent yet. */
-export type CallOutcome =
+/** What is recorded of a call where its response does not say that: a result, or a failure. */
+export type CallReport =
+  | { readonly isError: boolean; readonly content: EventContent }
+  /** `errorType`: OpenTelemetry's `error.type`. */
+  | { readonly category: ToolCallErrorCategory; readonly message: string; readonly errorType: string };
+
+/** How a call ended. */
+export type CallOutcome = (CallResponse | OwnOutcome) & { readonly report?: CallReport | undefined };
+
+/** The response of an upstream. `status`: HTTP status, if none was sent yet. */
+type CallResponse =
   /** A response with the id of the client, as text and parsed. `isAscii`: the text is known to be ASCII. */
   | {
       readonly kind: 'response';
@@ -41,14 +53,21 @@ export type CallOutcome =
     }
   /** A large response; `value` has the members of it that are known. */
   | { readonly kind: 'large'; readonly bytes: ResponseBytes; readonly value: JsonObject; readonly status: number }
-  /** The body that was begun has been written. */
-  | { readonly kind: 'sent' }
+  /** The body that was begun has been written; `value` as for a large response. */
+  | { readonly kind: 'sent'; readonly value: JsonObject };
+
+type OwnOutcome =
   /** A result of our own, as JSON text. */
   | { readonly kind: 'result'; readonly json: string }
   /** There is no response: an error of our own. */
   | { readonly kind: 'failed'; readonly error: RpcError; readonly status?: number | undefined }
   /** The client has canceled the call: it gets no response. */
   | { readonly kind: 'canceled' };
+
+/** Returns the outcome of a call that failed here or at its upstream. `errorType`: OpenTelemetry's `error.type`. */
+export function failedOutcome(error: RpcError, category: ToolCallErrorCategory, errorType: string): CallOutcome {
+  return { kind: 'failed', error, report: { category, message: error.message, errorType } };
+}
 
 /** Where a call sends its response: to its client, or to an adapter that changes the response or collects it. */
 export interface ResponseSink {
@@ -66,8 +85,14 @@ export interface ResponseSink {
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined;
   /** Whether this large response, of which some members are known, is needed as text. */
   needsText(value: JsonObject): boolean;
-  /** Ends the call, once. */
+  /** Ends the call, once; also after its client has disconnected. */
   complete(outcome: CallOutcome): void;
+  /** The client does not wait for the response any more: a later outcome is not recorded. `reason` is for events. */
+  canceled(reason: string): void;
+  /** A task continues the call: its outcome is not recorded. */
+  becameTask(): void;
+  /** The call as a task would continue it; undefined for one without events. */
+  readonly continued: ContinuedCall | undefined;
   /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
   onDisconnect(listener: () => void): void;
   /** Calls back once when buffered data was sent or discarded. */
@@ -82,6 +107,7 @@ export interface ResponseSink {
 export class DetachedSink implements ResponseSink {
   readonly client: ClientFacts;
   readonly isAwaited = false;
+  readonly continued = undefined;
   readonly #onOutcome: (outcome: CallOutcome) => void;
   readonly #onMessage: (text: string) => void;
 
@@ -108,6 +134,8 @@ export class DetachedSink implements ResponseSink {
   complete(outcome: CallOutcome): void {
     this.#onOutcome(outcome);
   }
+  canceled(): void {}
+  becameTask(): void {}
   onDisconnect(_listener: () => void): void {}
   /** There is nothing to wait for. */
   onDrain(listener: () => void): void {
@@ -143,6 +171,15 @@ export class ForwardingSink implements ResponseSink {
   }
   complete(outcome: CallOutcome): void {
     this.inner.complete(outcome);
+  }
+  canceled(reason: string): void {
+    this.inner.canceled(reason);
+  }
+  becameTask(): void {
+    this.inner.becameTask();
+  }
+  get continued(): ContinuedCall | undefined {
+    return this.inner.continued;
   }
   onDisconnect(listener: () => void): void {
     this.inner.onDisconnect(listener);

@@ -3,8 +3,10 @@ import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/const
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../../http/outcome.ts';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
+import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -42,11 +44,11 @@ export class EraTranslator {
   }
 
   /** Returns the outcome that starts the call. `plan` is that of a call within one era, except for its session. */
-  call(client: ClientFacts, plan: CallPlan): RequestOutcome {
-    return client.era === 'legacy' ? this.#toModern(client, plan) : this.#toLegacy(plan);
+  call(client: ClientFacts, plan: CallPlan, observer: CallObserver): RequestOutcome {
+    return client.era === 'legacy' ? this.#toModern(client, plan, observer) : this.#toLegacy(plan, observer);
   }
 
-  #toModern({ session, capabilities, accepts }: ClientFacts, plan: CallPlan): RequestOutcome {
+  #toModern({ session, capabilities, accepts }: ClientFacts, plan: CallPlan, observer: CallObserver): RequestOutcome {
     const declared = translatedCapabilities(capabilities, session !== undefined && accepts.sse);
     const metadata = {
       clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
@@ -57,25 +59,33 @@ export class EraTranslator {
     // Only these methods may have a result that requires input (2026-07-28, MRTR).
     const isMultiRound = NAME_PARAM.has(plan.message.method);
     const translated = { ...plan, rewriter: new LegacyResponseRewriter(plan.failure, isMultiRound) };
-    if (isMultiRound) return deferredOutcome((sink) => new MultiRoundCall(this.#options, translated, metadata, sink));
+    const observed = (sink: ResponseSink) => new ObservedSink(sink, observer);
+    if (isMultiRound) {
+      return deferredOutcome((sink) => new MultiRoundCall(this.#options, translated, metadata, observed(sink)));
+    }
     const edits = [...plan.edits, ...addModernMetadata(plan.message, metadata)];
-    return deferredOutcome((sink) => new RelayedCall(this.#options, { ...translated, edits }, sink));
+    return deferredOutcome((sink) => new RelayedCall(this.#options, { ...translated, edits }, observed(sink)));
   }
 
-  #toLegacy(plan: CallPlan): RequestOutcome {
+  #toLegacy(plan: CallPlan, observer: CallObserver): RequestOutcome {
     const { message, capabilities } = plan;
     const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
     const translated = { ...plan, edits, rewriter };
     if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
-      return deferredOutcome((sink) => new RelayedCall(this.#options, translated, sink));
+      return deferredOutcome((sink) => new RelayedCall(this.#options, translated, new ObservedSink(sink, observer)));
     }
-    return deferredOutcome((sink) => createSuspendableCall(this.#options, translated, sink));
+    return deferredOutcome((sink) => createSuspendableCall(this.#options, translated, sink, observer));
   }
 }
 
 /** A function of its own, so that the closures retain no more of the request than the call itself. */
-function createSuspendableCall(options: EraTranslatorOptions, plan: CallPlan, sink: ResponseSink): RelayedCall {
+function createSuspendableCall(
+  options: EraTranslatorOptions,
+  plan: CallPlan,
+  sink: ResponseSink,
+  observer: CallObserver,
+): RelayedCall {
   const { message, capabilities } = plan;
   const { suspendedCalls } = options;
   const rewriter = new ModernResponseRewriter(message.method, capabilities, () =>
@@ -93,7 +103,7 @@ function createSuspendableCall(options: EraTranslatorOptions, plan: CallPlan, si
     sink,
   );
   const serverRequests = (source: ServerRequestSource) => suspendable.connect(source);
-  const call = new RelayedCall(options, { ...plan, serverRequests, rewriter }, suspendable);
+  const call = new RelayedCall(options, { ...plan, serverRequests, rewriter }, new ObservedSink(suspendable, observer));
   return call;
 }
 

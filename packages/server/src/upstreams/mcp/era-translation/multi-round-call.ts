@@ -5,7 +5,7 @@ import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../response-sink.ts';
-import type { CallContext, CallPlan, PlanObserver } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { requiresInput } from '../relay/response-rewrite.ts';
@@ -27,8 +27,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   /** Plan without modern metadata. */
   readonly #plan: CallPlan;
   readonly #metadata: ModernMetadata;
-  /** Observer of the calls upstream. */
-  readonly #observer: PlanObserver;
   #rounds = 0;
   /** Highest progress sent to the client. */
   #progress = Number.NEGATIVE_INFINITY;
@@ -47,7 +45,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#context = context;
     this.#plan = plan;
     this.#metadata = metadata;
-    this.#observer = observeRounds(plan.observer, () => this.#onInputRequired());
     this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
@@ -79,6 +76,8 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#disconnectListener = undefined;
     if (outcome.kind === 'failed') this.#end();
     if (outcome.kind !== 'response' || !requiresInput(outcome.value)) return super.complete(outcome);
+    // Without a client there is no further round.
+    if (this.#isClientDisconnected) return this.#cancel(CLIENT_DISCONNECTED);
     const { result } = outcome.value;
     if (isJsonObject(result)) this.#requestInput(memberText(outcome.text, 'result') ?? '', result);
   }
@@ -89,9 +88,13 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
 
   /** Called between two rounds, while there is no call upstream. */
   cancel(_message: NotificationMessage): void {
-    this.#plan.observer.canceled(CLIENT_CANCELED);
-    this.#end();
+    this.#cancel(CLIENT_CANCELED);
     super.complete({ kind: 'canceled' });
+  }
+
+  #cancel(reason: string): void {
+    this.canceled(reason);
+    this.#end();
   }
 
   /** Between two rounds the client is idle: only the total timeout applies. */
@@ -106,17 +109,9 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     const { message, edits } = this.#plan;
     const plan = {
       ...this.#plan,
-      observer: this.#observer,
       edits: [...edits, ...addModernMetadata(message, this.#metadata, more)],
     };
     new RelayedCall(this.#context, plan, this, this.startedAt).start();
-  }
-
-  /** Without a client there is no further round, and the response is discarded. */
-  #onInputRequired(): void {
-    if (!this.#isClientDisconnected) return;
-    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
-    this.#end();
   }
 
   /** Sends the client the input requests of the upstream. */
@@ -193,15 +188,13 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     if (this.#disconnectListener) return this.#disconnectListener();
-    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
-    this.#end();
+    this.#cancel(CLIENT_DISCONNECTED);
   }
 
   #fail(what: string): void {
     if (this.#ended) return;
     this.#end();
     const reason = `${this.#plan.failure}: ${what}`;
-    this.#plan.observer.failed('UNKNOWN', reason, '_OTHER');
     super.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: reason } });
   }
 
@@ -210,23 +203,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#context.calls.remove(this);
     this.#serverRequests?.cancelAll();
   }
-}
-
-/** Returns the observer of the calls upstream: a response that requires input ends a round and not the call. */
-function observeRounds(observer: PlanObserver, onInputRequired: () => void): PlanObserver {
-  return {
-    begin: (summary, now) => observer.begin(summary, now),
-    responded(value) {
-      if (requiresInput(value)) onInputRequired();
-      else observer.responded(value);
-    },
-    failed: (category, message, errorType) => observer.failed(category, message, errorType),
-    canceled: (reason) => observer.canceled(reason),
-    get continued() {
-      return observer.continued;
-    },
-    continuedAsTask: () => observer.continuedAsTask(),
-  };
 }
 
 /** Returns the members of an object as JSON text; of two with one key the last, which is the one that was validated. */

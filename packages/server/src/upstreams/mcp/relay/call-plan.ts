@@ -3,9 +3,7 @@ import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../../registry/entries.ts';
-import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ResponseSink } from '../../response-sink.ts';
@@ -83,12 +81,6 @@ export interface MessageTranslator {
   toUpstream(text: string): string;
 }
 
-/** Observes a call whose request is about to be sent. */
-export type PlanObserver = Pick<
-  CallObserver,
-  'begin' | 'responded' | 'failed' | 'canceled' | 'continued' | 'continuedAsTask'
->;
-
 /** Properties of a call that are known before it is sent, besides its client, which the sink of the call has. */
 export interface CallPlan {
   readonly message: RequestMessage;
@@ -109,9 +101,6 @@ export interface CallPlan {
   readonly serverRequests?: ((source: ServerRequestSource) => ServerRequests) | undefined;
   /** Position of the client's progress token in the message; undefined if it requests no progress. */
   readonly progressToken?: Edit | undefined;
-  readonly observer: PlanObserver;
-  /** Summary of the request of a tool call, for its events. */
-  readonly summary?: RequestSummary | undefined;
   /** Prefix of the message of a failure: `forwarded tool call failed`. */
   readonly failure: string;
   /** Forward of the upstream; undefined for an unregistered upstream. */

@@ -11,8 +11,7 @@ import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { RpcError } from '../../../http/outcome.ts';
-import type { ResponseBody, ResponseSink } from '../../response-sink.ts';
+import { failedOutcome, type ResponseBody, type ResponseSink } from '../../response-sink.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { isInconclusive, postMessage } from '../rpc-request.ts';
@@ -83,8 +82,6 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   start(): void {
-    const { observer, summary } = this.#plan;
-    if (summary) observer.begin(summary, this.activeAt);
     this.#sink.onDisconnect(() => this.#onClientDisconnected());
     this.#connect();
   }
@@ -175,7 +172,8 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   onInternalError(error: unknown): void {
     if (!this.#isDone) return this.#fail(error);
     this.#context.log.error('call failed', { method: this.#plan.message.method, error });
-    this.#respondError({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
+    const message = `${this.#plan.failure}: internal error`;
+    this.#sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
   }
 
   /** The upstream does not know the session and did not process the call: sends it again, once, in a new session. */
@@ -233,10 +231,9 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     // Its client has the id of the upstream, which is not valid here.
     if (this.#createsTask(value)) return this.#failUnusable('a task that is too large');
     this.#onResponded(value);
-    if (this.#isClientDisconnected) return;
     const { parts, free } = large.take(this.#sink.client.idText);
-    if (parts.length > 0) body.write(parts, free);
-    this.#sink.complete({ kind: 'sent' });
+    if (parts.length > 0 && !this.#isClientDisconnected) body.write(parts, free);
+    this.#sink.complete({ kind: 'sent', value });
   }
 
   onResponse(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void {
@@ -262,14 +259,13 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     // An adapter may continue the call in its session, and the client may have to be notified that requests are canceled.
     const respondsFirst = this.#sink.isAwaited && !this.#plan.rewriter && !this.#serverRequests;
     if (!respondsFirst) this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendResponse(this.#sink, this.#plan, text, value, this.#httpStatus, isAscii);
-    // The client need not wait for what is recorded about the call.
+    sendResponse(this.#sink, this.#plan, text, value, this.#httpStatus, isAscii);
     if (respondsFirst) this.#onResponded(value);
   }
 
   #succeedLarge(large: LargeMessage, value: JsonObject): void {
     this.#onResponded(value);
-    if (!this.#isClientDisconnected) sendLargeResponse(this.#sink, this.#plan, large, value, this.#httpStatus);
+    sendLargeResponse(this.#sink, this.#plan, large, value, this.#httpStatus);
   }
 
   #createsTask(value: JsonObject): boolean {
@@ -292,14 +288,13 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   }
 
   #onResponded(value: JsonObject): void {
-    const { upstream, forward, observer } = this.#plan;
+    const { upstream, forward } = this.#plan;
     const { namespace } = this.#sink.client;
     this.#settle(true);
     if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
     if (forward !== undefined && namespace !== undefined) {
       this.#context.resourceLinks.record(namespace, forward, value);
     }
-    observer.responded(value);
     // Between eras, the message may be sent again.
     if (this.#reader?.isSent && !this.#plan.needsTranslation) this.#plan.message.bytes?.free();
   }
@@ -446,7 +441,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
     this.#plan.onAbandoned?.();
-    this.#plan.observer.canceled(CLIENT_CANCELED);
+    this.#sink.canceled(CLIENT_CANCELED);
     if (this.#session?.era !== 'legacy') return this.#endCanceled();
     this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
     this.#serverRequests?.cancelAll();
@@ -458,7 +453,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     if (this.#isDone) return;
     this.#settle();
     this.#reader?.abort();
-    if (!this.#isClientDisconnected) this.#sink.complete({ kind: 'canceled' });
+    this.#sink.complete({ kind: 'canceled' });
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -477,11 +472,10 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   onShutdown(): void {
     if (this.#isDone) return;
     this.#plan.onAbandoned?.();
-    this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#postCancellation(SHUTTING_DOWN.message);
     this.#settle();
     this.#reader?.abort();
-    if (!this.#isClientDisconnected) this.#respondError(SHUTTING_DOWN);
+    this.#sink.complete(failedOutcome(SHUTTING_DOWN, 'SERVICE_UNAVAILABLE', 'aborted'));
   }
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
@@ -500,7 +494,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
       return;
     }
     this.#plan.onAbandoned?.();
-    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#sink.canceled(CLIENT_DISCONNECTED);
     this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();
     this.#reader?.abort();
@@ -560,21 +554,17 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     this.#settle();
     this.#reader?.abort();
     const { log } = this.#context;
-    const { message, upstream, observer, failure } = this.#plan;
+    const { message, upstream, failure } = this.#plan;
     const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
+    const failed = { code: INTERNAL_ERROR, message: reason };
     if (error instanceof UpstreamError) {
       upstream.observer.onCallFailed(error);
       log.debug('call failed', { method: message.method, error });
-      observer.failed(error.isUnavailable ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason, error.kind);
-    } else {
-      log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
-      observer.failed('UNKNOWN', reason, '_OTHER');
+      const category = error.isUnavailable ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN';
+      return this.#sink.complete(failedOutcome(failed, category, error.kind));
     }
-    if (!this.#isClientDisconnected) this.#respondError({ code: INTERNAL_ERROR, message: reason });
-  }
-
-  #respondError(error: RpcError): void {
-    this.#sink.complete({ kind: 'failed', error });
+    log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
+    this.#sink.complete({ kind: 'failed', error: failed });
   }
 
   #settle(succeeded = false): void {

@@ -29,6 +29,7 @@ import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/eve
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import { type ClientFacts, type ClientRequest, clientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
+import { ObservedSink } from '../../observed-sink.ts';
 import { EraTranslator, type EraTranslatorOptions } from '../era-translation/era-translator.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
@@ -167,7 +168,10 @@ export class CallRouter {
     }
     const openSession =
       era === 'modern' ? () => upstream.sessions.modern : this.legacySession(upstream, client, capabilities, headers);
-    const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
+    if (tool) {
+      const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
+      observer.begin(toolSummary(argumentNames, copiedNames));
+    }
     // Written out: spreading one object into another costs more than the rest of this function.
     const plan: CallPlan = {
       message,
@@ -181,8 +185,6 @@ export class CallRouter {
       needsTranslation,
       serverRequests: undefined,
       openSession: needsTranslation && era === 'legacy' ? withRequestedLevel(openSession, message) : openSession,
-      observer,
-      summary: tool && toolSummary(argumentNames, copiedNames),
       failure,
       forward,
       entry,
@@ -191,10 +193,16 @@ export class CallRouter {
       declaresTasks: declaresForClient,
     };
     if (task !== undefined) {
-      return { kind: 'deferred', start: (sink) => this.#options.tasks.resume(plan, task, sink) };
+      return {
+        kind: 'deferred',
+        start: (sink) => this.#options.tasks.resume(plan, task, new ObservedSink(sink, observer)),
+      };
     }
-    if (needsTranslation) return this.#translator.call(client, plan);
-    return { kind: 'deferred', start: (sink) => new RelayedCall(this.#options, plan, sink).start() };
+    if (needsTranslation) return this.#translator.call(client, plan, observer);
+    return {
+      kind: 'deferred',
+      start: (sink) => new RelayedCall(this.#options, plan, new ObservedSink(sink, observer)).start(),
+    };
   }
 
   /**

@@ -7,6 +7,7 @@ import { rpcError } from '../../../http/outcome.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
+import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
@@ -91,10 +92,9 @@ export class ExtensionTaskRequests {
       message,
       progressToken: progressTokenOf(message),
       rewriter: new LegacyResponseRewriter(TASK_FAILURE, false),
-      observer,
     };
     const start = (sink: ResponseSink) => {
-      const call = { plan, sink, isClientDisconnected: false };
+      const call = { plan, sink: new ObservedSink(sink, observer), isClientDisconnected: false };
       new PolledTask(
         this.#context,
         call,

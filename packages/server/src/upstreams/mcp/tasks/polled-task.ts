@@ -6,7 +6,13 @@ import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protoco
 import type { RpcError } from '../../../http/outcome.ts';
 import { NO_CLIENT } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
-import { type CallOutcome, DetachedSink, type ResponseBytes, type ResponseSink } from '../../response-sink.ts';
+import {
+  type CallOutcome,
+  DetachedSink,
+  failedOutcome,
+  type ResponseBytes,
+  type ResponseSink,
+} from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CallContext, PolledCall, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
@@ -147,9 +153,9 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   cancel(): void {
     if (this.#ended) return;
-    this.#call.plan.observer.canceled(CLIENT_CANCELED);
+    this.#call.sink.canceled(CLIENT_CANCELED);
     this.#end(true);
-    this.#respond({ kind: 'canceled' });
+    this.#call.sink.complete({ kind: 'canceled' });
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -166,23 +172,22 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   onShutdown(): void {
     if (this.#ended) return;
-    this.#call.plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#end(true);
-    this.#respond({ kind: 'failed', error: SHUTTING_DOWN });
+    this.#call.sink.complete(failedOutcome(SHUTTING_DOWN, 'SERVICE_UNAVAILABLE', 'aborted'));
   }
 
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     // The call of a legacy client continues.
     if (this.#ended || this.#call.sink.client.era === 'legacy') return this.#endIfUnused();
-    this.#call.plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#call.sink.canceled(CLIENT_DISCONNECTED);
     this.#end(true);
   }
 
   /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
   #endIfUnused(): void {
     if (this.#ended || this.#polling.knownAs === undefined || this.#serverRequests?.pending) return;
-    this.#call.plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#call.sink.canceled(CLIENT_DISCONNECTED);
     this.#end();
   }
 
@@ -238,18 +243,13 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
     );
   }
 
-  #respond(outcome: CallOutcome): void {
-    if (!this.#isClientDisconnected) this.#call.sink.complete(outcome);
-  }
-
   #respondWith(member: 'result' | 'error', content: string): void {
     const { plan, sink } = this.#call;
     const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
-    plan.observer.responded(value);
     this.#end();
-    if (!this.#isClientDisconnected) sendResponse(sink, plan, text, value, 200);
+    sendResponse(sink, plan, text, value, 200);
   }
 
   /** Sends a status message as progress, if the client has requested that. */
@@ -337,11 +337,9 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
   /** Fails the call; `cancels`: the task may be running. */
   #fail(what: string, cancels = false): void {
     if (this.#ended) return;
-    const { plan } = this.#call;
-    const message = `${plan.failure}: ${what}`;
-    plan.observer.failed('UNKNOWN', message, '_OTHER');
+    const { plan, sink } = this.#call;
     this.#end(cancels);
-    this.#respond({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
+    sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: `${plan.failure}: ${what}` } });
   }
 
   #end(cancels = false): void {

@@ -1,7 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
-import { CallObserver } from '../../../telemetry/call-observer.ts';
 import { NO_CLIENT } from '../../client-facts.ts';
 import { type CallOutcome, DetachedSink, textOf } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
@@ -49,7 +48,6 @@ export function taskCallPlan(request: TaskCallRequest): CallPlan {
     edits: [],
     needsTranslation: false,
     openSession: () => request.openSession(),
-    observer: new CallObserver(),
     failure: TASK_FAILURE,
     forward: upstream.forward,
   };

@@ -14,13 +14,15 @@ import {
 } from '@sluice/protocol/mcp/tasks';
 import { quotaOwner } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, PlanObserver, PolledCall, TaskHandler } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, CreatedTask, PolledCall, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf } from '../relay/request-rewrite.ts';
@@ -44,7 +46,7 @@ export interface TaskCreationOptions extends CallContext {
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
   /** Observes the call of a record that another process has begun. */
-  observerOf(record: TaskRecord): PlanObserver;
+  observerOf(record: TaskRecord): CallObserver;
   /** A client with a session has got a task. */
   onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
@@ -85,22 +87,22 @@ export class TaskCreation implements TaskHandler {
       (record) => {
         // A modern client that has disconnected has canceled its call.
         if (record && isClientDisconnected && sink.client.era === 'modern') {
-          plan.observer.canceled(CLIENT_DISCONNECTED);
+          sink.canceled(CLIENT_DISCONNECTED);
           this.#options.tasks.discard(record);
         } else if (record) {
-          plan.observer.continuedAsTask();
-          if (!isClientDisconnected) respond(created, text, value, record, state);
+          sink.becameTask();
+          respond(created, text, value, record, state);
           const { session: clientSession } = sink.client;
           if (clientSession) this.#options.onCreated(record, clientSession, sentHeaders(plan.headers));
         } else {
           this.#cancelUpstream(created, state.taskId);
-          fail(created, SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them', isClientDisconnected);
+          fail(created, SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them');
         }
       },
       (error: unknown) => {
         this.#options.log.error('task could not be stored', { error });
         this.#cancelUpstream(created, state.taskId);
-        fail(created, INTERNAL_ERROR, 'the task could not be stored', isClientDisconnected);
+        fail(created, INTERNAL_ERROR, 'the task could not be stored');
       },
     );
   }
@@ -120,7 +122,6 @@ export class TaskCreation implements TaskHandler {
     const record = tasks.get(id);
     const created = { plan, requestId: record?.progress?.upstream ?? '', sink, isClientDisconnected: false };
     const { inputResponses } = plan.message.params;
-    if (plan.summary) plan.observer.begin(plan.summary);
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
     if (!record || record.address !== plan.upstream.transport.address || !isValid) {
       return fail(created, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
@@ -148,14 +149,14 @@ export class TaskCreation implements TaskHandler {
     const request = { era, upstream, upstreamId, method: 'tasks/get', clientInfo: {}, headers, openSession };
     const plan: CallPlan = {
       ...taskCallPlan(request),
-      observer: this.#options.observerOf(record),
       message,
       progressToken: progressTokenOf(message),
       rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
       failure: CALL_FAILURE,
     };
     const requestId = progress?.upstream ?? '';
-    const created = { plan, session: bound, requestId, sink, isClientDisconnected: false };
+    const observed = new ObservedSink(sink, this.#options.observerOf(record));
+    const created = { plan, session: bound, requestId, sink: observed, isClientDisconnected: false };
     const state = { ...stateOf(record), taskId: upstreamId };
     if (era === 'modern') this.#poll(created, state, record);
     else this.#await(created, state, record);
@@ -268,7 +269,7 @@ export class TaskCreation implements TaskHandler {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
-      ...continuedCall(plan.observer.continued),
+      ...continuedCall(sink.continued),
       ...more,
     };
     return this.#options.tasks.create(task, state, session);
@@ -296,15 +297,8 @@ function sentHeaders(headers: readonly string[]): string[] {
   return headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? ''));
 }
 
-function fail(
-  { plan, sink, isClientDisconnected }: PolledCall,
-  code: number,
-  what: string,
-  isGone = isClientDisconnected,
-): void {
-  const message = `${plan.failure}: ${what}`;
-  plan.observer.failed('UNKNOWN', message, '_OTHER');
-  if (!isGone) sink.complete({ kind: 'failed', error: { code, message } });
+function fail({ plan, sink }: PolledCall, code: number, what: string): void {
+  sink.complete({ kind: 'failed', error: { code, message: `${plan.failure}: ${what}` } });
 }
 
 /** Sends the client the result that creates the task, with our id, in the form of its era. */

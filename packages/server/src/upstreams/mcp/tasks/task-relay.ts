@@ -10,6 +10,7 @@ import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
 import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -166,13 +167,14 @@ export class TaskRelay {
       rewriter: new TaskRewriter(tasks, record, method, client.capabilities, onAccepted),
       needsTranslation: false,
       openSession: sessions(),
-      observer,
       failure: TASK_FAILURE,
       forward: record.forward,
       messages: record.era === 'legacy' ? this.#messages(client, record) : undefined,
       waitsForTask: method === 'tasks/result',
     };
-    return { kind: 'deferred', start: (sink) => new RelayedCall(this.#options, plan, sink).start() };
+    const start = (sink: ResponseSink) =>
+      new RelayedCall(this.#options, plan, new ObservedSink(sink, observer)).start();
+    return { kind: 'deferred', start };
   }
 
   /** Cancels a task of a legacy client. That it is canceled is durable before the response. */
