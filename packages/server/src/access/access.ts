@@ -61,7 +61,15 @@ export class Access {
 
   /** Decides whether a principal may do what it requests. */
   decide(principal: Principal, target: Target): Permit {
-    return new GrantedPermit(this, principal, target);
+    return new GrantedPermit(this, { principal, target, task: undefined });
+  }
+
+  /** Decides about a request on behalf of a client of a namespace, by its name, in the current state. */
+  decideIn(name: string, principal: Principal, message: RequestMessage): Permit | ErrorOutcome {
+    const namespace = this.#registry.current.namespace(name);
+    const target = namespace && this.resolve(namespace, message);
+    if (target?.kind !== 'target') return target ?? rpcError(INVALID_PARAMS, `namespace not found: ${name}`);
+    return this.decide(principal, target);
   }
 
   /**
@@ -165,10 +173,12 @@ function methodNotFound({ method }: RequestMessage): ErrorOutcome {
   return notFound(METHOD_NOT_FOUND, `method not found: ${method}`);
 }
 
-/** Parameters that the service removes from a request before it is sent: those of a retry whose state is its own. */
+/** How a request is sent: without the parameters of a retry whose state is the service's own, or to continue a task. */
 export interface RequestForm {
   readonly inputResponses?: null;
   readonly requestState?: null;
+  /** Id of the task. */
+  readonly task?: string | undefined;
 }
 
 /** See {@link Permit}. Not exported: only `decide` creates one. */
@@ -176,13 +186,16 @@ class GrantedPermit {
   readonly kind = 'permit';
   readonly principal: Principal;
   readonly target: Target;
+  /** Id of the task that the request continues, if it is a retry of the call that has created one. */
+  readonly task: string | undefined;
   /** Nothing else has it, whatever its shape. */
   readonly #grant: Access;
 
-  constructor(grant: Access, principal: Principal, target: Target) {
+  constructor(grant: Access, { principal, target, task }: Pick<GrantedPermit, 'principal' | 'target' | 'task'>) {
     this.#grant = grant;
     this.principal = principal;
     this.target = target;
+    this.task = task;
   }
 
   static require(permit: Permit): void {
@@ -196,19 +209,21 @@ class GrantedPermit {
 
   /** Returns a permit for the same request in another form. */
   as(form: RequestForm): Permit {
-    const { message } = this.target;
-    const { text, paramsRange } = message;
+    const { principal, target } = this;
+    const { task = this.task } = form;
+    const { text, paramsRange } = target.message;
     // By name: at run time, a form might have other members.
     const isRemoved = (key: string) => (key === 'inputResponses' || key === 'requestState') && form[key] === null;
     const edits = paramsRange ? removeEdits(text, paramsRange.start, isRemoved) : [];
-    return new GrantedPermit(this.#grant, this.principal, { ...this.target, message: editRequest(message, edits) });
+    const message = edits.length === 0 ? target.message : editRequest(target.message, edits);
+    return new GrantedPermit(this.#grant, { principal, target: { ...target, message }, task });
   }
 
   /** Looks the target up, as {@link Access.resolveAgain}, and decides again, after a wait. The same object if nothing has changed. */
   renew(): Permit | ErrorOutcome {
     const target = this.#grant.resolveAgain(this.target);
     if (target.kind === 'error') return target;
-    return target === this.target ? this : this.#grant.decide(this.principal, target);
+    return target === this.target ? this : this.#grant.decide(this.principal, target).as({ task: this.task });
   }
 }
 

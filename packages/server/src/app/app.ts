@@ -25,6 +25,7 @@ import { plainError } from '../management/responses.ts';
 import { Management, managementTelemetry } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
+import { DeclaredParams } from '../mcp/declared-params.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { onSubscriptionEvicted } from '../mcp/evicted-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
@@ -57,7 +58,6 @@ import { VERSION } from '../telemetry/version.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
-import { RunningOperations } from '../upstreams/grpc/operation.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
@@ -67,6 +67,7 @@ import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { RunningOperations } from '../upstreams/operation.ts';
 import { createCallParts } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
@@ -219,6 +220,7 @@ async function start(
   closing(bindings);
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
+  const declaredParams = new DeclaredParams(profiles);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
   const sessionStore = closing(await openSessionStore(config, logger, files, sessionLimits, shared));
@@ -290,27 +292,6 @@ async function start(
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
-  const { relay, cancelTask, taskEvents, ...taskParts } = createCallParts({
-    config,
-    serverInfo: SERVER_INFO,
-    calling: {
-      calls,
-      resourceLinks,
-      maxResponseBytes: pipeline.bodyLimits.response,
-      log: logger.target('service::forward'),
-    },
-    access,
-    forwards,
-    tasks,
-    suspendedCalls,
-    sessionBindings,
-    toolCalls,
-    stateEvents,
-    tracing,
-    replica: replicaId,
-    shared,
-  });
-
   disableGrpcLogging();
   const protocols = loadProtocols();
   const channels = closing(new GrpcChannels(registry));
@@ -323,9 +304,31 @@ async function start(
     channels,
     operations: bridgedCalls,
     settings,
-    toolCalls,
     log: bridgeLog,
   });
+  const { cancelTask, taskEvents, ...taskParts } = createCallParts({
+    config,
+    serverInfo: SERVER_INFO,
+    calling: {
+      calls,
+      resourceLinks,
+      maxResponseBytes: pipeline.bodyLimits.response,
+      log: logger.target('service::forward'),
+    },
+    access,
+    forwards,
+    bridge,
+    declaredParams,
+    tasks,
+    suspendedCalls,
+    sessionBindings,
+    toolCalls,
+    stateEvents,
+    tracing,
+    replica: replicaId,
+    shared,
+  });
+
   const serviceHealth = new ServiceHealthMonitor({
     registry,
     probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
@@ -378,11 +381,10 @@ async function start(
     registry,
     access,
     engine,
-    bridge,
+    declaredParams,
     toolCalls,
     forwards,
     discoveryWaits: new DiscoveryWaits({ forwards, registry, calls, waitMs: config.discoveryWaitMs }),
-    relay,
     tasks,
     ...taskParts,
     sessions,

@@ -1,15 +1,19 @@
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import type { Access } from '../access/access.ts';
+import type { DeclaredParams } from '../mcp/declared-params.ts';
 import { isToolHidden } from '../mcp/methods/tasks.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { Tracing } from '../telemetry/tracing/tracing.ts';
+import { Calls } from '../upstreams/calls.ts';
+import { type ConnectionSources, connectionOf } from '../upstreams/connections.ts';
+import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';
 import type { CallContext } from '../upstreams/mcp/relay/call-plan.ts';
 import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
-import { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
@@ -25,6 +29,8 @@ import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
 import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
 import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { Upstream } from '../upstreams/mcp/upstream.ts';
+import { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import type { Config } from './config/config.ts';
 
 /** Dependencies of {@link createCallParts}. */
@@ -34,6 +40,8 @@ export interface CallPartsOptions {
   readonly calling: CallContext;
   readonly access: Access;
   readonly forwards: Forwards;
+  readonly bridge: GrpcBridge;
+  readonly declaredParams: DeclaredParams;
   readonly tasks: Tasks;
   readonly suspendedCalls: SuspendedCalls;
   readonly sessionBindings: SessionBindings;
@@ -47,9 +55,10 @@ export interface CallPartsOptions {
   readonly shared: SharedLog | undefined;
 }
 
-/** The router of calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
+/** What sends calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
 export interface CallParts {
-  readonly relay: CallRouter;
+  readonly clientCalls: Calls;
+  readonly upstreamHeaders: UpstreamHeaders;
   readonly taskRelay: TaskRelay;
   readonly taskEvents: TaskEvents;
   readonly autoTasks: AutoTasks;
@@ -61,8 +70,20 @@ export interface CallParts {
 
 /** Creates the parts, which refer to each other. */
 export function createCallParts(options: CallPartsOptions): CallParts {
-  const { config, serverInfo, calling, access, forwards, tasks, suspendedCalls, sessionBindings, toolCalls, shared } =
-    options;
+  const {
+    config,
+    serverInfo,
+    calling,
+    access,
+    forwards,
+    tasks,
+    suspendedCalls,
+    sessionBindings,
+    toolCalls,
+    shared,
+    bridge,
+    declaredParams,
+  } = options;
   const taskCreation = new TaskCreation({
     ...calling,
     tasks,
@@ -73,31 +94,31 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
   });
-  const relay = new CallRouter({
-    ...calling,
-    taskSupport: new TaskSupport(config.tasksForPlainClients),
-    tasks: taskCreation,
-    forwards,
-    suspendedCalls,
+  const sessions = {
     callSessionPool: new CallSessionPool(calling.calls, (...message) => onTaskMessage(tasks, ...message)),
     sessionBindings,
-    serverInfo,
-    toolCalls,
-    forwardHeaders: config.forwardHeaders,
-    parseHeaderNames: labelHeaders,
-  });
-  const taskRelay = new TaskRelay({
+  };
+  const mcp: McpParts = {
     ...calling,
-    toolCalls,
-    tasks,
-    forwards,
-    router: relay,
-    clientInfo: serverInfo,
-    creation: taskCreation,
-  });
-  const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
-  const taskEvents = new TaskEvents(options);
-  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: serverInfo });
+    ...sessions,
+    serverInfo,
+    taskSupport: new TaskSupport(config.tasksForPlainClients),
+    tasks: taskCreation,
+    mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
+    ensureEraKnown: ({ forward, transport }) =>
+      forward === undefined ? forwards.ensureEraKnown(transport.address) : undefined,
+  };
+  const connections = new WeakMap<Upstream, McpConnection>();
+  const connectionTo = (upstream: Upstream) =>
+    connections.getOrInsertComputed(upstream, () => new McpConnection(upstream, mcp));
+  const sources: ConnectionSources = {
+    forward(name) {
+      const upstream = forwards.upstream(name);
+      return upstream && connectionTo(upstream);
+    },
+    entry: (entry) => bridge.forEntry(entry),
+    server: (address) => connectionTo(forwards.upstreamAt(address)),
+  };
   const autoTasks = new AutoTasks({
     tasks,
     replica: options.replica,
@@ -107,6 +128,30 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     maxBytes: config.maxTaskResultBytes,
     log: calling.log,
   });
+  const upstreamHeaders = new UpstreamHeaders(config.forwardHeaders, labelHeaders);
+  const clientCalls = new Calls(upstreamHeaders, {
+    access,
+    connectionOf: (target) => connectionOf(target, sources),
+    calls: calling.calls,
+    suspendedCalls,
+    autoTasks,
+    toolCalls,
+    check: ({ via, mcpHeaders, ...client }, target) =>
+      via === undefined ? declaredParams.check({ ...client, headers: mcpHeaders }, target) : undefined,
+  });
+  const taskRelay = new TaskRelay({
+    ...calling,
+    toolCalls,
+    tasks,
+    forwards,
+    clientOf: (...request) => clientCalls.clientOf(...request),
+    sessions,
+    clientInfo: serverInfo,
+    creation: taskCreation,
+  });
+  const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
+  const taskEvents = new TaskEvents(options);
+  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: serverInfo });
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
     upstreamOf,
@@ -120,7 +165,16 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
   });
   const cancelTask = (task: TaskRecord) => taskCancellation.cancel(task);
-  return { relay, taskRelay, taskEvents, autoTasks, taskWatcherOptions, sessionTasks, cancelTask };
+  return {
+    clientCalls,
+    upstreamHeaders,
+    taskRelay,
+    taskEvents,
+    autoTasks,
+    taskWatcherOptions,
+    sessionTasks,
+    cancelTask,
+  };
 }
 
 /** Whether another replica may be alive: unknown while the database cannot be reached. */

@@ -18,6 +18,7 @@ import { createInferenceRestriction, type InferenceAllow } from '../inference/al
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
+import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { type FindMissing, McpExchange, type McpFilter, type McpMethodFilter } from '../mcp/exchange.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
@@ -43,11 +44,10 @@ import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
+import type { Calls } from '../upstreams/calls.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
-import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
@@ -55,6 +55,7 @@ import type { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
 import type { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import {
   type LoadedFilter,
   type LoadedListener,
@@ -65,7 +66,6 @@ import {
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
   readonly access: Access;
-  readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
   readonly messageLimits: MessageLimits;
   readonly toolCalls: ToolCallSink;
@@ -79,7 +79,9 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly discoveryWaits: DiscoveryWaits;
-  readonly relay: CallRouter;
+  readonly clientCalls: Calls;
+  readonly upstreamHeaders: UpstreamHeaders;
+  readonly declaredParams: DeclaredParams;
   readonly tasks: Tasks;
   readonly taskRelay: TaskRelay;
   readonly autoTasks: AutoTasks;

@@ -28,7 +28,8 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
   slot = -1;
   dueAt = 0;
   isResumable = false;
-  readonly continued = undefined;
+  readonly observer = undefined;
+  readonly clientRequests = undefined;
   readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
@@ -147,9 +148,6 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     this.#writeHead(status, bytes);
     this.#endText(text, bytes);
   }
-
-  canceled(): void {}
-  becameTask(): void {}
 
   /** Nothing is sent to a client that has disconnected and cannot resume its stream. */
   complete(outcome: CallOutcome): void {

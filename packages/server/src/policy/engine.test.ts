@@ -146,9 +146,10 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
 /** Whether the outcome ends the response, as for a canceled request. */
 function isCanceled(outcome: McpOutcome | undefined): boolean {
   if (outcome?.kind !== 'deferred') return false;
-  const target = new NullResponse();
-  outcome.start(new ResponseWriter(target, [], '1'));
-  return target.writableEnded;
+  const writer = new ResponseWriter(new NullResponse(), [], '1');
+  const complete = vi.spyOn(writer, 'complete');
+  outcome.start(writer);
+  return complete.mock.calls[0]?.[0].kind === 'canceled';
 }
 
 /** The latest failure. */

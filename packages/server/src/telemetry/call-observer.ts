@@ -104,7 +104,12 @@ export class CallObserver implements ObservedCall {
     return this.#tool?.eventId;
   }
 
-  /** Called before the request is sent. Returns the trace context for the upstream; undefined if no traces are exported. */
+  /** Trace context of the request upstream; undefined before it is sent, and if no traces are exported. */
+  get trace(): TraceContext | undefined {
+    return this.#span?.context;
+  }
+
+  /** Called before the request is sent. Returns {@link trace}. */
   send({ method, protocol, subject: given, server }: UpstreamRequestInfo): TraceContext | undefined {
     const facts = this.#facts;
     if (!facts) return undefined;

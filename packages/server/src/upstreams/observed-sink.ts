@@ -1,4 +1,4 @@
-import type { CallObserver, ContinuedCall } from '../telemetry/call-observer.ts';
+import type { CallObserver } from '../telemetry/call-observer.ts';
 import { NO_CONTENT } from '../telemetry/tool-calls/event.ts';
 import { CLIENT_CANCELED } from './mcp/relay/in-flight-calls.ts';
 import { type CallOutcome, ForwardingSink, type ResponseSink } from './response-sink.ts';
@@ -12,47 +12,36 @@ export class ObservedSink extends ForwardingSink {
     this.#observer = observer;
   }
 
-  override get continued(): ContinuedCall | undefined {
-    return this.#observer.continued;
-  }
-
-  override canceled(reason: string): void {
-    this.#observer.canceled(reason);
-    super.canceled(reason);
-  }
-
-  override becameTask(): void {
-    this.#observer.continuedAsTask();
-    super.becameTask();
+  override get observer(): CallObserver {
+    return this.#observer;
   }
 
   /** A client that waits need not wait for what is recorded. */
   override complete(outcome: CallOutcome): void {
     const respondsFirst = this.isAwaited;
-    if (!respondsFirst) this.#record(outcome);
+    if (!respondsFirst) record(this.#observer, outcome);
     super.complete(outcome);
-    if (respondsFirst) this.#record(outcome);
+    if (respondsFirst) record(this.#observer, outcome);
   }
+}
 
-  #record(outcome: CallOutcome): void {
-    const observer = this.#observer;
-    const { report } = outcome;
-    if (report) {
-      if ('category' in report) observer.failed(report.category, report.message, report.errorType);
-      else observer.completed(report.isError, report.content);
-      return;
-    }
-    switch (outcome.kind) {
-      case 'response':
-      case 'large':
-      case 'sent':
-        return observer.responded(outcome.value);
-      case 'result':
-        return observer.completed(false, NO_CONTENT);
-      case 'failed':
-        return observer.failed('UNKNOWN', outcome.error.message, '_OTHER');
-      case 'canceled':
-        return observer.canceled(CLIENT_CANCELED);
-    }
+function record(observer: CallObserver, outcome: CallOutcome): void {
+  const { report } = outcome;
+  if (report) {
+    if ('category' in report) observer.failed(report.category, report.message, report.errorType);
+    else observer.completed(report.isError, report.content);
+    return;
+  }
+  switch (outcome.kind) {
+    case 'response':
+    case 'large':
+    case 'sent':
+      return observer.responded(outcome.value);
+    case 'result':
+      return observer.completed(false, NO_CONTENT);
+    case 'failed':
+      return observer.failed('UNKNOWN', outcome.error.message, '_OTHER');
+    case 'canceled':
+      return observer.canceled(CLIENT_CANCELED);
   }
 }

@@ -1,9 +1,10 @@
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { RpcError } from '../http/outcome.ts';
-import type { ContinuedCall } from '../telemetry/call-observer.ts';
+import type { CallObserver } from '../telemetry/call-observer.ts';
 import type { EventContent } from '../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from './client-facts.ts';
+import type { ClientRequests } from './client-requests.ts';
 
 /** A complete response as bytes, cut where the id of its request belongs. */
 export interface ResponseBytes {
@@ -33,13 +34,20 @@ export interface ResponseBody {
 }
 
 /** What is recorded of a call where its response does not say that: a result, or a failure. */
-export type CallReport =
-  | { readonly isError: boolean; readonly content: EventContent }
-  /** `errorType`: OpenTelemetry's `error.type`. */
-  | { readonly category: ToolCallErrorCategory; readonly message: string; readonly errorType: string };
+export type CallReport = { readonly isError: boolean; readonly content: EventContent } | CallFailure;
+
+/** Why a call has no usable result. `errorType`: OpenTelemetry's `error.type`. */
+export interface CallFailure {
+  readonly category: ToolCallErrorCategory;
+  readonly message: string;
+  readonly errorType: string;
+}
 
 /** How a call ended. */
 export type CallOutcome = (CallResponse | OwnOutcome) & { readonly report?: CallReport | undefined };
+
+/** The outcome of a call without a response. */
+export type FailedOutcome = Extract<CallOutcome, { kind: 'failed' }>;
 
 /** The response of an upstream. `status`: HTTP status, if none was sent yet. */
 type CallResponse =
@@ -65,7 +73,7 @@ type OwnOutcome =
   | { readonly kind: 'canceled' };
 
 /** Returns the outcome of a call that failed here or at its upstream. `errorType`: OpenTelemetry's `error.type`. */
-export function failedOutcome(error: RpcError, category: ToolCallErrorCategory, errorType: string): CallOutcome {
+export function failedOutcome(error: RpcError, category: ToolCallErrorCategory, errorType: string): FailedOutcome {
   return { kind: 'failed', error, report: { category, message: error.message, errorType } };
 }
 
@@ -73,6 +81,10 @@ export function failedOutcome(error: RpcError, category: ToolCallErrorCategory, 
 export interface ResponseSink {
   /** The client of the call. A retry of a suspended call replaces it. */
   readonly client: ClientFacts;
+  /** Records the call, which is only told what no outcome says: that it was canceled, or has become a task. */
+  readonly observer: CallObserver | undefined;
+  /** Undefined unless the call can be suspended. */
+  readonly clientRequests: ClientRequests | undefined;
   /** Whether a client waits for the outcome: then it gets that before the call is recorded. */
   readonly isAwaited: boolean;
   /** Sends a message on the event stream, which it begins. False if the client reads too slowly: wait for `onDrain`. */
@@ -87,12 +99,6 @@ export interface ResponseSink {
   needsText(value: JsonObject): boolean;
   /** Ends the call, once; also after its client has disconnected. */
   complete(outcome: CallOutcome): void;
-  /** The client does not wait for the response any more: a later outcome is not recorded. `reason` is for events. */
-  canceled(reason: string): void;
-  /** A task continues the call: its outcome is not recorded. */
-  becameTask(): void;
-  /** The call as a task would continue it; undefined for one without events. */
-  readonly continued: ContinuedCall | undefined;
   /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
   onDisconnect(listener: () => void): void;
   /** Calls back once when buffered data was sent or discarded. */
@@ -107,7 +113,8 @@ export interface ResponseSink {
 export class DetachedSink implements ResponseSink {
   readonly client: ClientFacts;
   readonly isAwaited = false;
-  readonly continued = undefined;
+  readonly observer: CallObserver | undefined = undefined;
+  readonly clientRequests = undefined;
   readonly #onOutcome: (outcome: CallOutcome) => void;
   readonly #onMessage: (text: string) => void;
 
@@ -134,8 +141,6 @@ export class DetachedSink implements ResponseSink {
   complete(outcome: CallOutcome): void {
     this.#onOutcome(outcome);
   }
-  canceled(): void {}
-  becameTask(): void {}
   onDisconnect(_listener: () => void): void {}
   /** There is nothing to wait for. */
   onDrain(listener: () => void): void {
@@ -157,6 +162,12 @@ export class ForwardingSink implements ResponseSink {
   get client(): ClientFacts {
     return this.inner.client;
   }
+  get observer(): CallObserver | undefined {
+    return this.inner.observer;
+  }
+  get clientRequests(): ClientRequests | undefined {
+    return this.inner.clientRequests;
+  }
   get isAwaited(): boolean {
     return this.inner.isAwaited;
   }
@@ -171,15 +182,6 @@ export class ForwardingSink implements ResponseSink {
   }
   complete(outcome: CallOutcome): void {
     this.inner.complete(outcome);
-  }
-  canceled(reason: string): void {
-    this.inner.canceled(reason);
-  }
-  becameTask(): void {
-    this.inner.becameTask();
-  }
-  get continued(): ContinuedCall | undefined {
-    return this.inner.continued;
   }
   onDisconnect(listener: () => void): void {
     this.inner.onDisconnect(listener);

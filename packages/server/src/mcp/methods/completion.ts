@@ -17,7 +17,7 @@ const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
 export function serviceCompletion({
   registry,
   profiles,
-  relay,
+  clientCalls,
   access,
   discoveryWaits,
 }: RelayParts & { readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'> }): McpMethodFilter {
@@ -38,7 +38,7 @@ export function serviceCompletion({
     const target = access.resolve(namespace, message);
     if (target?.kind !== 'target') return target;
     const permit = access.decide(exchange.principal, target);
-    if (target.forward !== undefined) return relay.call(relay.clientOf(exchange, target.entry), permit);
+    if (target.forward !== undefined) return clientCalls.send(exchange, permit);
     return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
   };
   const findMissing: FindMissing = (exchange) => {

@@ -21,10 +21,10 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
 import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
+import type { UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
@@ -41,7 +41,7 @@ import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 export interface ClientMessageParts {
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
   readonly sessionBindings: SessionBindings;
-  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
+  readonly upstreamHeaders: UpstreamHeaders;
 }
 
 /**
@@ -86,7 +86,7 @@ function handleNotification(
   parts: ClientMessageParts,
 ): McpOutcome {
   if (!session) return ACCEPTED;
-  const { calls, sessionBindings, relay } = parts;
+  const { calls, sessionBindings, upstreamHeaders } = parts;
   switch (message.method) {
     case 'notifications/initialized':
       break;
@@ -102,7 +102,7 @@ function handleNotification(
     }
     default: {
       if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
-      const own = relay.upstreamHeaders(headers);
+      const own = upstreamHeaders.of(headers);
       if (own) sessionBindings.forwardNotification(session, own, message.text);
     }
   }
@@ -117,7 +117,7 @@ export interface NotificationStreamParts {
   readonly sessionBindings: SessionBindings;
   readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
   readonly taskRelay: Pick<TaskRelay, 'interruptedCall'>;
-  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
+  readonly upstreamHeaders: UpstreamHeaders;
 }
 
 /**
@@ -131,7 +131,7 @@ function notificationStream(
 ): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = exchange.headers;
   if (!acceptsEventStream(accept)) return NO_EVENT_STREAMS;
-  const headers = parts.relay.upstreamHeaders(exchange.headers);
+  const headers = parts.upstreamHeaders.of(exchange.headers);
   // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
   if (typeof lastEventId !== 'string') return open(headers, session, parts, false);

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isRelayable, TASK_METHODS } from '@sluice/protocol/mcp/methods';
 import type { Registry } from '../../registry/registry.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { Calls } from '../../upstreams/calls.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { FindMissing, McpFilter, McpMethodFilter } from '../exchange.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
@@ -11,7 +11,7 @@ import { findMissingTask, type TaskMethodParts, taskRequest } from './tasks.ts';
 export interface RelayParts extends TaskMethodParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
-  readonly relay: CallRouter;
+  readonly clientCalls: Calls;
 }
 
 /**
@@ -20,7 +20,7 @@ export interface RelayParts extends TaskMethodParts {
  * here, which belong to the other era or to servers, and methods that only look like one.
  */
 export function serviceRelay(parts: RelayParts): McpMethodFilter {
-  const { access, registry, profiles, relay } = parts;
+  const { access, registry, profiles, clientCalls } = parts;
   const filter: McpFilter = (exchange) => {
     const { message, namespace, session, era, capabilities } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -36,7 +36,7 @@ export function serviceRelay(parts: RelayParts): McpMethodFilter {
     if (forward === undefined) return undefined;
     const target = access.resolveForward(namespace, message, forward);
     if (target.kind === 'error') return target;
-    return relay.call(relay.clientOf(exchange), access.decide(exchange.principal, target));
+    return clientCalls.send(exchange, access.decide(exchange.principal, target));
   };
   const findMissing: FindMissing = (exchange) => {
     const { message, namespace } = exchange;

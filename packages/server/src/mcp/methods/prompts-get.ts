@@ -5,7 +5,7 @@ import type { Access } from '../../access/access.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { Calls } from '../../upstreams/calls.ts';
 import type { McpFilter, McpMethodFilter } from '../exchange.ts';
 
 /**
@@ -48,11 +48,11 @@ function asList(value: JsonValue | undefined): JsonValue[] {
 /** Dependencies of {@link servicePromptGet}. */
 interface PromptGetParts {
   readonly access: Access;
-  readonly relay: CallRouter;
+  readonly clientCalls: Calls;
 }
 
 /** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one. */
-export function servicePromptGet({ access, relay }: PromptGetParts): McpMethodFilter {
+export function servicePromptGet({ access, clientCalls }: PromptGetParts): McpMethodFilter {
   const filter: McpFilter = (exchange) => {
     const { message, namespace } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -62,7 +62,7 @@ export function servicePromptGet({ access, relay }: PromptGetParts): McpMethodFi
     if (!prompt) return undefined;
     exchange.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const permit = access.decide(exchange.principal, target);
-    if (forward !== undefined) return relay.call(relay.clientOf(exchange, prompt), permit);
+    if (forward !== undefined) return clientCalls.send(exchange, permit);
     const expanded = expandPrompt(prompt, permit.message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(exchange.era, expanded.result) };

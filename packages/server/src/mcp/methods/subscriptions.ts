@@ -14,12 +14,13 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
+import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
+import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { FindMissing, McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
@@ -34,7 +35,7 @@ import type { TaskMethodParts } from './tasks.ts';
 export interface ResourceSubscriptionParts {
   readonly access: Access;
   readonly forwards: Forwards;
-  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
+  readonly upstreamHeaders: UpstreamHeaders;
   readonly sessionBindings: SessionBindings;
   readonly sessionSubscriptions: SessionSubscriptions;
 }
@@ -61,7 +62,7 @@ function resourceSubscription(
   if (typeof forward !== 'string') return forward;
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
-  const sent = parts.relay.upstreamHeaders(headers);
+  const sent = parts.upstreamHeaders.of(headers);
   if (!sent) return FORWARDING_LOOP;
   const subscription = { method, uri, forward, upstream, session, sent };
   return deferOutcome(() => requestSubscription(subscription, parts), log);
@@ -205,7 +206,7 @@ function listen(
   exchange: McpExchange,
   message: RequestMessage,
   namespace: Namespace,
-  { relay, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
+  { upstreamHeaders, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
   listening: ListenParts,
 ): McpOutcome | Promise<McpOutcome> {
   const { headers, capabilities, principal, head } = exchange;
@@ -220,7 +221,7 @@ function listen(
     return rpcError(INVALID_PARAMS, `parameter "notifications.taskIds" has more than ${MAX_TASKS} ids`);
   }
   if (taskIds.length > 0 && !declaresTasks(capabilities)) return missingTasks();
-  const own = relay.upstreamHeaders(headers);
+  const own = upstreamHeaders.of(headers);
   if (!own) return FORWARDING_LOOP;
   const watcher = {
     namespace,

@@ -7,7 +7,7 @@ import type { AccessRules } from '../../access/rules.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
+import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
 import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';

@@ -1,25 +1,32 @@
 import { serviceAddress } from '@sluice/contract';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { type Permit, requirePermit } from '../../access/access.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
-import { contentOfTexts, NO_CONTENT, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
+import { contentOfTexts, type ToolTarget, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../client-facts.ts';
-import type { RequestOutcome } from '../deferred-outcome.ts';
+import type { UpstreamConnection } from '../connection.ts';
+import { OperationError, type RunningOperations } from '../operation.ts';
+import type { CallOutcome } from '../response-sink.ts';
 import { findResourceService, findToolService } from './channels.ts';
-import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
-import { resourceResult, toolResult } from './content-result.ts';
+import { CodeExecutor } from './code-execution.ts';
+import { isCodeUri, parseCodeUri } from './code-request.ts';
+import { contentJson, contentOutcome, resourceResult, toolResult } from './content-result.ts';
 import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';
 import { callUnary } from './grpc-client.ts';
-import { describeService, type GrpcOperation, type OperationResult, type RunningOperations } from './operation.ts';
+import {
+  type GrpcParts,
+  type ServiceCall,
+  ServiceConnection,
+  type ServiceExecutor,
+  type ServiceInput,
+} from './service-call.ts';
+import { describeService, sendRequest } from './service-error.ts';
 import {
   BLOCK_BYTES,
   checkContentSize,
   describeUpstreamRequest,
   jsonBytes,
   parseArguments,
-  serviceRequestId,
   stringMember,
   toolRequest,
 } from './tool-operation.ts';
@@ -27,7 +34,7 @@ import {
 /** Error category of a read whose service returns an error. */
 const RESOURCE_ERROR = 'resource_error';
 
-export interface GrpcBridgeOptions extends CodeToolsOptions {
+export interface GrpcBridgeOptions extends GrpcParts {
   readonly operations: Pick<RunningOperations, 'start'>;
 }
 
@@ -36,118 +43,124 @@ export interface GrpcBridgeOptions extends CodeToolsOptions {
  */
 export class GrpcBridge {
   readonly #options: GrpcBridgeOptions;
-  readonly #codeTools: CodeTools;
 
   constructor(options: GrpcBridgeOptions) {
     this.#options = options;
-    this.#codeTools = new CodeTools(options);
   }
 
-  /**
-   * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools.
-   */
-  tool(client: ClientFacts, permit: Permit): RequestOutcome | undefined {
-    requirePermit(permit);
-    const { message, entry: tool } = permit.target;
-    if (!tool) return undefined;
-    const codeOperation = this.#codeTools.operation(client, message, tool);
-    if (codeOperation) return this.#outcome(codeOperation);
+  /** Returns the connection that executes requests about an entry; undefined if no service does. */
+  forEntry(entry: Entry): UpstreamConnection | undefined {
+    const executor = this.#executor(entry);
+    return executor && new ServiceConnection(executor, this.#options.operations);
+  }
+
+  #executor(entry: Entry): ServiceExecutor | undefined {
+    const { services } = this.#options.registry.current;
+    const { toolType, type } = entry.members;
+    if (entry.kind === 'resource') {
+      const service = type === FORWARD_TYPE ? undefined : findResourceService(services, String(type));
+      return service && new ResourceAcquirer(this.#options, entry, service);
+    }
+    const uri = stringMember(entry.members, 'uri');
+    // Whether or not there is a service for it.
+    if (isCodeUri(uri)) return new CodeExecutor(this.#options, entry, parseCodeUri(uri));
     // The forward type takes precedence over a service of that name.
-    if (tool.members.toolType === FORWARD_TYPE) return undefined;
-    const service = findToolService(this.#options.registry.current.services, String(tool.members.toolType));
-    return service && this.#outcome(() => this.#toolOperation(client, message, tool, service));
+    const service = toolType === FORWARD_TYPE ? undefined : findToolService(services, String(toolType));
+    return service && new ToolInvoker(this.#options, entry, service);
+  }
+}
+
+class ToolInvoker implements ServiceExecutor {
+  readonly target: ToolTarget;
+  readonly #parts: GrpcParts;
+  readonly #tool: Entry;
+  readonly #service: ServiceEntry;
+
+  constructor(parts: GrpcParts, tool: Entry, service: ServiceEntry) {
+    this.#parts = parts;
+    this.#tool = tool;
+    this.#service = service;
+    this.target = { transport: 'grpc', serviceId: service.name, serviceAddress: serviceAddress(service) };
   }
 
-  /** Outcome of a read of a service's resource; undefined for other resources. */
-  resource(client: ClientFacts, permit: Permit): RequestOutcome | undefined {
-    requirePermit(permit);
-    const { uri, entry: resource } = permit.target;
-    const type = resource?.members.type;
-    if (!resource || uri === undefined || type === FORWARD_TYPE) return undefined;
-    const service = findResourceService(this.#options.registry.current.services, String(type));
-    return service && this.#outcome(() => this.#resourceOperation(client, uri, resource, service));
-  }
-
-  #outcome(create: () => GrpcOperation): RequestOutcome {
-    return { kind: 'deferred', start: (sink) => this.#options.operations.start(sink, create()) };
-  }
-
-  #toolOperation(client: ClientFacts, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
-    const { protocols, channels, settings, toolCalls } = this.#options;
-    const address = serviceAddress(service);
-    const requestId = serviceRequestId(client.correlation.requestId);
-    const target = {
-      transport: 'grpc',
-      serviceId: service.name,
-      serviceAddress: address,
-      serviceRequestId: requestId,
-    } as const;
-    const observer = toolCalls.of(toolCallIdentity(client, tool, target), client.facts);
+  call({ permit, client, requestId }: ServiceInput): ServiceCall {
+    const { protocols, channels, settings, log } = this.#parts;
+    const { name } = this.#tool;
+    const service = this.#service;
     const { InvokeTool } = protocols.toolInvoker;
+    const args = parseArguments(permit.message);
+    const request = toolRequest(this.#tool, args);
     return {
-      name: tool.name,
-      service,
-      requestId,
-      async execute({ signal }) {
-        const args = parseArguments(message);
-        const request = toolRequest(tool, args);
-        observer.begin(toolSummary(Object.keys(args), Object.keys(request.headers)));
-        const trace = observer.send(describeUpstreamRequest(InvokeTool, tool, address));
-        const call = { requestId, trace, signal };
-        const reply = await callUnary(channels.get(address), InvokeTool, request, call, settings);
-        const content = checkContentSize(describeService(service), reply.content);
-        observer.completed(reply.isError, contentOfTexts(content));
-        return toolResult(client.era, content, reply.isError);
-      },
-      onFailure({ category, message, errorType }) {
-        observer.failed(category, message, errorType);
-        return toolResult(client.era, [message], true);
-      },
+      request: describeUpstreamRequest(InvokeTool, this.#tool, serviceAddress(service)),
+      summary: toolSummary(Object.keys(args), Object.keys(request.headers)),
+      execute: ({ signal, trace }) =>
+        sendRequest({ name, service, requestId }, { log, signal }, async () => {
+          const channel = channels.get(serviceAddress(service));
+          const reply = await callUnary(channel, InvokeTool, request, { requestId, trace, signal }, settings);
+          const content = checkContentSize(describeService(service), reply.content);
+          const outcome = await contentOutcome(toolResult(client.era, content, reply.isError));
+          return { ...outcome, report: { isError: reply.isError, content: contentOfTexts(content) } };
+        }),
+      onFailure: (error) => ({ outcome: () => this.failed(client, error) }),
     };
   }
 
-  #resourceOperation(client: ClientFacts, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
-    const { protocols, channels, settings, log } = this.#options;
-    const requestId = serviceRequestId(client.correlation.requestId);
+  failed({ era }: ClientFacts, { message }: OperationError): CallOutcome {
+    return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
+  }
+}
+
+class ResourceAcquirer implements ServiceExecutor {
+  readonly target: ToolTarget;
+  readonly #parts: GrpcParts;
+  readonly #resource: Entry;
+  readonly #service: ServiceEntry;
+
+  constructor(parts: GrpcParts, resource: Entry, service: ServiceEntry) {
+    this.#parts = parts;
+    this.#resource = resource;
+    this.#service = service;
+    this.target = { transport: 'grpc', serviceId: service.name, serviceAddress: serviceAddress(service) };
+  }
+
+  call({ permit, client, requestId }: ServiceInput): ServiceCall {
+    const { protocols, channels, settings, log } = this.#parts;
+    const { uri = '' } = permit.target;
+    const { name, definition } = this.#resource;
+    const service = this.#service;
     const { ResourceAcquire } = protocols.resourceAcquirer;
-    const observer = this.#options.toolCalls.request(client.facts);
-    const error = (message: string): OperationResult => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
+    const request = resourceRequest(this.#resource, uri);
+    const mimeType = stringMember(definition, 'mimeType');
     return {
-      name: resource.name,
-      service,
-      requestId,
-      async execute({ signal }) {
-        const request = resourceRequest(resource, uri);
-        const channel = channels.get(serviceAddress(service));
-        const trace = observer.send(describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)));
-        const call = { requestId, trace, signal };
-        const { isError, content } = await callUnary(channel, ResourceAcquire, request, call, settings);
-        // Each text is repeated with uri and type.
-        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(stringMember(resource.definition, 'mimeType'));
-        checkContentSize(describeService(service), content, blockBytes);
-        if (isError) {
+      request: describeUpstreamRequest(ResourceAcquire, this.#resource, serviceAddress(service)),
+      execute: ({ signal, trace }) =>
+        sendRequest({ name, service, requestId }, { log, signal }, async () => {
+          const channel = channels.get(serviceAddress(service));
+          const reply = await callUnary(channel, ResourceAcquire, request, { requestId, trace, signal }, settings);
+          const { isError, content } = reply;
+          // Each text is repeated with uri and type.
+          checkContentSize(describeService(service), content, BLOCK_BYTES + jsonBytes(uri) + jsonBytes(mimeType));
+          if (!isError) return contentOutcome(resourceResult(client.era, uri, mimeType || 'text/plain', content));
           const text = content.join('\n') || `service ${service.name} answered with an error and no text`;
-          observer.failed('UNKNOWN', text, RESOURCE_ERROR);
-          return error(text);
-        }
-        observer.completed(false, NO_CONTENT);
-        const mimeType = stringMember(resource.definition, 'mimeType') || 'text/plain';
-        return resourceResult(client.era, uri, mimeType, content);
-      },
-      onFailure({ category, message, errorType }) {
-        observer.failed(category, message, errorType);
+          throw new OperationError('UNKNOWN', text, { errorType: RESOURCE_ERROR });
+        }),
+      onFailure: (error) => {
         // Unlike tool calls, reads have no events.
-        if (category === 'SERVICE_UNAVAILABLE') {
+        if (error.category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {
-            resource: resource.name,
+            resource: name,
             service: service.name,
             service_address: serviceAddress(service),
             service_request_id: requestId,
           });
         }
-        return error(message);
+        return { outcome: () => this.failed(client, error) };
       },
     };
+  }
+
+  failed(_client: ClientFacts, { message }: OperationError): CallOutcome {
+    return { kind: 'failed', error: { code: INTERNAL_ERROR, message } };
   }
 }
 

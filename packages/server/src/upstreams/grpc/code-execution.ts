@@ -1,10 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
-import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
-import type { Registry } from '../../registry/registry.ts';
-import type { CallObserver } from '../../telemetry/call-observer.ts';
-import type { TargetLogger } from '../../telemetry/log.ts';
 import {
   CANCELED,
   codeSummary,
@@ -12,25 +8,20 @@ import {
   contentOfTexts,
   TIMEOUT,
   TOOL_ERROR,
-  toolCallIdentity,
+  type ToolTarget,
 } from '../../telemetry/tool-calls/event.ts';
-import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { ClientFacts } from '../client-facts.ts';
-import type { ResponseSink } from '../response-sink.ts';
-import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
-import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
-import { BLOCK_CHARACTERS, toolResult } from './content-result.ts';
+import { type OperationContext, OperationError } from '../operation.ts';
+import type { CallFailure, CallOutcome } from '../response-sink.ts';
+import { findCodeService } from './channels.ts';
+import { type CodeTarget, codeRequest } from './code-request.ts';
+import { BLOCK_CHARACTERS, contentJson, contentOutcome, toolResult } from './content-result.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
-import { type CallSettings, callStream } from './grpc-client.ts';
-import { type GrpcOperation, type OperationContext, ServiceError } from './operation.ts';
-import {
-  ContentSize,
-  describeUpstreamRequest,
-  parseArguments,
-  serviceRequestId,
-  stringMember,
-} from './tool-operation.ts';
+import { callStream } from './grpc-client.ts';
+import type { GrpcParts, ServiceCall, ServiceExecutor, ServiceInput } from './service-call.ts';
+import { sendRequest } from './service-error.ts';
+import { ContentSize, describeUpstreamRequest, parseArguments } from './tool-operation.ts';
 
 /** State of an execution. */
 export type ExecutionState = ExecutionStatus__Output;
@@ -107,7 +98,7 @@ export class CodeExecution {
     return this.#state === 'CANCELLED' ? CANCELED : TOOL_ERROR;
   }
 
-  /** Applies the next reply. Throws ServiceError if the output becomes too large. */
+  /** Applies the next reply. Throws OperationError if the output becomes too large. */
   apply({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): AppliedReply {
     const states = expandTransition(this.#state, status);
     this.#state = states?.at(-1) ?? this.#state;
@@ -125,67 +116,12 @@ export class CodeExecution {
     for (const text of content) {
       // Content that is only sent as progress counts too.
       if (!this.#size.add(text)) {
-        throw new ServiceError('UNKNOWN', `the execution was canceled: its output has ${this.#size.excess}`);
+        throw new OperationError('UNKNOWN', `the execution was canceled: its output has ${this.#size.excess}`);
       }
       if (isOutput) this.#output.push(text);
       if (isError) this.#errors.push(text);
     }
   }
-}
-
-/**
- * Sends the output of code to its client as progress notifications, numbered from 1, with the output as message
- * (2025-11-25, "Progress"). Only for clients that request progress and accept event streams.
- */
-export class CodeProgress {
-  readonly #sink: ResponseSink;
-  readonly #token: string | undefined;
-  readonly #signal: AbortSignal;
-  readonly #deadline: number;
-  #count = 0;
-
-  /**
-   * `token` is JSON text, undefined if the client requests no progress; `signal` aborts when the client disconnects. After
-   * `forMs` nothing is sent, and a slow client no longer delays the execution.
-   */
-  constructor(sink: ResponseSink, token: string | undefined, signal: AbortSignal, forMs: number) {
-    this.#sink = sink;
-    this.#token = token;
-    this.#signal = signal;
-    this.#deadline = performance.now() + forMs;
-  }
-
-  /** Sends one notification. Resolves when the client can receive the next one, so that nothing is buffered here. */
-  async report(text: string): Promise<void> {
-    if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#deadline) return;
-    this.#count++;
-    const params = `{"progressToken":${this.#token},"progress":${this.#count},"message":${JSON.stringify(text)}}`;
-    const message = `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
-    const isWritable = this.#sink.sendMessage(message);
-    if (!isWritable) await this.#drained();
-  }
-
-  #drained(): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer);
-        this.#signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer = setTimeout(done, this.#deadline - performance.now());
-      this.#sink.onDrain(done);
-      this.#signal.addEventListener('abort', done, { once: true });
-    });
-  }
-}
-
-export interface CodeToolsOptions {
-  readonly registry: Pick<Registry, 'current'>;
-  readonly protocols: Protocols;
-  readonly channels: Pick<GrpcChannels, 'get'>;
-  readonly settings: CallSettings;
-  readonly toolCalls: ToolCallSink;
-  readonly log: TargetLogger;
 }
 
 /** Time for which a stream may continue after the timeout of its code, in milliseconds. */
@@ -195,100 +131,80 @@ const DEADLINE_GRACE_MS = 5_000;
 const CHARACTERS_PER_TURN = 256 * 1024;
 const REPLY_CHARACTERS = 2 * 1024;
 
-/** One call that executes code. */
+/** One execution of code. */
 interface CodeRun {
-  readonly message: RequestMessage;
-  readonly tool: Entry;
+  readonly request: ReturnType<typeof codeRequest>;
+  readonly service: ServiceEntry;
   readonly requestId: string;
   readonly execution: CodeExecution;
-  readonly observer: CallObserver;
 }
 
-/**
- * Tools that execute code in a capability service: those with the uri `code-execution-engine://{engine}/{language}` (4.10).
- * Failures become results with `isError`.
- */
-export class CodeTools {
-  readonly #options: CodeToolsOptions;
+/** Executes the code of a tool with the uri `code-execution-engine://{engine}/{language}`. Failures are results with `isError`. */
+export class CodeExecutor implements ServiceExecutor {
+  readonly target: ToolTarget;
+  readonly #parts: GrpcParts;
+  readonly #tool: Entry;
+  readonly #code: CodeTarget | undefined;
+  readonly #service: ServiceEntry | undefined;
 
-  constructor(options: CodeToolsOptions) {
-    this.#options = options;
+  /** `code` is undefined if the uri is invalid. */
+  constructor(parts: GrpcParts, tool: Entry, code: CodeTarget | undefined) {
+    this.#parts = parts;
+    this.#tool = tool;
+    this.#code = code;
+    this.#service = code && findCodeService(parts.registry.current.services, code.engine, code.language);
+    this.target = {
+      transport: 'code',
+      toolName: code && codeToolName(code.engine, code.language),
+      serviceId: this.#service?.name,
+      serviceAddress: this.#service && serviceAddress(this.#service),
+    };
   }
 
-  /** Returns a factory of the operation that executes the code; undefined for tools with another uri. */
-  operation(client: ClientFacts, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
-    const uri = stringMember(tool.members, 'uri');
-    return isCodeUri(uri) ? () => this.#createOperation(client, message, tool, parseCodeUri(uri)) : undefined;
-  }
-
-  #createOperation(
-    client: ClientFacts,
-    message: RequestMessage,
-    tool: Entry,
-    target: CodeTarget | undefined,
-  ): GrpcOperation {
-    const { registry, toolCalls } = this.#options;
-    const service = target && findCodeService(registry.current.services, target.engine, target.language);
-    const requestId = serviceRequestId(client.correlation.requestId);
-    const observer = toolCalls.of(
-      toolCallIdentity(client, tool, {
-        transport: 'code',
-        toolName: target && codeToolName(target.engine, target.language),
-        serviceId: service?.name,
-        serviceAddress: service && serviceAddress(service),
-        serviceRequestId: service && requestId,
-      }),
-      client.facts,
-    );
+  call({ permit, client, requestId }: ServiceInput): ServiceCall {
+    const { protocols, log } = this.#parts;
+    const { name } = this.#tool;
+    const service = this.#service ?? throwServiceNotFound(this.#tool, this.#code);
+    const { serviceSubType: engine = '', languageName: language = '' } = service;
+    const request = codeRequest(this.#tool, { engine, language }, parseArguments(permit.message));
     const execution = new CodeExecution();
     return {
-      name: tool.name,
-      service,
-      requestId,
-      execute: async (context) => {
-        const found = service ?? throwServiceNotFound(tool, target);
-        await this.#processStream({ message, tool, requestId, execution, observer }, found, context);
-        const { problem, output } = execution;
-        if (problem === undefined) observer.completed(false, contentOfTexts(output));
-        else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
-        // An error result needs a text.
-        const content = problem !== undefined && output.length === 0 ? [problem] : output;
-        return toolResult(client.era, content, problem !== undefined);
-      },
-      onFailure({ category, message, errorType }) {
-        const { problem, output } = execution;
+      request: describeUpstreamRequest(protocols.codeExecutor.ExecuteCode, this.#tool, serviceAddress(service)),
+      summary: codeSummary(Object.keys(request.arguments).length),
+      execute: (context) =>
+        sendRequest({ name, service, requestId }, { log, signal: context.signal }, async () => {
+          await this.#processStream({ request, service, requestId, execution }, context);
+          const failure = failureOf(execution);
+          const { output } = execution;
+          // An error result needs a text.
+          const content = failure && output.length === 0 ? [failure.message] : output;
+          const outcome = await contentOutcome(toolResult(client.era, content, failure !== undefined));
+          return { ...outcome, report: failure ?? { isError: false, content: contentOfTexts(output) } };
+        }),
+      onFailure: ({ message }) => {
+        const outcome = () => contentOutcome(toolResult(client.era, [...execution.output, message], true));
+        const failure = failureOf(execution);
         // A failure of the code takes precedence over one of the stream.
-        if (problem === undefined) observer.failed(category, message, errorType);
-        else observer.failed('EXECUTION_ERROR', problem, execution.errorType);
-        return toolResult(client.era, [...output, message], true);
+        return failure ? { outcome, report: failure } : { outcome };
       },
     };
   }
 
+  failed({ era }: ClientFacts, { message }: OperationError): CallOutcome {
+    return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
+  }
+
   /** Executes the code and processes its stream to the end. */
   async #processStream(
-    call: CodeRun,
-    service: ServiceEntry,
-    { sink, clientDisconnected, signal }: OperationContext,
+    { request, service, requestId, execution }: CodeRun,
+    { progress, trace, signal }: OperationContext,
   ): Promise<void> {
-    const { message, tool, requestId, execution, observer } = call;
-    const { protocols, channels, settings, log } = this.#options;
-    const { serviceSubType: engine = '', languageName: language = '' } = service;
-    const request = codeRequest(tool, { engine, language }, parseArguments(message));
-    observer.begin(codeSummary(Object.keys(request.arguments).length));
+    const { protocols, channels, settings, log } = this.#parts;
     const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
-    const progress = new CodeProgress(
-      sink,
-      sink.client.accepts.sse ? progressTokenText(message.text) : undefined,
-      AbortSignal.any([signal, clientDisconnected]),
-      deadlineMs,
-    );
-    const { ExecuteCode } = protocols.codeExecutor;
-    const address = serviceAddress(service);
-    const trace = observer.send(describeUpstreamRequest(ExecuteCode, tool, address));
+    const report = progress(deadlineMs);
     const replies = callStream(
-      channels.get(address),
-      ExecuteCode,
+      channels.get(serviceAddress(service)),
+      protocols.codeExecutor.ExecuteCode,
       request,
       { requestId, trace, signal },
       { ...settings, deadlineMs },
@@ -306,7 +222,7 @@ export class CodeTools {
           status: reply.status,
         });
       }
-      for (const update of applied.updates) await progress.report(update);
+      for (const update of applied.updates) await report(update);
       unyielded += reply.content.reduce((sum, { length }) => sum + length + BLOCK_CHARACTERS, REPLY_CHARACTERS);
       if (unyielded < CHARACTERS_PER_TURN) continue;
       unyielded = 0;
@@ -315,13 +231,18 @@ export class CodeTools {
   }
 }
 
+/** What is recorded of code that has failed; undefined for other code. */
+function failureOf({ problem, errorType }: CodeExecution): CallFailure | undefined {
+  return problem === undefined ? undefined : { category: 'EXECUTION_ERROR', message: problem, errorType };
+}
+
 /** Throws for a tool without a service for its code; `target` is undefined if its uri is invalid. */
 function throwServiceNotFound(tool: Entry, target: CodeTarget | undefined): never {
   if (target) {
     const { engine, language } = target;
-    throw new ServiceError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);
+    throw new OperationError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);
   }
-  throw new ServiceError(
+  throw new OperationError(
     'TOOL_DEFINITION_ERROR',
     `tool ${tool.name}: its uri must be code-execution-engine://{engine}/{language}`,
   );

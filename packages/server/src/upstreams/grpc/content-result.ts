@@ -1,10 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
+import type { CallOutcome } from '../response-sink.ts';
 
 /** Result that consists of the texts of a capability service, serialized when it is sent: it may be large. */
 export interface ContentResult {
-  readonly kind: 'content';
   /** JSON before the first block, of a block before its text, and after the last block. */
   readonly head: string;
   readonly block: string;
@@ -34,7 +35,21 @@ function contentResult(era: Era, result: JsonObject, block: JsonObject, texts: r
   const json = resultText(era, result);
   const list = json.indexOf('[]') + 1;
   const members = JSON.stringify(block).slice(0, -1);
-  return { kind: 'content', head: json.slice(0, list), block: `${members},"text":`, tail: json.slice(list), texts };
+  return { head: json.slice(0, list), block: `${members},"text":`, tail: json.slice(list), texts };
+}
+
+/** Returns the outcome of a call with this result, which takes several turns of the event loop if it is large. */
+export async function contentOutcome(result: ContentResult): Promise<CallOutcome> {
+  if (!isLargeContent(result)) return { kind: 'result', json: contentJson(result) };
+  const steps = contentBytes(result);
+  let step = steps.next();
+  while (!step.done) {
+    await nextTurn();
+    step = steps.next();
+  }
+  const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
+  const after = [Buffer.from(',"result":'), ...step.value, Buffer.from('}')];
+  return { kind: 'large', bytes: { before, after }, value: { result: {} }, status: 200 };
 }
 
 /** True for a result that must be serialized in steps. */

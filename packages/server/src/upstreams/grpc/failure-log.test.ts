@@ -2,9 +2,10 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
+import { OperationError } from '../operation.ts';
 import { operationTests, UNUSED_PORT } from './fixtures/operation-tests.ts';
-import { logFailure, ServiceError } from './operation.ts';
 import { entryAt } from './service-entry.fixture.ts';
+import { logFailure } from './service-error.ts';
 
 const { serviceWith, address, work } = operationTests();
 
@@ -51,8 +52,8 @@ it('an internal error is logged as an error, with its cause', () => {
   ]);
 });
 
-it('a ServiceError, reported by response and event, is not logged', () => {
-  expect(logged(new ServiceError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
+it('a OperationError, reported by response and event, is not logged', () => {
+  expect(logged(new OperationError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
 });
 
 it('of an unreachable service is written, and the response has no empty note', async () => {

@@ -3,7 +3,7 @@ import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@slui
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { GrpcChannels, Protocols } from './channels.ts';
 import { type CallSettings, callUnary, statusCode, statusName } from './grpc-client.ts';
-import { describeService } from './operation.ts';
+import { describeService } from './service-error.ts';
 
 export interface ProvisionerOptions {
   readonly channels: Pick<GrpcChannels, 'get'>;

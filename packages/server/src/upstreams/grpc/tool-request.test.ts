@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
+import { OperationError } from '../operation.ts';
 import { loadProtocols } from './channels.ts';
-import { ServiceError } from './operation.ts';
 import { parseArguments, toolRequest } from './tool-operation.ts';
 
 function json(text: string): JsonObject {
@@ -38,7 +38,7 @@ function rejectionOf(run: () => unknown): readonly string[] {
   try {
     run();
   } catch (error) {
-    if (error instanceof ServiceError) return [error.category, error.message];
+    if (error instanceof OperationError) return [error.category, error.message];
     throw error;
   }
   throw new Error('nothing was refused');

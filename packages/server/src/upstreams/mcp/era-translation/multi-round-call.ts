@@ -93,7 +93,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   }
 
   #cancel(reason: string): void {
-    this.canceled(reason);
+    this.observer?.canceled(reason);
     this.#end();
   }
 

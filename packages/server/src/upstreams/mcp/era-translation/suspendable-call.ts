@@ -15,6 +15,7 @@ import type { RpcError } from '../../../http/outcome.ts';
 import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { ClientFacts } from '../../client-facts.ts';
+import type { ClientRequests, ServerRequestSource, SuspendedRequest } from '../../client-requests.ts';
 import {
   type CallOutcome,
   DetachedSink,
@@ -23,7 +24,6 @@ import {
   type ResponseBody,
   type ResponseSink,
 } from '../../response-sink.ts';
-import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
 import { isInconclusive } from '../rpc-request.ts';
 import { InputRequests } from './input-requests.ts';
 import { type CallBinding, digestOf } from './request-state.ts';
@@ -125,6 +125,8 @@ export interface SuspensionStore {
   reserve(call: SuspendableCall, more: number): boolean;
   /** Stores a call with a reservation until it is resumed or expires. Returns its `requestState`. */
   suspend(call: SuspendableCall): string;
+  /** Returns the `requestState` of a client that is to visit a URL and then to call again. */
+  createRestartState(binding: CallBinding): string;
   /** Releases the reservation of a call. */
   release(call: SuspendableCall): void;
 }
@@ -143,10 +145,6 @@ export interface SuspendableCallOptions {
   /** First message of the client. */
   readonly message: RequestMessage;
   readonly target: SuspendedTarget;
-  /** The call continues with the outline of its message, until it is resumed. */
-  readonly onSuspended: (outline: RequestMessage) => void;
-  /** The call continues with a retry. */
-  readonly onRetry: (retry: RequestMessage, client: ClientFacts) => void;
 }
 
 /**
@@ -154,7 +152,7 @@ export interface SuspendableCallOptions {
  * `InputRequiredResult`; the call continues upstream, and the client's retry gets its response, which may be another
  * `InputRequiredResult`. Messages of the upstream in between are buffered; it is paused after the first one.
  */
-export class SuspendableCall extends ForwardingSink implements ServerRequests {
+export class SuspendableCall extends ForwardingSink implements ClientRequests {
   readonly id: string;
   /** Whom the call counts for while it is suspended. */
   readonly holder: QuotaOwner;
@@ -169,6 +167,7 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
   readonly #inputs = new InputRequests();
   readonly #buffer: BufferedMessages;
   #source: ServerRequestSource | undefined = undefined;
+  #request: SuspendedRequest | undefined = undefined;
   #suspendTimer: NodeJS.Timeout | undefined = undefined;
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
@@ -211,6 +210,18 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
   connect(source: ServerRequestSource): this {
     this.#source = source;
     return this;
+  }
+
+  override get clientRequests(): ClientRequests {
+    return this;
+  }
+
+  continueWith(request: SuspendedRequest): void {
+    this.#request = request;
+  }
+
+  createRestartState(): string {
+    return this.#options.store.createRestartState(this.binding);
   }
 
   get pending(): number {
@@ -269,7 +280,7 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
     this.#client = sink.client;
     this.#capabilities = legacyCapabilities(sink.client.capabilities);
     this.#message = retry;
-    this.#options.onRetry(retry, sink.client);
+    this.#request?.onRetry(retry, sink.client);
     this.inner = sink;
     sink.onDisconnect(() => this.#disconnectListener?.());
     for (const response of this.#inputs.takeResponses(retry)) this.#post(response);
@@ -311,7 +322,7 @@ export class SuspendableCall extends ForwardingSink implements ServerRequests {
     this.inner = this.#buffer;
     // The call may be suspended for long, and its request may be large.
     this.#message = outlineOf(this.#message);
-    this.#options.onSuspended(this.#message);
+    this.#request?.onSuspended(this.#message);
     this.#options.store.reserve(this, 0);
     const json = `{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`;
     sink.complete({ kind: 'result', json });

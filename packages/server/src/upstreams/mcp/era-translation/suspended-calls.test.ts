@@ -59,7 +59,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   const client = new Client(facts);
   const answer = client.response;
   const target = { entry: undefined, forward: undefined, uri: undefined };
-  const options = { store: suspended, message, target, onSuspended: () => {}, onRetry: () => {} };
+  const options = { store: suspended, message, target };
   const call = new SuspendableCall(options, client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
+import type { Permit } from '../../../access/access.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { Shares } from '../../../http/shares.ts';
 import type { ClientFacts } from '../../client-facts.ts';
@@ -15,7 +16,7 @@ import {
   type RequestState,
   RequestStates,
 } from './request-state.ts';
-import type { SuspendableCall, SuspendedTarget, SuspensionStore } from './suspendable-call.ts';
+import { SuspendableCall, type SuspendedTarget, type SuspensionStore } from './suspendable-call.ts';
 
 export interface SuspendedCallsOptions {
   readonly sealer: TokenSealer;
@@ -124,7 +125,11 @@ export class SuspendedCalls implements SuspensionStore {
     return call === undefined || call === RESTART ? undefined : call.slice(0, call.lastIndexOf('.'));
   }
 
-  /** Returns the `requestState` of a client that is to visit a URL and then to call again. */
+  /** Returns the sink of a call of a modern client that may have to provide input. */
+  suspendable({ message, target: { entry, forward, uri } }: Permit, sink: ResponseSink): SuspendableCall {
+    return new SuspendableCall({ store: this, message, target: { entry, forward, uri } }, sink);
+  }
+
   createRestartState(binding: CallBinding): string {
     return this.#states.seal({ call: RESTART, round: 0, ...binding });
   }

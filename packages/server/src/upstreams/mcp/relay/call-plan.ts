@@ -6,12 +6,12 @@ import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { ClientFacts } from '../../client-facts.ts';
+import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
-import type { ServerRequestSource, ServerRequests } from './server-requests.ts';
 
 /** Dependencies that all calls share. */
 export interface CallContext {

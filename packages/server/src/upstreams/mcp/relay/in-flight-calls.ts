@@ -168,6 +168,8 @@ export class CancelableRequest implements InFlightCall {
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #abort = new AbortController();
   readonly #canceled = Promise.withResolvers<RequestOutcome>();
+  /** The request does not wait any more: others handle its end. */
+  #isOver = false;
 
   constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
     this.#request = request;
@@ -190,6 +192,7 @@ export class CancelableRequest implements InFlightCall {
       return await Promise.race([this.#canceled.promise, awaited]);
     } finally {
       this.#calls.remove(this);
+      this.#isOver = true;
     }
   }
 
@@ -218,6 +221,7 @@ export class CancelableRequest implements InFlightCall {
   }
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {
+    if (this.#isOver) return;
     this.#request.facts.outcome = outcome;
     this.#canceled.resolve({ kind: 'deferred', start: (sink) => sink.complete({ kind: 'canceled' }) });
     this.#abort.abort(reason);

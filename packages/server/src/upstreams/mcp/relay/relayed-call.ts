@@ -11,6 +11,7 @@ import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
 import { failedOutcome, type ResponseBody, type ResponseSink } from '../../response-sink.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
 import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
@@ -23,12 +24,7 @@ import type { LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
 import { isWaitingTask, mayCreateTask, sendLargeResponse, sendResponse } from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
-import {
-  CallServerRequests,
-  RelayedServerRequests,
-  type ServerRequestSource,
-  type ServerRequests,
-} from './server-requests.ts';
+import { CallServerRequests, RelayedServerRequests } from './server-requests.ts';
 
 /** Time that an upstream has to respond to a canceled call, in milliseconds. */
 const CANCELED_MS = 500;
@@ -441,7 +437,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
     this.#plan.onAbandoned?.();
-    this.#sink.canceled(CLIENT_CANCELED);
+    this.#sink.observer?.canceled(CLIENT_CANCELED);
     if (this.#session?.era !== 'legacy') return this.#endCanceled();
     this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
     this.#serverRequests?.cancelAll();
@@ -494,7 +490,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
       return;
     }
     this.#plan.onAbandoned?.();
-    this.#sink.canceled(CLIENT_DISCONNECTED);
+    this.#sink.observer?.canceled(CLIENT_DISCONNECTED);
     this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();
     this.#reader?.abort();

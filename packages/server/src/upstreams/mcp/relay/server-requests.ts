@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import {
@@ -8,35 +8,9 @@ import {
   rejectServerRequest,
   withParam,
 } from '@sluice/protocol/mcp/message';
+import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
 import type { DownstreamChannel, PendingServerRequest } from '../../downstream.ts';
 import { DefaultResponder } from '../rpc-request.ts';
-
-/** Server requests of one call or one upstream session, relayed to the client. */
-export interface ServerRequests {
-  /** Number of requests that wait for a response of the client. */
-  readonly pending: number;
-  /**
-   * Relays a request to the client, as text and parsed. False if the client does not support it, or too many requests are
-   * pending.
-   */
-  relay(text: string, value: JsonObject): boolean;
-  /** The upstream canceled a request with this `notifications/cancelled`. */
-  onCancelled(text: string): void;
-  /** Cancels all pending requests: the upstream does not wait for the responses any more. */
-  cancelAll(): void;
-  /** Fails all pending requests: the client will not respond any more. */
-  failAll(): void;
-}
-
-/** The call whose upstream sends requests. */
-export interface ServerRequestSource {
-  /** A request was rejected because the client does not support it. */
-  onRejected(method: string, params: JsonValue | undefined): void;
-  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
-  post(text: string): Promise<void>;
-  /** Fails the call: the upstream cannot get the response that it waits for. */
-  fail(error: unknown): void;
-}
 
 /** Maximum number of requests that are rejected on one call before the call fails. */
 const MAX_REJECTED = 16;

@@ -4,10 +4,10 @@ import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';
+import type { Target } from '../../../access/target.ts';
 import { type RpcError, rpcError } from '../../../http/outcome.ts';
-import type { Entry } from '../../../registry/entries.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
-import { type DeferredOutcome, type RequestOutcome, startOutcome } from '../../deferred-outcome.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
 import {
   type CallOutcome,
   DetachedSink,
@@ -23,25 +23,17 @@ import { ACKNOWLEDGED } from './task-requests.ts';
 
 /** A call that may become a task. */
 export interface AutoCall {
-  readonly client: ClientFacts;
-  readonly target: AutoTarget;
-  readonly message: RequestMessage;
-  /** Returns the outcome of another round of the call, with the input of the client. */
-  readonly repeat: (client: ClientFacts, message: RequestMessage) => RequestOutcome;
-}
-
-/** The target of a call. */
-export interface AutoTarget {
-  readonly tool: Pick<Entry, 'key' | 'labels' | 'discovered'>;
+  readonly target: Pick<Target, 'entry' | 'forward' | 'message'>;
   /** Address of its upstream or capability service. */
   readonly address: string;
-  readonly forward: string | undefined;
+  /** Starts another round of the call, with the input of the client. */
+  readonly repeat: (message: RequestMessage, sink: ResponseSink) => void;
 }
 
 /** What an {@link AutoTask} needs of all of them together. */
 export interface AutoTaskOwner {
   /** Stores the task of a client; undefined if that may have no more. Rejects with `StoreError`. */
-  create(task: AutoTask, target: AutoTarget): Promise<TaskRecord | undefined>;
+  create(task: AutoTask, call: AutoCall): Promise<TaskRecord | undefined>;
   /** Removes the task of a call that does not need it after all. */
   remove(record: TaskRecord): void;
   /** The record as it is now; undefined if the task was removed. */
@@ -101,8 +93,8 @@ export class AutoTask extends ForwardingSink {
     this.#client = client;
   }
 
-  /** Starts the call; it becomes a task when it takes longer than `afterMs`. */
-  start(outcome: DeferredOutcome, afterMs: number): void {
+  /** Starts the call by `send`; it becomes a task when it takes longer than `afterMs`. */
+  start(send: (sink: ResponseSink) => void, afterMs: number): void {
     this.#client?.onDisconnect(() => {
       if (!this.#client) return;
       this.#release();
@@ -111,15 +103,16 @@ export class AutoTask extends ForwardingSink {
     this.#timer = setTimeout(() => {
       this.#becomeTask().catch((error: unknown) => this.#owner.onError(error));
     }, afterMs).unref();
-    outcome.start(this);
+    send(this);
   }
 
   async #becomeTask(): Promise<void> {
     if (!this.#client || this.#hasBody || !this.#call) return;
-    const { message, target, repeat } = this.#call;
+    const call = this.#call;
+    const { message } = call.target;
     const { length } = message.bytes ?? message.text;
     const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
-    const record = await this.#owner.create(this, target);
+    const record = await this.#owner.create(this, call);
     if (!record) return;
     // It has its response, or has disconnected.
     if (!this.#client || this.#hasBody) return this.#owner.remove(record);
@@ -133,7 +126,7 @@ export class AutoTask extends ForwardingSink {
     const clientSize = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]).length;
     if (params !== undefined && this.#owner.reserve(record, params.length + clientSize)) {
       const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
-      this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat };
+      this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat: call.repeat };
     } else this.#forgetClient();
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
     client?.complete({ kind: 'result', json: JSON.stringify(result) });
@@ -381,7 +374,7 @@ export class AutoTask extends ForwardingSink {
     this.#set('working');
     const parsed = parseMessage(Buffer.from(text));
     if (parsed.kind !== 'request') return this.#fail('the input could not be sent');
-    startOutcome(repeat(this.client, parsed), this);
+    repeat(parsed, this);
   }
 
   #set(status: TaskStatus): void {

@@ -26,8 +26,6 @@ const facts: ClientFacts = {
   principal: createUser('ann', 'proxy'),
   capabilities: { extensions: { [TASKS_EXTENSION]: {} } },
 };
-const tool = { key: 'a', labels: { 'service.task': 'auto' }, discovered: undefined };
-const target = { tool, address: 'http://upstream/mcp', forward: undefined };
 
 const opened: Tasks[] = [];
 afterEach(async () => {
@@ -54,14 +52,12 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
     return message;
   };
   const started = Promise.withResolvers<ResponseSink>();
-  const message = request('tools/call');
+  const target = { entry: undefined, forward: undefined, message: request('tools/call') };
   const repeat = () => {
     throw new Error('not repeated');
   };
-  const outcome = auto.wrap({ client: facts, target, message, repeat }, { kind: 'deferred', start: started.resolve });
-  if (outcome.kind !== 'deferred') throw new Error('not deferred');
   const client = new Client(facts);
-  outcome.start(client);
+  auto.start({ target, address: 'http://upstream/mcp', repeat }, client, started.resolve);
   const response = await started.promise;
   return {
     tasks,

@@ -7,9 +7,12 @@ import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/pr
 import { rpcError } from '../../../http/outcome.ts';
 import { quotaOwner, Shares } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
+import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { ClientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
-import { type AutoCall, type AutoTarget, AutoTask, type AutoTaskOwner, POLL_INTERVAL_MS } from './auto-task.ts';
+import type { ResponseSink } from '../../response-sink.ts';
+import { type AutoCall, AutoTask, type AutoTaskOwner, POLL_INTERVAL_MS } from './auto-task.ts';
 import { eventTaskOf } from './task-events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { ACKNOWLEDGED } from './task-requests.ts';
@@ -54,12 +57,14 @@ export class AutoTasks implements AutoTaskOwner {
     for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
   }
 
-  /** The outcome of a call of such a tool, which becomes a task if it takes long; unchanged for other clients. */
-  wrap(call: AutoCall, outcome: RequestOutcome): RequestOutcome {
-    const { era, capabilities } = call.client;
-    if (outcome.kind !== 'deferred' || era !== 'modern' || !declaresTasks(capabilities)) return outcome;
-    const { afterMs } = this.#options;
-    return { kind: 'deferred', start: (client) => new AutoTask(call, this, client).start(outcome, afterMs) };
+  /** Whether a call of this entry becomes a task if it takes long. */
+  accepts(entry: Entry | undefined, { era, capabilities }: ClientFacts): boolean {
+    return entry?.labels[TASK_LABEL] === 'auto' && era === 'modern' && declaresTasks(capabilities);
+  }
+
+  /** Starts a call that becomes a task if it takes long: `send` sends it, with this sink around that of its client. */
+  start(call: AutoCall, sink: ResponseSink, send: (sink: ResponseSink) => void): void {
+    new AutoTask(call, this, sink).start(send, this.#options.afterMs);
   }
 
   /** The outcome of a request about a task of this kind. */
@@ -80,7 +85,7 @@ export class AutoTasks implements AutoTaskOwner {
     task?.cancel();
   }
 
-  async create(task: AutoTask, { tool, address, forward }: AutoTarget): Promise<TaskRecord | undefined> {
+  async create(task: AutoTask, { target: { entry, forward }, address }: AutoCall): Promise<TaskRecord | undefined> {
     const { tasks, replica, maxCallMs } = this.#options;
     const { namespace = '', principal, address: clientAddress, facts } = task.client;
     const now = new Date().toISOString();
@@ -92,7 +97,7 @@ export class AutoTasks implements AutoTaskOwner {
         forward,
         address,
         era: 'modern',
-        tool: { key: tool.key, upstreamKey: tool.discovered?.upstreamKey, copied: tool.discovered?.copied },
+        tool: { key: entry?.key ?? '', upstreamKey: entry?.discovered?.upstreamKey, copied: entry?.discovered?.copied },
         replica,
         eventId: facts?.call?.eventId,
       },

@@ -153,7 +153,7 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
 
   cancel(): void {
     if (this.#ended) return;
-    this.#call.sink.canceled(CLIENT_CANCELED);
+    this.#call.sink.observer?.canceled(CLIENT_CANCELED);
     this.#end(true);
     this.#call.sink.complete({ kind: 'canceled' });
   }
@@ -180,14 +180,14 @@ export class PolledTask implements ResponseRewriter, InFlightCall {
     this.#isClientDisconnected = true;
     // The call of a legacy client continues.
     if (this.#ended || this.#call.sink.client.era === 'legacy') return this.#endIfUnused();
-    this.#call.sink.canceled(CLIENT_DISCONNECTED);
+    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
     this.#end(true);
   }
 
   /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
   #endIfUnused(): void {
     if (this.#ended || this.#polling.knownAs === undefined || this.#serverRequests?.pending) return;
-    this.#call.sink.canceled(CLIENT_DISCONNECTED);
+    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
     this.#end();
   }
 

@@ -87,10 +87,10 @@ export class TaskCreation implements TaskHandler {
       (record) => {
         // A modern client that has disconnected has canceled its call.
         if (record && isClientDisconnected && sink.client.era === 'modern') {
-          sink.canceled(CLIENT_DISCONNECTED);
+          sink.observer?.canceled(CLIENT_DISCONNECTED);
           this.#options.tasks.discard(record);
         } else if (record) {
-          sink.becameTask();
+          sink.observer?.continuedAsTask();
           respond(created, text, value, record, state);
           const { session: clientSession } = sink.client;
           if (clientSession) this.#options.onCreated(record, clientSession, sentHeaders(plan.headers));
@@ -269,7 +269,7 @@ export class TaskCreation implements TaskHandler {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
-      ...continuedCall(sink.continued),
+      ...continuedCall(sink.observer?.continued),
       ...more,
     };
     return this.#options.tasks.create(task, state, session);

@@ -5,7 +5,7 @@ import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
 import { paramText } from '@sluice/protocol/mcp/message';
 import { readTask, relatedTaskOf, TASK_STATUS_NOTIFICATION, unrelated } from '@sluice/protocol/mcp/tasks';
-import type { ServerRequests } from '../relay/server-requests.ts';
+import type { ServerRequests } from '../../client-requests.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { clientEraOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';

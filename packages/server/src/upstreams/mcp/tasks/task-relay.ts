@@ -7,15 +7,18 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
+import type { Calls } from '../../calls.ts';
 import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
 import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
+import { FORWARDING_LOOP } from '../../upstream-headers.ts';
+import type { Forwards } from '../forwards.ts';
+import { legacySession, type McpParts } from '../mcp-connection.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
-import { type CallRouter, FORWARDING_LOOP, type UpstreamLookup } from '../relay/router.ts';
 import { sendMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { CoreTaskRequests, type TaskReading } from './core-task-requests.ts';
@@ -30,8 +33,9 @@ import type { Tasks } from './tasks.ts';
 
 export interface TaskRelayOptions extends CallContext {
   readonly tasks: Tasks;
-  readonly forwards: UpstreamLookup;
-  readonly router: Pick<CallRouter, 'clientOf' | 'legacySession'>;
+  readonly forwards: Pick<Forwards, 'upstream' | 'upstreamAt'>;
+  readonly clientOf: Calls['clientOf'];
+  readonly sessions: Pick<McpParts, 'sessionBindings' | 'callSessionPool'>;
   /** Identity of the service, for clients without one. */
   readonly clientInfo: Implementation;
   readonly creation: Pick<TaskCreation, 'takeUp'>;
@@ -72,7 +76,7 @@ export class TaskRelay {
   ): RequestOutcome {
     const upstream = this.upstreamOf(record);
     if (!upstream) return taskNotFound();
-    const client = this.#options.router.clientOf(exchange, tool);
+    const client = this.#options.clientOf(exchange, tool);
     const { copiedHeaders: headers } = client;
     if (!headers) return FORWARDING_LOOP;
     const target = { record, upstream, headers, sessions: () => this.#sessions(client, record, upstream, headers) };
@@ -229,7 +233,7 @@ export class TaskRelay {
     upstream: Upstream,
     headers: readonly string[],
   ): () => UpstreamSession | Promise<UpstreamSession> {
-    const { tasks, router } = this.#options;
+    const { tasks, sessions, clientInfo: serverInfo } = this.#options;
     let isRetry = false;
     return () => {
       if (!isRetry || record.era === 'modern') {
@@ -240,7 +244,8 @@ export class TaskRelay {
         const what = 'no longer knows the session of the task';
         return Promise.reject(new UpstreamError('session-lost', upstream.transport.address, what));
       }
-      const opened = router.legacySession(upstream, client, legacyCapabilities(client.capabilities), headers)();
+      const capabilities = legacyCapabilities(client.capabilities);
+      const opened = legacySession(upstream, client, { ...sessions, serverInfo, capabilities, headers })();
       return Promise.resolve(opened).then((session) => {
         tasks.setSession(record, session);
         return session;

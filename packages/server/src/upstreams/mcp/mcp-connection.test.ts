@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { freePort } from '../../../../../../test/fixtures/free-port.ts';
-import { messages, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
-import type { ReceivedMessage } from '../../../../../../test/fixtures/raw-upstream/message.ts';
-import { LIST_END, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
-import { callHeaders, callText } from '../../../../testing/streamer.ts';
+import { freePort } from '../../../../../test/fixtures/free-port.ts';
+import { messages, modernClient, post, reply } from '../../../../../test/fixtures/raw-client.ts';
+import type { ReceivedMessage } from '../../../../../test/fixtures/raw-upstream/message.ts';
+import { LIST_END, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import { client, eras, errorOf, lastCall, relayTests } from '../../../testing/relay.ts';
+import { callHeaders, callText } from '../../../testing/streamer.ts';
 
 const relay = relayTests();
 const { register, streamer, upstreamWith } = relay;

@@ -1,0 +1,149 @@
+import { NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import { type Access, type Permit, requirePermit } from '../access/access.ts';
+import type { Target } from '../access/target.ts';
+import type { ErrorOutcome } from '../http/outcome.ts';
+import { toolCallIdentity } from '../telemetry/tool-calls/event.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
+import type { ClientFacts } from './client-facts.ts';
+import type { UpstreamConnection } from './connection.ts';
+import { startOutcome } from './deferred-outcome.ts';
+import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
+import { CancelableRequest, type InFlightCall, type InFlightCalls } from './mcp/relay/in-flight-calls.ts';
+import type { AutoTasks } from './mcp/tasks/auto-tasks.ts';
+import { ObservedSink } from './observed-sink.ts';
+import type { ResponseSink } from './response-sink.ts';
+
+/** Executes a request; the call ends once, by `sink.complete`. */
+export type CallHandler = (permit: Permit, connection: UpstreamConnection, sink: ResponseSink) => void;
+
+/** A step on the way of a call. One that does not apply calls `next` with what it got. */
+export type CallStage = (next: CallHandler) => CallHandler;
+
+/** What the stages need. */
+export interface CallParts {
+  readonly access: Access;
+  readonly connectionOf: (target: Target) => UpstreamConnection;
+  readonly calls: InFlightCalls<InFlightCall>;
+  readonly suspendedCalls: SuspendedCalls;
+  readonly autoTasks: AutoTasks;
+  readonly toolCalls: ToolCallSink;
+  /** Checks the request of a client against what its tool declares by now. */
+  readonly check: (client: ClientFacts, target: Target) => ErrorOutcome | undefined;
+}
+
+/**
+ * The stages of a call, outermost first. What they share: a permit has been decided; a stage that waits renews it; nothing is sent
+ * before the last one.
+ */
+const callStages = (parts: CallParts): readonly CallStage[] => [
+  promote(parts),
+  suspend(parts),
+  // An approval waits here: it may promote the call, or suspend it.
+  ready(parts),
+  observe(parts),
+  // What changes results, and an audit, come here: events have what the client gets.
+];
+
+/** Returns the handler that passes a call through the stages and sends it. */
+export function handleCalls(parts: CallParts): CallHandler {
+  const send: CallHandler = (permit, connection, sink) => connection.request(permit, sink);
+  const handle = callStages(parts).reduceRight((next, stage) => stage(next), send);
+  return (permit, connection, sink) => {
+    requirePermit(permit);
+    handle(permit, connection, sink);
+  };
+}
+
+/** A call of a tool with the label `service.task=auto` becomes a task if it takes long. */
+const promote =
+  ({ access, connectionOf, autoTasks }: CallParts): CallStage =>
+  (next) => {
+    /** Another round of a call that has become a task. It must not retain the request of the first. */
+    const repeat: Parameters<AutoTasks['start']>[0]['repeat'] = (message, sink) => {
+      const { namespace = '', principal } = sink.client;
+      const permit = access.decideIn(namespace, principal, message);
+      if (permit.kind === 'error') return startOutcome(permit, sink);
+      next(permit, connectionOf(permit.target), sink);
+    };
+    return (permit, connection, sink) => {
+      if (!autoTasks.accepts(permit.target.entry, sink.client) || connection.createsTasks) {
+        return next(permit, connection, sink);
+      }
+      const { address } = connection;
+      autoTasks.start({ target: permit.target, address, repeat }, sink, (promoted) =>
+        next(permit, connection, promoted),
+      );
+    };
+  };
+
+/** A modern client may have to provide input, or visit a URL, and then sends its request again: until then, the call is suspended. */
+const suspend =
+  ({ suspendedCalls }: CallParts): CallStage =>
+  (next) => {
+    const start: CallHandler = (permit, connection, sink) => {
+      const asksClient = sink.client.era === 'modern' && connection.asksClient?.(permit, sink.client);
+      next(permit, connection, asksClient ? suspendedCalls.suspendable(permit, sink) : sink);
+    };
+    return (permit, connection, sink) => {
+      const { client } = sink;
+      const { method, params } = permit.message;
+      if (client.era !== 'modern' || params.requestState === undefined || !NAME_PARAM.has(method)) {
+        return start(permit, connection, sink);
+      }
+      const resumption = suspendedCalls.resume(client, permit.message);
+      switch (resumption.kind) {
+        case 'handled':
+          if (client.facts) client.facts.resumesCall = true;
+          return startOutcome(resumption.outcome, sink);
+        case 'restart':
+          // The state is ours: no upstream knows it.
+          return start(permit.as({ inputResponses: null, requestState: null }), connection, sink);
+        case 'task':
+          return start(permit.as({ task: resumption.task }), connection, sink);
+        case 'foreign':
+          return start(permit, connection, sink);
+      }
+    };
+  };
+
+/** Waits for an upstream that has to be looked at first. Meanwhile the client can cancel the call, and an operator can change the tool. */
+const ready =
+  ({ calls, connectionOf, check }: CallParts): CallStage =>
+  (next) => {
+    const handle: CallHandler = (permit, connection, sink) => {
+      const waiting = connection.ready?.();
+      if (waiting) void wait(waiting, permit, sink);
+      else next(permit, connection, sink);
+    };
+    const wait = async (waiting: Promise<void>, permit: Permit, sink: ResponseSink) => {
+      const { idText, era, session, facts = { outcome: undefined } } = sink.client;
+      const response = { on: (_event: 'close', listener: () => void) => sink.onDisconnect(listener) };
+      const canceled = await new CancelableRequest({ idText, era, session, facts, response }, calls).outcome(waiting);
+      if (canceled) return startOutcome(canceled, sink);
+      const renewed = permit.renew();
+      if (renewed.kind === 'error') return startOutcome(renewed, sink);
+      const problem = renewed === permit ? undefined : check(sink.client, renewed.target);
+      if (problem) return startOutcome(problem, sink);
+      handle(renewed, connectionOf(renewed.target), sink);
+    };
+    return handle;
+  };
+
+/** Records the call: its events, its span and its metrics. */
+const observe =
+  ({ toolCalls }: CallParts): CallStage =>
+  (next) =>
+  (permit, connection, sink) => {
+    const { client } = sink;
+    const { entry, message } = permit.target;
+    const call = connection.describe(permit, client);
+    const isToolCall = entry !== undefined && message.method === 'tools/call';
+    const observer = isToolCall
+      ? toolCalls.of(toolCallIdentity(client, entry, call.target), client.facts)
+      : toolCalls.request(client.facts);
+    const observed = new ObservedSink(sink, observer);
+    if (call.kind === 'rejected') return observed.complete(call.outcome);
+    if (call.summary) observer.begin(call.summary);
+    observer.send(call.request);
+    next(permit, connection, observed);
+  };

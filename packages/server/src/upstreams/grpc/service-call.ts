@@ -1,0 +1,82 @@
+import type { Permit } from '../../access/access.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import type { RequestSummary, ToolTarget } from '../../telemetry/tool-calls/event.ts';
+import type { ClientFacts } from '../client-facts.ts';
+import type { CallDescription, RejectedCall, UpstreamConnection } from '../connection.ts';
+import { type Operation, OperationError, type RunningOperations } from '../operation.ts';
+import type { CallOutcome, ResponseSink } from '../response-sink.ts';
+import type { GrpcChannels, Protocols } from './channels.ts';
+import type { CallSettings } from './grpc-client.ts';
+import { serviceRequestId } from './tool-operation.ts';
+
+/** What all calls of capability services need. */
+export interface GrpcParts {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly protocols: Protocols;
+  readonly channels: Pick<GrpcChannels, 'get'>;
+  readonly settings: CallSettings;
+  readonly log: TargetLogger;
+}
+
+/** A request of a client about an entry. */
+export interface ServiceInput {
+  readonly permit: Permit;
+  readonly client: ClientFacts;
+  /** Sent to the service as `x-service-request-id`. */
+  readonly requestId: string;
+}
+
+/** A call that can be sent. */
+export interface ServiceCall extends Operation {
+  readonly request: UpstreamRequestInfo;
+  readonly summary?: RequestSummary;
+}
+
+/** Executes the requests about an entry. */
+export interface ServiceExecutor {
+  readonly target: ToolTarget;
+  /** Throws {@link OperationError} if the request cannot be built. */
+  call(input: ServiceInput): ServiceCall;
+  /** Returns the outcome of a call that has failed. */
+  failed(client: ClientFacts, error: OperationError): CallOutcome;
+}
+
+/** Executes requests about an entry by a capability service. */
+export class ServiceConnection implements UpstreamConnection {
+  readonly createsTasks = false;
+  readonly #executor: ServiceExecutor;
+  readonly #operations: Pick<RunningOperations, 'start'>;
+  /** The call that was described last, and its permit. */
+  #described: { readonly permit: Permit; readonly call: ServiceCall } | undefined = undefined;
+
+  constructor(executor: ServiceExecutor, operations: Pick<RunningOperations, 'start'>) {
+    this.#executor = executor;
+    this.#operations = operations;
+  }
+
+  get address(): string {
+    return this.#executor.target.serviceAddress ?? '';
+  }
+
+  describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall {
+    const requestId = serviceRequestId(client.correlation.requestId);
+    const { target } = this.#executor;
+    const identified = target.serviceId === undefined ? target : { ...target, serviceRequestId: requestId };
+    try {
+      const call = this.#executor.call({ permit, client, requestId });
+      this.#described = { permit, call };
+      return { kind: 'described', target: identified, request: call.request, summary: call.summary };
+    } catch (error) {
+      if (!(error instanceof OperationError)) throw error;
+      const outcome = { ...this.#executor.failed(client, error), report: error.report };
+      return { kind: 'rejected', target: identified, outcome };
+    }
+  }
+
+  request(permit: Permit, sink: ResponseSink): void {
+    if (this.#described?.permit !== permit) this.describe(permit, sink.client);
+    if (this.#described) this.#operations.start(permit, sink, this.#described.call);
+  }
+}

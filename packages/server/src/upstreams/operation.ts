@@ -1,0 +1,266 @@
+import type { ToolCallErrorCategory } from '@sluice/contract';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { progressTokenText } from '@sluice/protocol/mcp/message';
+import { withTimeout } from '@sluice/protocol/timing';
+import { type Permit, requirePermit } from '../access/access.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { CANCELED, TIMEOUT } from '../telemetry/tool-calls/event.ts';
+import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
+import {
+  CLIENT_CANCELED,
+  CLIENT_DISCONNECTED,
+  type InFlightCall,
+  type InFlightCalls,
+  SHUTTING_DOWN,
+} from './mcp/relay/in-flight-calls.ts';
+import type { CallFailure, CallOutcome, CallReport, ResponseSink } from './response-sink.ts';
+
+/** Failure of an operation. The message goes to the client. */
+export class OperationError extends Error {
+  override readonly name = 'OperationError';
+  readonly category: ToolCallErrorCategory;
+  /** OpenTelemetry's `error.type`; by default the category. */
+  readonly errorType: string;
+
+  constructor(
+    category: ToolCallErrorCategory,
+    message: string,
+    { errorType = category, ...options }: ErrorOptions & { readonly errorType?: string } = {},
+  ) {
+    super(message, options);
+    this.category = category;
+    this.errorType = errorType;
+  }
+
+  get report(): CallFailure {
+    const { category, message, errorType } = this;
+    return { category, message, errorType };
+  }
+}
+
+/** Parameters of {@link Operation.execute}. */
+export interface OperationContext {
+  /** The operation is canceled. */
+  readonly signal: AbortSignal;
+  /** Undefined if no traces are exported. */
+  readonly trace: TraceContext | undefined;
+  /**
+   * Returns the function that sends the client progress, for at most so many milliseconds: then a slow client no longer delays the
+   * operation.
+   */
+  progress(forMs: number): ReportProgress;
+}
+
+/** Sends progress, if the client requests that. Resolves when the client can receive more, so that nothing is buffered here. */
+export type ReportProgress = (text: string) => Promise<void>;
+
+/** What becomes of a failed operation. */
+export interface OperationFailure {
+  readonly report?: CallReport;
+  outcome(): CallOutcome | Promise<CallOutcome>;
+}
+
+/** Execution of a request by this process, or by a service that is no MCP server. */
+export interface Operation {
+  /** Rejects with {@link OperationError}; other errors are logged and end as an internal error. */
+  execute(context: OperationContext): Promise<CallOutcome>;
+  /** Called once at most; by default, the client gets a JSON-RPC error. */
+  onFailure?(error: OperationError): OperationFailure;
+}
+
+/**
+ * One operation in progress. It is canceled when its client disconnects or cancels it, at its deadline, and when the
+ * process stops.
+ */
+class OperationRun implements InFlightCall {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  readonly #permit: Permit;
+  readonly #sink: ResponseSink;
+  readonly #operation: Operation;
+  readonly #owner: RunningOperations;
+  readonly #clientDisconnected = new AbortController();
+  readonly #canceled = new AbortController();
+  #settled = false;
+
+  constructor(permit: Permit, sink: ResponseSink, operation: Operation, owner: RunningOperations) {
+    this.#permit = permit;
+    this.#sink = sink;
+    this.#operation = operation;
+    this.#owner = owner;
+    this.startedAt = performance.now();
+    this.activeAt = this.startedAt;
+  }
+
+  /** Executes the operation and sends its outcome; never rejects. */
+  async run(): Promise<void> {
+    this.#sink.onDisconnect(() => this.#onClientDisconnected());
+    this.#owner.calls.add(this);
+    const outcome = await this.#execute();
+    if (this.#settled || !outcome) return;
+    this.#settle();
+    this.#sink.complete(outcome);
+  }
+
+  matches(session: string, idText: string): boolean {
+    const { client } = this.#sink;
+    return client.session?.id === session && client.idText === idText;
+  }
+
+  cancel(): void {
+    this.#cancel(CLIENT_CANCELED);
+  }
+
+  onDeadline(limit: 'idle' | 'total'): void {
+    if (this.#settled) return;
+    if (limit === 'idle') {
+      // Operations have their own deadlines, and waiting for a slow client does not count.
+      this.activeAt = performance.now();
+      this.#owner.calls.add(this);
+      return;
+    }
+    const what = `the call did not finish within ${this.#owner.calls.limits.totalMs / 1000} s`;
+    const { report, outcome } = this.#abort(new OperationError('UNKNOWN', what, { errorType: TIMEOUT }));
+    void Promise.resolve(outcome()).then((sent) => this.#sink.complete({ ...sent, report }));
+  }
+
+  onShutdown(): void {
+    if (this.#settled) return;
+    const { report } = this.#abort(
+      new OperationError('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, { errorType: 'aborted' }),
+    );
+    this.#sink.complete({ kind: 'failed', error: SHUTTING_DOWN, report });
+  }
+
+  async #execute(): Promise<CallOutcome | undefined> {
+    const signal = this.#canceled.signal;
+    const { client } = this.#sink;
+    const token = client.accepts.sse ? progressTokenText(this.#permit.message.text) : undefined;
+    const progress = (forMs: number): ReportProgress => {
+      const report = new Progress(this.#sink, AbortSignal.any([signal, this.#clientDisconnected.signal]), forMs);
+      return (text) => (token === undefined ? Promise.resolve() : report.send(token, text));
+    };
+    try {
+      return await this.#operation.execute({ signal, trace: this.#sink.observer?.trace, progress });
+    } catch (error) {
+      // The error is a consequence of the cancellation.
+      if (this.#settled) return undefined;
+      const { report, outcome } = this.#failure(this.#owner.toOperationError(this.#permit, error));
+      return { ...(await outcome()), report };
+    }
+  }
+
+  #failure(error: OperationError): OperationFailure & { readonly report: CallReport } {
+    const { message, report } = error;
+    const outcome = (): CallOutcome => ({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
+    return { report, outcome, ...this.#operation.onFailure?.(error) };
+  }
+
+  #onClientDisconnected(): void {
+    this.#clientDisconnected.abort();
+    // A legacy client cancels explicitly; disconnecting is not a cancellation.
+    if (this.#sink.client.era === 'modern') this.#cancel(CLIENT_DISCONNECTED);
+  }
+
+  #cancel(reason: string): void {
+    if (this.#settled) return;
+    const { report } = this.#abort(new OperationError('UNKNOWN', reason, { errorType: CANCELED }));
+    this.#sink.complete({ kind: 'canceled', report });
+  }
+
+  #abort(error: OperationError): OperationFailure & { readonly report: CallReport } {
+    this.#settle();
+    const failure = this.#failure(error);
+    this.#canceled.abort();
+    return failure;
+  }
+
+  #settle(): void {
+    this.#settled = true;
+    this.#owner.calls.remove(this);
+  }
+}
+
+/** Sends progress notifications, numbered from 1, with the text as message (2025-11-25, "Progress"). */
+export class Progress {
+  readonly #sink: ResponseSink;
+  readonly #signal: AbortSignal;
+  readonly #deadline: number;
+  #count = 0;
+
+  /** `signal` aborts when the client disconnects. After `forMs`, nothing is sent. */
+  constructor(sink: ResponseSink, signal: AbortSignal, forMs: number) {
+    this.#sink = sink;
+    this.#signal = signal;
+    this.#deadline = performance.now() + forMs;
+  }
+
+  /** Sends one notification; `token` is JSON text. Resolves when the client can receive the next one. */
+  async send(token: string, text: string): Promise<void> {
+    if (this.#signal.aborted || performance.now() >= this.#deadline) return;
+    this.#count++;
+    const params = `{"progressToken":${token},"progress":${this.#count},"message":${JSON.stringify(text)}}`;
+    const message = `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
+    if (!this.#sink.sendMessage(message)) await this.#drained();
+  }
+
+  #drained(): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.#signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer = setTimeout(done, this.#deadline - performance.now());
+      this.#sink.onDrain(done);
+      this.#signal.addEventListener('abort', done, { once: true });
+    });
+  }
+}
+
+/** Milliseconds for cancellations to reach the services. */
+const CANCEL_DELIVERY_MS = 1_000;
+
+/**
+ * Operations in progress, also those whose client has disconnected, so that the process can wait for all when it stops.
+ */
+export class RunningOperations {
+  readonly calls: InFlightCalls<InFlightCall>;
+  readonly #log: TargetLogger;
+  readonly #running = new Map<OperationRun, Promise<void>>();
+
+  /** `calls` has their deadlines and cancellations. */
+  constructor(calls: InFlightCalls<InFlightCall>, log: TargetLogger) {
+    this.calls = calls;
+    this.#log = log;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Starts an operation for a request. */
+  start(permit: Permit, sink: ResponseSink, operation: Operation): void {
+    requirePermit(permit);
+    const run = new OperationRun(permit, sink, operation, this);
+    this.#running.set(
+      run,
+      run.run().finally(() => this.#running.delete(run)),
+    );
+  }
+
+  /** Returns the failure that the client is told; others than those that an operation reports are logged. */
+  toOperationError({ target }: Permit, error: unknown): OperationError {
+    if (error instanceof OperationError) return error;
+    this.#log.error('call failed', { called: target.entry?.name ?? target.message.method, error });
+    return new OperationError('UNKNOWN', 'internal error', { cause: error });
+  }
+
+  /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */
+  async close(graceMs = 0): Promise<void> {
+    await withTimeout(Math.max(graceMs, 0), Promise.all(this.#running.values()));
+    for (const run of this.#running.keys()) run.onShutdown();
+    await withTimeout(CANCEL_DELIVERY_MS, Promise.all(this.#running.values()));
+  }
+}
