@@ -55,12 +55,12 @@ import { StateEvents } from '../telemetry/state-events.ts';
 import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { VERSION } from '../telemetry/version.ts';
+import { Forwards } from '../upstreams/forwards.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
-import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
@@ -192,7 +192,7 @@ async function start(
   });
   closing(forwards);
   forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
-  await bootstrap(config, registry, secrets, logger);
+  await bootstrap(config, registry, forwards, logger);
   closing(new RegistryChanges(registry, stateEvents));
   const listChanges = closing(new ListChangeNotifier(registry));
 

@@ -25,14 +25,14 @@ import { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { Forwards } from '../upstreams/forwards.ts';
 import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
-import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
-import { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import { PostgresTaskStore } from '../upstreams/mcp/tasks/postgres-task-store.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import { DEFAULT_LOG_FILTER } from './config/environment.ts';
 
 let postgres: TestPostgres;

@@ -45,7 +45,7 @@ import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { Calls } from '../upstreams/calls.ts';
-import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { Forwards } from '../upstreams/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';

@@ -1,7 +1,6 @@
 import type { Replica } from '@sluice/contract';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
-import type { Secrets } from '../http/secrets/secrets.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
@@ -31,12 +30,12 @@ import type { SharedRecords } from '../registry/store/postgres/shared-records.ts
 import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { rejectUnusableHeaders } from '../upstreams/mcp/forward-target.ts';
+import type { Forwards } from '../upstreams/forwards.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
-import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
 import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
@@ -61,7 +60,7 @@ export async function openSharedDiscovery(
   registry: Registry,
   logger: Logger,
 ): Promise<SharedDiscovery> {
-  const { SharedDiscovery } = await import('../upstreams/mcp/shared-discovery.ts');
+  const { SharedDiscovery } = await import('../upstreams/shared-discovery.ts');
   const log = logger.target('service::forward');
   const sharing = new SharedDiscovery({ shared, forwards: () => registry.current.forwards.keys(), log });
   await sharing.open();
@@ -156,13 +155,13 @@ export async function openMarks({ persist }: Config, files: Files): Promise<Disc
  * Applies the entries of the bootstrap file to the stored state. On a full disk, entries that differ from the stored ones are
  * left out; so are all in the database of a later release.
  */
-export async function bootstrap(config: Config, registry: Registry, secrets: Secrets, logger: Logger): Promise<void> {
+export async function bootstrap(config: Config, registry: Registry, forwards: Forwards, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
   const { path } = config.bootstrap;
   // It may be a file of that name in the current folder, which nobody has named.
   if (path !== undefined) log.info('bootstrap file loaded', { file: path });
   try {
-    await applyBootstrap(config, registry, secrets, log);
+    await applyBootstrap(config, registry, forwards, log);
   } catch (error) {
     if (!(error instanceof ReadOnlyStoreError)) throw error;
     log.error('bootstrap file not applied', { error });
@@ -171,7 +170,12 @@ export async function bootstrap(config: Config, registry: Registry, secrets: Sec
 
 const BOOTSTRAP: ChangeOrigin = { actor: 'bootstrap', reason: 'apply the bootstrap file' };
 
-async function applyBootstrap(config: Config, registry: Registry, secrets: Secrets, log: TargetLogger): Promise<void> {
+async function applyBootstrap(
+  config: Config,
+  registry: Registry,
+  forwards: Forwards,
+  log: TargetLogger,
+): Promise<void> {
   await unlessDiskFull(
     registry.commit((draft) => {
       for (const { name, labels } of config.bootstrap.namespaces) {
@@ -185,7 +189,7 @@ async function applyBootstrap(config: Config, registry: Registry, secrets: Secre
       await unlessDiskFull(
         registry.commit((draft) => {
           const described = { ...entry, prefix, proxy, compression: compression || undefined };
-          rejectUnusableHeaders(secrets, bootstrapForward(draft, described));
+          forwards.requireUsable(bootstrapForward(draft, described));
         }, BOOTSTRAP),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );

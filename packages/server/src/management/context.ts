@@ -19,9 +19,9 @@ import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
 import type { TimeSeries } from '../telemetry/time-series.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
-import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
@@ -47,7 +47,7 @@ export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Pick<
     Forwards,
-    'ensureDiscoveredFor' | 'history' | 'refresh' | 'requireUsableHeaders' | 'settled' | 'status' | 'test'
+    'ensureDiscoveredFor' | 'history' | 'refresh' | 'needsDiscovery' | 'requireUsable' | 'settled' | 'status' | 'test'
   >;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;

@@ -13,8 +13,7 @@ import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
 import { addForward, removeForwardInSteps } from '../registry/operations-topology.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
-import { needsDiscovery } from '../upstreams/mcp/forward-target.ts';
-import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
+import type { ForwardStatus } from '../upstreams/forwards.ts';
 import type { ManagementContext } from './context.ts';
 import { entityTag, requireMatch } from './entity-tag.ts';
 import { pagedResponse } from './paging.ts';
@@ -59,7 +58,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const expose = mergeExpose(undefined, body.expose);
     const compression = body.compression || undefined;
     const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
-    forwards.requireUsableHeaders(described);
+    forwards.requireUsable(described);
     const { value: added, unconfirmed } = await registry.commit((draft) => addForward(draft, described), origin);
     await forwards.settled(name);
     const location = `${create.path}/${encodeURIComponent(name)}`;
@@ -78,11 +77,11 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
       if (!before) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
       requireMatch(http.headers['if-match'], tagOf(before), `forward ${name}`);
       const after = yield* changeForwardInSteps(draft, before, changesOf(before, body));
-      forwards.requireUsableHeaders(after, before);
+      forwards.requireUsable(after, before);
       return { before, after };
     }, origin);
     const { before, after } = value;
-    if (needsDiscovery(before, after)) await forwards.settled(name);
+    if (forwards.needsDiscovery(before, after)) await forwards.settled(name);
     return dataResponse(serialize(after), { headers: { etag: tagOf(after) }, unconfirmed });
   });
 

@@ -14,7 +14,7 @@ import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import { FirstDiscoveries } from '../upstreams/mcp/first-discoveries.ts';
+import { FirstDiscoveries } from '../upstreams/first-discoveries.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { DiscoveryWaits } from './discovery-waits.ts';
 import { McpExchange } from './exchange.ts';

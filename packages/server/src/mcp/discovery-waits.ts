@@ -4,9 +4,9 @@ import { quotaOwner, Shares } from '../http/shares.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
-import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import { ANNOUNCED_LISTS } from '../upstreams/forward-connection.ts';
+import type { Forwards } from '../upstreams/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import { ANNOUNCED_LISTS } from '../upstreams/mcp/streams/list-change-watcher.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 

@@ -3,7 +3,7 @@ import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Registry } from '../registry/registry.ts';
 import type { DownstreamChannel, StreamListener } from '../upstreams/downstream.ts';
-import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { Forwards } from '../upstreams/forwards.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
 import type { EvictedSubscription, SessionStore } from './sessions/session-store.ts';

@@ -19,7 +19,7 @@ import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import type { Forwards } from '../../upstreams/mcp/forwards.ts';
+import type { Forwards } from '../../upstreams/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';

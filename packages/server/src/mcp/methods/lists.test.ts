@@ -9,7 +9,7 @@ import { createNamespace } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import { memoryStore } from '../../registry/store/store.ts';
-import { FirstDiscoveries } from '../../upstreams/mcp/first-discoveries.ts';
+import { FirstDiscoveries } from '../../upstreams/first-discoveries.ts';
 import { type InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { DiscoveryWaits } from '../discovery-waits.ts';

@@ -14,7 +14,7 @@ import { notFound, rpcError } from '../../http/outcome.ts';
 import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { Forwards } from '../../upstreams/mcp/forwards.ts';
+import type { Forwards } from '../../upstreams/forwards.ts';
 import type { FindMissing, McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 

@@ -13,7 +13,7 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
-import type { Forwards } from '../../upstreams/mcp/forwards.ts';
+import type { Forwards } from '../../upstreams/forwards.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';

@@ -48,11 +48,6 @@ export class CatalogReader {
     this.#options = options;
   }
 
-  /** Whether there is a reading to which `readMissing` can add. */
-  get hasReading(): boolean {
-    return this.#last !== undefined;
-  }
-
   /**
    * Reads the catalogs of all sets of capabilities in the eras of the opened clients, which read the one for the empty set.
    * Rejects if one of them fails.

@@ -1,7 +1,4 @@
-import type { ListSpec } from './catalog/list-items.ts';
-
-/** Lists whose changes an upstream announces together. */
-type Announced = ListSpec['capability'];
+import type { AnnouncedList } from '../forward-connection.ts';
 
 /** Time after a read in which a notification is probably caused by it. */
 const ECHO_MS = 200;
@@ -25,7 +22,11 @@ interface ListRead {
 
 /** When the lists of one upstream are read, to recognize notifications that are caused by that. */
 export class ListReads {
-  readonly #reads: Readonly<Record<Announced, ListRead>> = { tools: unread(), resources: unread(), prompts: unread() };
+  readonly #reads: Readonly<Record<AnnouncedList, ListRead>> = {
+    tools: unread(),
+    resources: unread(),
+    prompts: unread(),
+  };
 
   /** Called before a run that reads all lists. */
   beginRun(): void {
@@ -37,13 +38,13 @@ export class ListReads {
     for (const read of Object.values(this.#reads)) read.isAhead = false;
   }
 
-  begin(list: Announced): void {
+  begin(list: AnnouncedList): void {
     const read = this.#reads[list];
     read.readers++;
     read.isAhead = false;
   }
 
-  end(list: Announced): void {
+  end(list: AnnouncedList): void {
     const read = this.#reads[list];
     read.readers--;
     read.endedAt = performance.now();

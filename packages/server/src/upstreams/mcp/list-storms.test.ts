@@ -1,18 +1,9 @@
-import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Era, ReceivedMessage } from '../../../../../test/fixtures/raw-upstream/message.ts';
 import { LIST_END, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { accessTo } from '../../access/fixtures/access.ts';
-import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
-import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
-import { commit } from '../../registry/fixtures/commit.ts';
-import { addForward } from '../../registry/operations-topology.ts';
-import { Registry } from '../../registry/registry.ts';
-import { memoryStore } from '../../registry/store/store.ts';
-import { createLogger } from '../../telemetry/log.ts';
-import { ForwardController } from './forward-controller.ts';
+import { openMcpController } from '../fixtures/mcp-controller.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -42,30 +33,17 @@ async function start(era: Era) {
     },
   });
   closers.push(() => upstream.close());
-  const registry = new Registry(memoryStore());
-  await registry.load();
-  const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await commit(registry, (draft) => addForward(draft, input));
-  const controller = new ForwardController(forward, {
-    secrets: new Secrets(),
-    registry,
-    access: accessTo(registry),
-    log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
-    clientInfo: { name: 'sluice', version: '1' },
-    capabilityProfiles: () => [NO_CAPABILITIES],
+  const opened = await openMcpController(upstream.url, {
     hasLegacyClients: () => era === 'legacy',
-    healthCheckIntervalMs: 0,
     watch: { readyMs: 10_000 },
   });
-  closers.push(
-    () => registry.close(),
-    () => controller.close(),
-  );
+  closers.push(opened.close);
+  const { registry } = opened;
   const changes: number[] = [];
   registry.committed.subscribe(({ lists }) => {
     if (lists.length > 0) changes.push(performance.now());
   });
-  return { upstream, registry, controller, changes };
+  return { upstream, changes, ...opened };
 }
 
 /** Lets time pass in steps, in which messages arrive, until the condition is true; returns the milliseconds. */
@@ -83,8 +61,8 @@ const eras: readonly Era[] = ['legacy', 'modern'];
 const lists: readonly List[] = ['tools', 'prompts', 'resources'];
 const cases = eras.flatMap((era) => lists.map((list) => ({ era, list })));
 
-function message({ controller }: Awaited<ReturnType<typeof start>>): string | undefined {
-  const { health } = controller.upstream;
+function message(service: Awaited<ReturnType<typeof start>>): string | undefined {
+  const health = service.health();
   return health.kind === 'up' ? health.message : `down: ${JSON.stringify(health)}`;
 }
 
@@ -181,13 +159,13 @@ describe('a page that the upstream repeats with a new cursor', () => {
     ['entries without a name', () => '{"inputSchema":{}}', 0, 1],
     ['unusable entries', () => '{"name":"bad","inputSchema":7}', 0, 2],
   ])('is the last one: %s', async (_what, tools, count, pages) => {
-    const { upstream, controller, registry } = await start('legacy');
+    const { upstream, controller, registry, health } = await start('legacy');
     let at = 0;
     upstream.scripts['tools/list'] = () => `{"tools":[${tools(at)}],"nextCursor":"c${++at}",${LIST_END}`;
     await controller.discover();
     expect(registry.current.counts('up').tool).toBe(count);
     expect(at).toBe(pages);
-    expect(controller.upstream.health).toMatchObject({
+    expect(health()).toMatchObject({
       kind: 'up',
       message: expect.stringContaining(
         `stopped after ${pages} page${pages === 1 ? '' : 's'} at a page without a new name`,
@@ -196,7 +174,7 @@ describe('a page that the upstream repeats with a new cursor', () => {
   });
 
   it('is not an empty one, after which there may be more', async () => {
-    const { upstream, controller, registry } = await start('legacy');
+    const { upstream, controller, registry, health } = await start('legacy');
     upstream.scripts['tools/list'] = ({ params }) => {
       const at = Number(params.cursor ?? 0);
       const next = at < 30 ? `"nextCursor":"${at + 1}",` : '';
@@ -204,6 +182,6 @@ describe('a page that the upstream repeats with a new cursor', () => {
     };
     await controller.discover();
     expect(registry.current.counts('up').tool).toBe(4);
-    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+    expect(health()).toEqual({ kind: 'up', message: undefined });
   });
 });

@@ -1,7 +1,6 @@
 import { createServer } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen } from '../../../../../test/fixtures/http-server.ts';
 import { reply } from '../../../../../test/fixtures/raw-client.ts';
@@ -10,16 +9,8 @@ import { LIST_END, textResultText, toolList, toolText } from '../../../../../tes
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { client } from '../../../testing/relay.ts';
 import { startTestService } from '../../../testing/service.ts';
-import { accessTo } from '../../access/fixtures/access.ts';
-import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
-import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
-import { commit } from '../../registry/fixtures/commit.ts';
-import { addForward } from '../../registry/operations-topology.ts';
-import { Registry } from '../../registry/registry.ts';
-import { memoryStore } from '../../registry/store/store.ts';
-import { createLogger } from '../../telemetry/log.ts';
-import { ForwardController } from './forward-controller.ts';
+import { openMcpController } from '../fixtures/mcp-controller.ts';
 
 const WAIT = { timeout: 30_000, interval: 50 };
 const closers: (() => unknown)[] = [];
@@ -67,29 +58,13 @@ async function startStateless(names: Set<string>): Promise<string> {
 }
 
 async function startController(address: string, healthCheckIntervalMs = 0) {
-  const registry = new Registry(memoryStore());
-  await registry.load();
-  const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await commit(registry, (draft) => addForward(draft, input));
+  const opened = await openMcpController(address, { healthCheckIntervalMs, watch: { readyMs: 10_000 } });
+  closers.push(opened.close);
+  const { registry, controller } = opened;
   const reported: string[] = [];
-  const controller = new ForwardController(forward, {
-    secrets: new Secrets(),
-    registry,
-    access: accessTo(registry),
-    log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
-    clientInfo: { name: 'sluice', version: '1' },
-    capabilityProfiles: () => [NO_CAPABILITIES],
-    hasLegacyClients: () => false,
-    healthCheckIntervalMs,
-    watch: { readyMs: 10_000 },
-  });
-  controller.changed.subscribe(({ kind }) => reported.push(kind));
-  closers.push(
-    () => registry.close(),
-    () => controller.close(),
-  );
+  controller.availability.changed.subscribe(({ kind }) => reported.push(kind));
   const has = (tool: string) => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.get(tool) !== undefined;
-  return { controller, registry, reported, has };
+  return { ...opened, reported, has };
 }
 
 /** Lets time pass until the condition is true; the limit is in milliseconds. */
@@ -111,7 +86,7 @@ describe('lists of an upstream that does not announce changes', () => {
     async (era) => {
       fakeTime();
       const upstream = await startRaw([era]);
-      const { controller, registry, reported, has } = await startController(upstream.url, 30_000);
+      const { controller, registry, reported, has, health } = await startController(upstream.url, 30_000);
       await controller.discover();
       const changes = vi.fn();
       registry.committed.subscribe(changes);
@@ -123,7 +98,7 @@ describe('lists of an upstream that does not announce changes', () => {
       await upstream.up();
       upstream.scripts['tools/list'] = toolList(toolText('second'));
       expect(await passUntil(() => has('second'), 31_000)).toBe(true);
-      expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+      expect(health()).toEqual({ kind: 'up', message: undefined });
     },
   );
 
@@ -170,10 +145,10 @@ describe('a lost session leads to a discovery', () => {
   it('at most once in 5 s', async () => {
     fakeTime();
     const upstream = await startRaw(['legacy'], ['legacy']);
-    const { controller } = await startController(upstream.url);
+    const { controller, connection } = await startController(upstream.url);
     await controller.discover();
     for (let round = 0; round < 40; round++) {
-      controller.onSessionLost();
+      connection.onSessionLost();
       await passUntil(() => false, 500);
     }
     expect(upstream.count('tools/list')).toBeLessThanOrEqual(6);

@@ -370,20 +370,11 @@ async function closeWhenIdle(session: UpstreamSession): Promise<void> {
   await session.client?.close();
 }
 
-/**
- * Health of an upstream: unknown since the start, available or not. `message`: skipped entries, if any,
- * or the reason why the upstream is down.
- */
-export type UpstreamHealth =
-  | { readonly kind: 'pending' }
-  | { readonly kind: 'up'; readonly message: string | undefined }
-  | { readonly kind: 'down'; readonly message: string };
-
 /** Observes the outcome of calls to an upstream. */
 export interface UpstreamObserver {
   /** The upstream may be down. */
   onCallFailed(error: UpstreamError): void;
-  /** A call succeeded although the upstream was not known to be up. */
+  /** A call succeeded although the upstream was not known to be available. */
   onCallSucceeded(): void;
   /** The upstream announced changed lists with a notification of this method, or may have changed some; undefined: any. */
   onListsChanged(method?: unknown): void;
@@ -457,9 +448,9 @@ export class Upstream {
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
-  /** Set by the controller of its forward. */
-  health: UpstreamHealth = { kind: 'pending' };
-  /** Eras in which it declares tasks. Set by the controller of its forward. */
+  /** Whether its forward is available. */
+  isAvailable = false;
+  /** Eras in which it declares tasks. Set by the connection of its forward. */
   taskEras: ReadonlySet<Era> = NO_ERAS;
   /** Receives the outcome of every call. */
   readonly observer: UpstreamObserver;
@@ -512,15 +503,15 @@ export class Upstream {
     return this.#eras?.has('legacy') === false;
   }
 
-  /** Closes all sessions; in-flight calls finish. */
-  async close(): Promise<void> {
+  /** Closes all sessions and connections. Calls in flight may finish, with `graceMs` only for that long. */
+  async close(graceMs?: number): Promise<void> {
     this.#closing.abort();
-    await this.sessions.closeAll();
-    await this.transport.close();
-  }
-
-  /** Closes all connections at once. */
-  destroy(): Promise<void> {
-    return this.transport.destroy();
+    const closed = this.sessions.closeAll().then(() => this.transport.close());
+    if (graceMs === undefined) return await closed;
+    await withTimeout(
+      graceMs,
+      closed.catch(() => undefined),
+    );
+    await this.transport.destroy();
   }
 }

@@ -6,12 +6,13 @@ import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { counted, singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
+import type { AnnouncedList } from '../../forward-connection.ts';
 import type { CatalogTexts, CheckedItem, ServedList } from './catalog-texts.ts';
 
 /** A list of an upstream, requested if it declares `capability`. */
 export interface ListSpec {
   readonly into: ServedList;
-  readonly capability: 'tools' | 'resources' | 'prompts';
+  readonly capability: AnnouncedList;
   readonly method: string;
   /** Member of the result with the list. */
   readonly member: string;

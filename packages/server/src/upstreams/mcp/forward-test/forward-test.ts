@@ -8,21 +8,17 @@ import { Egress } from '../../../http/client/egress.ts';
 import { displayAddress, UpstreamError } from '../../../http/client/errors.ts';
 import { SecretHeaders } from '../../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../../http/secrets/secrets.ts';
-import type { Forward } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
+import { readServerInfo } from '../../server-info.ts';
+import type { ForwardTestTarget } from '../../upstream-kind.ts';
 import type { CatalogLimits } from '../catalog/catalog-size.ts';
 import { type Catalog, discover } from '../discovery.ts';
 import { EraCache, type EraProbe } from '../era-detection.ts';
 import { HealthCheck } from '../health-check.ts';
 import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
-import { readServerInfo } from '../server-info.ts';
 import { openTransport, secretOrigins, type UpstreamHttp } from '../upstream.ts';
 import { ConnectionProbe } from './connection-probe.ts';
 import { ExchangeTrace, textsFor } from './exchange-trace.ts';
-
-/** What a test depends on: a forward, or the members of one that is not registered. */
-export type ForwardTestTarget = Pick<Forward, 'address' | 'headers' | 'proxy'> &
-  Partial<Pick<Forward, 'catalogs' | 'compression' | 'modernProbeAfter'>>;
 
 /** Parts of the service that a test uses. */
 export interface ForwardTestOptions {

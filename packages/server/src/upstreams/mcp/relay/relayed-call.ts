@@ -280,14 +280,14 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
     const isClientDisconnected = this.#isClientDisconnected;
     tasks.onCreated({ plan, session, requestId, sink, isClientDisconnected }, text, value);
     this.#settle(true);
-    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
+    if (!upstream.isAvailable) upstream.observer.onCallSucceeded();
   }
 
   #onResponded(value: JsonObject): void {
     const { upstream, forward } = this.#plan;
     const { namespace } = this.#sink.client;
     this.#settle(true);
-    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
+    if (!upstream.isAvailable) upstream.observer.onCallSucceeded();
     if (forward !== undefined && namespace !== undefined) {
       this.#context.resourceLinks.record(namespace, forward, value);
     }

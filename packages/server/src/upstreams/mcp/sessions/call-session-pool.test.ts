@@ -219,7 +219,7 @@ describe('upstream sessions of calls with server requests', () => {
       onCallSucceeded: () => {},
       onListsChanged: () => {},
     });
-    onEnd(() => there.destroy());
+    onEnd(() => there.close(0));
     const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
     const sessions = new CallSessionPool(calls);

@@ -32,7 +32,7 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.useRealTimers();
   listening?.close();
-  await server.destroy();
+  await server.close(0);
   await upstream.close();
 });
 

@@ -52,7 +52,7 @@ async function start(options: RawUpstreamOptions = {}, more: Partial<ListChangeW
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
   watch.close();
-  await server.destroy();
+  await server.close(0);
   await upstream.close();
 });
 

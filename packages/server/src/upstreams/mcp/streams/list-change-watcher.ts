@@ -6,6 +6,7 @@ import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
+import { ANNOUNCED_LISTS, type AnnouncedList } from '../../forward-connection.ts';
 import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Grant, Subscription, type SubscriptionHandler } from './subscription.ts';
@@ -28,11 +29,6 @@ export interface ListChangeWatcherOptions {
 }
 
 const READY_MS = 500;
-
-/** Lists of an upstream; changes of resources and templates are announced together. */
-export const ANNOUNCED_LISTS = ['tools', 'prompts', 'resources'] as const;
-/** One of {@link ANNOUNCED_LISTS}. */
-export type AnnouncedList = (typeof ANNOUNCED_LISTS)[number];
 
 /** Lists that an upstream declares. */
 export function listsOf({ serverCapabilities }: Pick<RpcClient, 'serverCapabilities'>): AnnouncedList[] {

@@ -39,7 +39,7 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
     }
   });
   const known = new Map(Object.entries(upstreams).map(([name, { url }]) => [name, new Upstream(url, NOBODY)]));
-  closers.push(() => Promise.all([...known.values()].map((upstream) => upstream.destroy())));
+  closers.push(() => Promise.all([...known.values()].map((upstream) => upstream.close(0))));
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   return {
     registry,

@@ -1,7 +1,7 @@
 import type { ServerInfo } from '@sluice/contract';
 import { members, memberText } from '@sluice/protocol/json/text';
 import { META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
-import type { KnownCatalog } from '../../registry/entries.ts';
+import type { KnownCatalog } from '../registry/entries.ts';
 
 /**
  * Returns the description of an upstream server for its forward, of several eras the first; undefined before the first discovery.

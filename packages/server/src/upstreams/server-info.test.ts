@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { KnownCatalog } from '../../registry/entries.ts';
+import type { KnownCatalog } from '../registry/entries.ts';
 import { readServerInfo } from './server-info.ts';
 
 function catalog(identity: unknown, era: 'legacy' | 'modern' = 'legacy'): KnownCatalog {

@@ -1,5 +1,5 @@
-import { type QuotaOwner, quotaOwner } from '../../http/shares.ts';
-import type { StoredPrincipal } from '../../identity/principal.ts';
+import { type QuotaOwner, quotaOwner } from '../http/shares.ts';
+import type { StoredPrincipal } from '../identity/principal.ts';
 
 /** Limits of the discoveries that clients cause by declaring new capabilities. */
 export interface ClientDiscoveryLimits {

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { LIST_END, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { startTestService } from '../../../testing/service.ts';
+import { LIST_END, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { startTestService } from '../../testing/service.ts';
 import { ForwardHistory } from './forward-history.ts';
 
 test('the history of a forward has its discoveries and outages, newest first', async () => {

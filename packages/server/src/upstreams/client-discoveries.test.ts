@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { modernClient, reply } from '../../../../../test/fixtures/raw-client.ts';
-import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { startTestService } from '../../../testing/service.ts';
-import { ANONYMOUS, createUser } from '../../identity/principal.ts';
+import { modernClient, reply } from '../../../../test/fixtures/raw-client.ts';
+import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { startTestService } from '../../testing/service.ts';
+import { ANONYMOUS, createUser } from '../identity/principal.ts';
 import { ClientDiscoveries } from './client-discoveries.ts';
 
 const cause = (user: string | undefined, namespace = 'a', address?: string) => ({

@@ -1,24 +1,15 @@
 import { FULL_CAPABILITIES, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
-import type { Era } from '../../../../../test/fixtures/raw-upstream/message.ts';
-import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import {
-  type RawUpstream,
-  type RawUpstreamOptions,
-  startRawUpstream,
-} from '../../../../../test/fixtures/raw-upstream.ts';
-import { accessTo } from '../../access/fixtures/access.ts';
-import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
-import { UpstreamError } from '../../http/client/errors.ts';
-import { Secrets } from '../../http/secrets/secrets.ts';
-import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
-import { commit } from '../../registry/fixtures/commit.ts';
-import { addForward } from '../../registry/operations-topology.ts';
-import { Registry } from '../../registry/registry.ts';
-import { memoryStore } from '../../registry/store/store.ts';
-import { createLogger } from '../../telemetry/log.ts';
-import { ForwardController, type ForwardControllerOptions } from './forward-controller.ts';
+import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
+import type { Era } from '../../../../test/fixtures/raw-upstream/message.ts';
+import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { UpstreamError } from '../http/client/errors.ts';
+import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import { openMcpController } from './fixtures/mcp-controller.ts';
+
+type Options = Parameters<typeof openMcpController>[1];
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const closers: (() => unknown)[] = [];
@@ -28,7 +19,7 @@ afterEach(async () => {
 });
 
 /** A controller of an upstream that offers `plain` in both eras, `old` in the legacy and `new` in the modern one. */
-async function startController(more: Partial<ForwardControllerOptions> = {}, options: RawUpstreamOptions = {}) {
+async function startController(more: Options = {}, options: RawUpstreamOptions = {}) {
   const upstream = await startRawUpstream({
     scripts: {
       'tools/list': ({ era }) => toolList(toolText(era === 'legacy' ? 'old' : 'new'), toolText('plain')),
@@ -39,28 +30,16 @@ async function startController(more: Partial<ForwardControllerOptions> = {}, opt
   return { upstream, ...(await startControllerAt(upstream.url, more)) };
 }
 
-async function startControllerAt(address: string, more: Partial<ForwardControllerOptions> = {}) {
-  const registry = new Registry(memoryStore());
-  await registry.load();
-  const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
-  const forward = await commit(registry, (draft) => addForward(draft, input));
-  const controller = new ForwardController(forward, {
-    secrets: new Secrets(),
-    registry,
-    access: accessTo(registry),
-    log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
-    clientInfo: { name: 'sluice', version: '1' },
+async function startControllerAt(address: string, more: Options = {}) {
+  const opened = await openMcpController(address, {
     capabilityProfiles: () => [NO_CAPABILITIES, FULL_CAPABILITIES],
     hasLegacyClients: () => true,
-    healthCheckIntervalMs: 0,
     watch: { readyMs: 10_000 },
     ...more,
   });
-  closers.push(
-    () => registry.close(),
-    () => controller.close(),
-  );
-  return { controller, registry, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
+  closers.push(opened.close);
+  const { registry } = opened;
+  return { ...opened, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
 }
 
 /** Tools of the forward with the eras that offer them, and the keys of its catalogs. */
@@ -93,21 +72,21 @@ function refuseModern(upstream: RawUpstream, status: number, error: string): voi
 
 describe('a controller', () => {
   it('is pending before the first run', async () => {
-    const { controller } = await startController();
-    expect(controller.upstream.health).toEqual({ kind: 'pending' });
+    const { controller, health } = await startController();
+    expect(health()).toEqual({ kind: 'pending' });
     await controller.discover();
-    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+    expect(health()).toEqual({ kind: 'up', message: undefined });
   });
 
   it('keeps the last good catalog of an upstream that now supports only unknown versions', async () => {
-    const { upstream, controller, offered } = await startController();
+    const { upstream, controller, offered, health } = await startController();
     await controller.discover();
     expect(offered()).toEqual(ALL);
     refuseModern(upstream, 400, '{"code":-32022,"message":"no","data":{"supported":["2099-01-01"]}}');
     upstream.scripts.initialize = { kind: 'error', status: 400, text: '{"code":-32022,"message":"no"}' };
     await expect(controller.discover()).rejects.toMatchObject({ kind: 'invalid' });
     expect(offered()).toEqual(ALL);
-    expect(controller.upstream.health).toEqual({
+    expect(health()).toEqual({
       kind: 'down',
       message: expect.stringMatching(
         /supports only unknown versions of MCP: 2099-01-01; update the upstream.*; retrying in/,
@@ -116,15 +95,15 @@ describe('a controller', () => {
   });
 
   it('retains the entries of an inconclusive era, reports it and probes again soon', async () => {
-    const { upstream, controller, offered } = await startController({ inconclusiveRetryMs: 50 });
+    const { upstream, controller, offered, health, connection } = await startController({ inconclusiveRetryMs: 50 });
     await controller.discover();
     const before = upstream.count('server/discover');
     refuseModern(upstream, 503, '{"code":-32000,"message":"restarting"}');
     upstream.scripts['tools/list'] = toolList(toolText('old'), toolText('plain'), toolText('added'));
     await controller.discover();
     expect(offered()).toEqual({ ...ALL, tools: { ...ALL.tools, added: 'legacy' } });
-    expect([...(controller.upstream.eras ?? [])].sort()).toEqual(['legacy', 'modern']);
-    expect(controller.upstream.health).toEqual({
+    expect([...(connection.mcpUpstream.eras ?? [])].sort()).toEqual(['legacy', 'modern']);
+    expect(health()).toEqual({
       kind: 'up',
       message: expect.stringMatching(
         /^entries of the modern era are retained .* HTTP 503, application\/json: "restarting"; a proxy/,
@@ -132,28 +111,28 @@ describe('a controller', () => {
     });
     await vi.waitFor(() => expect(upstream.count('server/discover')).toBeGreaterThan(before + 1), { timeout: 5_000 });
     delete upstream.scripts['server/discover'];
-    await vi.waitFor(() => expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined }), {
+    await vi.waitFor(() => expect(health()).toEqual({ kind: 'up', message: undefined }), {
       timeout: 5_000,
     });
     expect(offered().tools).toEqual({ old: 'both', plain: 'both', added: 'both' });
   });
 
   it('checks the health in an era that the upstream has responded in', async () => {
-    const { upstream, controller } = await startController({ healthCheckIntervalMs: 20 });
+    const { upstream, controller, health } = await startController({ healthCheckIntervalMs: 20 });
     await controller.discover();
     refuseModern(upstream, 503, '{"code":-32000,"message":"restarting"}');
     await controller.discover();
     await vi.waitFor(() => expect(upstream.count('ping')).toBeGreaterThan(1), { timeout: 5_000 });
-    expect(controller.upstream.health.kind).toBe('up');
+    expect(health().kind).toBe('up');
   });
 
   it('drops the entries of an era that is ruled out', async () => {
-    const { upstream, controller, offered } = await startController();
+    const { upstream, controller, offered, health } = await startController();
     await controller.discover();
     refuseModern(upstream, 404, '{"code":-32601,"message":"Method not found"}');
     await controller.discover();
     expect(offered().tools).toEqual({ old: 'both', plain: 'both' });
-    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+    expect(health()).toEqual({ kind: 'up', message: undefined });
   });
 
   it('drops the catalogs of unused profiles when one is added', async () => {
@@ -181,13 +160,13 @@ describe('a controller', () => {
   });
 
   it('does not wait for an upstream that is down when a profile is added', async () => {
-    const { upstream, controller } = await startController();
+    const { upstream, controller, health } = await startController();
     upstream.fault = { kind: 'http', status: 503, type: 'text/plain', body: '' };
     await expect(controller.discover()).rejects.toMatchObject({ status: 503 });
     upstream.fault = { kind: 'silence' };
     void controller.discover().catch(() => undefined);
     await expect(controller.onProfileAdded()).resolves.toBeUndefined();
-    expect(controller.upstream.health.kind).toBe('down');
+    expect(health().kind).toBe('down');
   });
 });
 
@@ -201,14 +180,14 @@ function timePassesWhileLooking(): void {
 
 describe('a controller of an upstream that announces changes', () => {
   it.each(eras)('discovers a change in less than a second (%s)', async (era) => {
-    const { upstream, controller, shows } = await startController({}, { eras: [era] });
+    const { upstream, controller, shows, health } = await startController({}, { eras: [era] });
     await controller.discover();
     const before = upstream.count('server/discover') + upstream.count('initialize');
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     timePassesWhileLooking();
     upstream.push(NOTICE);
     expect(await shows('added')).toBeLessThan(1_000);
-    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+    expect(health()).toEqual({ kind: 'up', message: undefined });
     // The other era is ruled out: one request per set of client capabilities suffices.
     expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(before + 2);
   });
@@ -287,28 +266,26 @@ describe('a controller of an upstream that announces changes', () => {
   });
 
   it('marks the forward down if a triggered run fails, and watches again once it is up', async () => {
-    const { upstream, controller, shows } = await startController();
+    const { upstream, controller, shows, health } = await startController();
     await controller.discover();
     upstream.fault = { kind: 'http', status: 503, type: 'text/plain', body: '' };
     upstream.push(NOTICE);
-    await expect
-      .poll(() => controller.upstream.health, WAIT)
-      .toMatchObject({ kind: 'down', message: expect.stringMatching(/retrying in/) });
+    await expect.poll(health, WAIT).toMatchObject({ kind: 'down', message: expect.stringMatching(/retrying in/) });
     await expect.poll(() => upstream.streams(), WAIT).toBe(0);
     upstream.fault = undefined;
-    await expect.poll(() => controller.upstream.health.kind, WAIT).toBe('up');
+    await expect.poll(() => health().kind, WAIT).toBe('up');
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     upstream.push(NOTICE);
     await shows('added');
   });
 
   it.each(eras)('watches again after the upstream was down (%s)', async (era) => {
-    const { upstream, controller, shows } = await startController({}, { eras: [era] });
+    const { upstream, controller, shows, health } = await startController({}, { eras: [era] });
     await controller.discover();
     await upstream.down();
     await expect(controller.discover()).rejects.toBeInstanceOf(UpstreamError);
     await upstream.up();
-    await expect.poll(() => controller.upstream.health.kind, WAIT).toBe('up');
+    await expect.poll(() => health().kind, WAIT).toBe('up');
     expect(upstream.streams()).toBe(1);
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     upstream.push(NOTICE);
@@ -316,18 +293,18 @@ describe('a controller of an upstream that announces changes', () => {
   });
 
   it('watches again if a call failed during discovery', async () => {
-    const { upstream, controller } = await startController({}, { eras: ['modern'] });
+    const { upstream, controller, health, connection } = await startController({}, { eras: ['modern'] });
     await controller.discover();
     const pending = Promise.withResolvers<string>();
     upstream.scripts['tools/list'] = () => pending.promise;
     const before = upstream.count('tools/list');
     const run = controller.discover();
     await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(before);
-    controller.onCallFailed(new UpstreamError('dropped', upstream.url, 'dropped it'));
+    connection.onCallFailed(new UpstreamError('dropped', upstream.url, 'dropped it'));
     pending.resolve(toolList(toolText('plain')));
     await run;
     await expect.poll(() => upstream.streams(), WAIT).toBe(1);
-    expect(controller.upstream.health.kind).toBe('up');
+    expect(health().kind).toBe('up');
   });
 
   it.each(eras)('leaves no resources open after close (%s)', async (era) => {
@@ -336,12 +313,15 @@ describe('a controller of an upstream that announces changes', () => {
       shouldAdvanceTime: true,
     });
     try {
-      const { upstream, controller } = await startController({ healthCheckIntervalMs: 60_000 }, { eras: [era] });
+      const { upstream, controller, connection } = await startController(
+        { healthCheckIntervalMs: 60_000 },
+        { eras: [era] },
+      );
       await controller.discover();
       await expect.poll(upstream.sessions, WAIT).toBe(era === 'legacy' ? 1 : 0);
       expect(upstream.streams()).toBe(1);
       upstream.push(NOTICE);
-      controller.onListsChanged();
+      connection.onListsChanged();
       await controller.close();
       await expect.poll(() => [upstream.streams(), upstream.sessions()], WAIT).toEqual([0, 0]);
       expect(vi.getTimerCount()).toBe(0);

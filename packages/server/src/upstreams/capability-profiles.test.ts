@@ -5,7 +5,7 @@ import {
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
 import { describe, expect, it, vi } from 'vitest';
-import { ANONYMOUS } from '../../identity/principal.ts';
+import { ANONYMOUS } from '../identity/principal.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 
 const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, head: {} };

@@ -1,11 +1,11 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { z } from 'zod';
-import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
-import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange } from '../../registry/store/store.ts';
-import type { TargetLogger } from '../../telemetry/log.ts';
-import type { UpstreamHealth } from './upstream.ts';
+import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
+import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { Commit, RecordedChange } from '../registry/store/store.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import type { ForwardHealth } from './forward-connection.ts';
 
 /** Which replica discovers and checks each forward. */
 const LEASES = 'forward_leases';
@@ -95,7 +95,7 @@ export class SharedDiscovery implements Follower {
   }
 
   /** What the replica that discovers the forward has found. */
-  state(forward: string): UpstreamHealth {
+  state(forward: string): ForwardHealth {
     const json = this.#records[STATES].get(forward);
     const state = json === undefined ? undefined : stateSchema.safeParse(JSON.parse(json)).data;
     if (!state) return { kind: 'pending' };

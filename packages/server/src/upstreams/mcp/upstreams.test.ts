@@ -2,33 +2,34 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { afterEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
+import { Upstreams } from './upstreams.ts';
 
+const MINUTE_MS = 60_000;
 let upstream: RawUpstream | undefined;
-const addressed = new UnregisteredUpstreams({ name: 'test', version: '1' }, () => false);
+const addressed = new Upstreams({ clientInfo: { name: 'test', version: '1' }, hasLegacyClients: () => false });
 afterEach(async () => {
-  for (const left of addressed) await left.destroy();
+  for (const left of addressed) await left.close(0);
   await upstream?.close();
 });
 
 it('an address has one upstream until it was idle for long, then its sessions are closed', async () => {
   upstream = await startRawUpstream({ eras: ['legacy'] });
-  const first = addressed.get(upstream.url);
-  expect(addressed.get(upstream.url)).toBe(first);
+  const first = addressed.at(upstream.url);
+  expect(addressed.at(upstream.url)).toBe(first);
   expect([...addressed]).toEqual([first]);
   const owner = { key: 'a', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
   const session = await first.sessions.open(owner);
   session.inFlight++;
-  const later = performance.now() + 10_000;
-  addressed.closeIdle(5_000, later);
+  const later = performance.now() + 10 * MINUTE_MS;
+  addressed.closeIdle(later);
   expect([...addressed], 'a request is in flight').toEqual([first]);
-  first.sessions.release(session, later - 4_000);
-  addressed.closeIdle(5_000, later);
+  first.sessions.release(session, later - 4 * MINUTE_MS);
+  addressed.closeIdle(later);
   expect([...addressed], 'its session was used of late').toEqual([first]);
-  addressed.closeIdle(5_000, later + 5_000);
+  addressed.closeIdle(later + 5 * MINUTE_MS);
   expect([...addressed]).toEqual([]);
   await expect.poll(() => upstream?.sessions()).toBe(0);
-  expect(addressed.get(upstream.url)).not.toBe(first);
+  expect(addressed.at(upstream.url)).not.toBe(first);
 });
 
 it('an upstream that does not respond to the probe delays one call briefly and is not probed again', async () => {

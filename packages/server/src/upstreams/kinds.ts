@@ -1,0 +1,74 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Secrets } from '../http/secrets/secrets.ts';
+import type { Forward } from '../registry/entries.ts';
+import { OperationError } from '../registry/operation-error.ts';
+import { mcpHttp } from './mcp/http-kind.ts';
+import type { ForwardKind, ForwardTarget, UpstreamKind } from './upstream-kind.ts';
+
+/** The kinds of upstreams. */
+const KINDS: readonly UpstreamKind[] = [mcpHttp];
+
+/** The kinds of forwards, by the schemes of their addresses. */
+export class ForwardKinds {
+  readonly #byScheme = new Map<string, ForwardKind>();
+
+  /** Throws if two kinds have the same scheme. */
+  constructor(kinds: readonly UpstreamKind[] = KINDS) {
+    for (const { name, forwards } of kinds) {
+      for (const scheme of forwards?.schemes ?? []) {
+        if (this.#byScheme.has(scheme)) throw new Error(`kind ${name} has a scheme of another kind: ${scheme}`);
+        if (forwards) this.#byScheme.set(scheme, forwards);
+      }
+    }
+  }
+
+  /** Returns what is wrong with an address, as a predicate; undefined for a valid one. */
+  problem(address: string): string | undefined {
+    const kind = this.#find(address);
+    if (kind) return kind.validate(address);
+    const names = [...this.#byScheme.keys()].map((scheme) => scheme.slice(0, -1));
+    return `must be an ${names.slice(0, -1).join(', ')} or ${names.at(-1)} URL`;
+  }
+
+  /** The kind of a forward, whose address is valid. */
+  of({ address }: Pick<Forward, 'address'>): ForwardKind {
+    const kind = this.#find(address);
+    if (!kind) throw new Error('there is no kind for the address of the forward');
+    return kind;
+  }
+
+  /** Text of what requests to a forward depend on. */
+  connectionKey(forward: ForwardTarget): string {
+    return this.of(forward).connectionKey(forward);
+  }
+
+  /**
+   * Throws {@link OperationError} if the address of a forward is invalid, or if secrets in its headers must not be sent there. What
+   * was usable may have become unusable: with the state `before` a change, only what the change sends elsewhere is rejected.
+   */
+  requireUsable(secrets: Secrets, forward: ForwardTarget, before?: Forward): void {
+    const reject = (problem: string) => new OperationError('BAD_REQUEST', `invalid forward: ${problem}`);
+    const problem = this.problem(forward.address);
+    if (problem !== undefined) throw reject(`address ${problem}`);
+    if (before && this.connectionKey(before) === this.connectionKey(forward)) return;
+    const origins = this.of(forward).origins(forward);
+    for (const [name, value] of Object.entries(forward.headers ?? {})) {
+      const [unusable] = origins.flatMap((origin) => secrets.problem(value, origin) ?? []);
+      if (unusable !== undefined) throw reject(`headers.${name} ${unusable}`);
+    }
+  }
+
+  /** Whether a change of a forward requires a discovery: it is new, is reached in another way, or exposes other entries. */
+  needsDiscovery(before: Forward | undefined, after: Forward): boolean {
+    return (
+      before?.registrationId !== after.registrationId ||
+      this.connectionKey(before) !== this.connectionKey(after) ||
+      !isDeepStrictEqual(before.expose, after.expose)
+    );
+  }
+
+  #find(address: string): ForwardKind | undefined {
+    const [scheme = ''] = /^[a-z][a-z\d+.-]*:/i.exec(address) ?? [];
+    return this.#byScheme.get(scheme.toLowerCase());
+  }
+}
