@@ -136,6 +136,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     suspendedCalls,
     autoTasks,
     toolCalls,
+    log: calling.log,
     check: ({ via, mcpHeaders, ...client }, target) =>
       via === undefined ? declaredParams.check({ ...client, headers: mcpHeaders }, target) : undefined,
   });

@@ -2,11 +2,12 @@ import { NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { type Access, type Permit, requirePermit } from '../access/access.ts';
 import type { Target } from '../access/target.ts';
 import type { ErrorOutcome } from '../http/outcome.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import { toolCallIdentity } from '../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { ClientFacts } from './client-facts.ts';
 import type { UpstreamConnection } from './connection.ts';
-import { startOutcome } from './deferred-outcome.ts';
+import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from './mcp/relay/in-flight-calls.ts';
 import type { AutoTasks } from './mcp/tasks/auto-tasks.ts';
@@ -27,6 +28,7 @@ export interface CallParts {
   readonly suspendedCalls: SuspendedCalls;
   readonly autoTasks: AutoTasks;
   readonly toolCalls: ToolCallSink;
+  readonly log: TargetLogger;
   /** Checks the request of a client against what its tool declares by now. */
   readonly check: (client: ClientFacts, target: Target) => ErrorOutcome | undefined;
 }
@@ -108,23 +110,23 @@ const suspend =
 
 /** Waits for an upstream that has to be looked at first. Meanwhile the client can cancel the call, and an operator can change the tool. */
 const ready =
-  ({ calls, connectionOf, check }: CallParts): CallStage =>
+  ({ calls, connectionOf, check, log }: CallParts): CallStage =>
   (next) => {
     const handle: CallHandler = (permit, connection, sink) => {
       const waiting = connection.ready?.();
-      if (waiting) void wait(waiting, permit, sink);
+      if (waiting) deferOutcome(() => handleAfter(waiting, permit, sink), log).start(sink);
       else next(permit, connection, sink);
     };
-    const wait = async (waiting: Promise<void>, permit: Permit, sink: ResponseSink) => {
+    const handleAfter = async (waiting: Promise<void>, permit: Permit, sink: ResponseSink): Promise<RequestOutcome> => {
       const { idText, era, session, facts = { outcome: undefined } } = sink.client;
       const response = { on: (_event: 'close', listener: () => void) => sink.onDisconnect(listener) };
       const canceled = await new CancelableRequest({ idText, era, session, facts, response }, calls).outcome(waiting);
-      if (canceled) return startOutcome(canceled, sink);
+      if (canceled) return canceled;
       const renewed = permit.renew();
-      if (renewed.kind === 'error') return startOutcome(renewed, sink);
+      if (renewed.kind === 'error') return renewed;
       const problem = renewed === permit ? undefined : check(sink.client, renewed.target);
-      if (problem) return startOutcome(problem, sink);
-      handle(renewed, connectionOf(renewed.target), sink);
+      if (problem) return problem;
+      return { kind: 'deferred', start: () => handle(renewed, connectionOf(renewed.target), sink) };
     };
     return handle;
   };

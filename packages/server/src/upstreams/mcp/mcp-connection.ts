@@ -94,9 +94,9 @@ export class McpConnection implements UpstreamConnection {
   }
 
   asksClient({ message }: Permit, client: ClientFacts): boolean {
-    return (
-      this.#upstream.eraFor(client.era) === 'legacy' && supportsServerRequests(advertisedCapabilities(client, message))
-    );
+    const upstream = this.#upstream;
+    const mayBeLegacy = upstream.eras === undefined || upstream.eraFor(client.era) === 'legacy';
+    return mayBeLegacy && supportsServerRequests(advertisedCapabilities(client, message));
   }
 
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall {

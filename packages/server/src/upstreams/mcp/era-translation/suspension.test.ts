@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { InteractiveClient, inputRequired, lastMessage, resultText } from '../../../../testing/interactive-client.ts';
 import { liveTests, notification } from '../../../../testing/live-tests.ts';
+import { startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
-const { live } = liveTests();
+const liveParts = liveTests();
+const { live } = liveParts;
 
 const FORM = '{"message":"m","requestedSchema":{"type":"object","properties":{}}}';
 
@@ -33,6 +35,23 @@ describe('a server request of a legacy upstream during a call', () => {
     });
     expect(upstream.calls.all).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')).toEqual([]);
+  });
+
+  it('suspends a call of a tool registered by hand whose server is called for the first time', async () => {
+    const upstream = await startLiveUpstream();
+    liveParts.onEnd(upstream.close);
+    const tool = { name: 'by-hand', description: 'd', uri: upstream.url, toolType: 'mcp-forward' };
+    await liveParts.service.register('tools', { ...tool, input_schema: { type: 'object' } });
+    const client = new InteractiveClient(liveParts.service.url());
+    const first = client.send({ params: '"name":"by-hand"' });
+    const call = await upstream.calls.next();
+    call.begin();
+    call.request('7', 'roots/list');
+    const pending = await inputRequired(first);
+    const second = client.retry(pending.state, inputResponses(pending), { params: '"name":"by-hand"' });
+    await expect.poll(upstream.answers).toHaveLength(1);
+    call.end('done');
+    expect(await lastMessage(second)).toContain('"text":"done"');
   });
 
   it('may have no params, and arrive on the stream of the session', async () => {
