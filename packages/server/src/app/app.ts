@@ -65,8 +65,8 @@ import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flig
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { taskMessages } from '../upstreams/mcp/tasks/translation.ts';
 import { RunningOperations } from '../upstreams/operation.ts';
 import { createCallParts } from './call-parts.ts';
 import type { Config } from './config/config.ts';
@@ -267,7 +267,7 @@ async function start(
   const tasks = closing(await openTasks(config, logger, files, shared));
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
-      new TaskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
+      taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
     calls,

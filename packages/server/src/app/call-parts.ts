@@ -16,19 +16,15 @@ import type { CallContext } from '../upstreams/mcp/relay/call-plan.ts';
 import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
-import { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
-import { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
-import { TaskCancellation } from '../upstreams/mcp/tasks/task-cancellation.ts';
-import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
-import { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
-import { TaskPolls } from '../upstreams/mcp/tasks/task-polls.ts';
-import { onTaskMessage } from '../upstreams/mcp/tasks/task-questions.ts';
+import { CreatedTasks } from '../upstreams/mcp/tasks/created-tasks.ts';
+import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
+import { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
+import { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
-import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
 import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
-import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
+import { SessionTasks, TaskPolls, type TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../upstreams/mcp/upstream.ts';
 import { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import type { Config } from './config/config.ts';
@@ -59,9 +55,9 @@ export interface CallPartsOptions {
 export interface CallParts {
   readonly clientCalls: Calls;
   readonly upstreamHeaders: UpstreamHeaders;
-  readonly taskRelay: TaskRelay;
+  readonly taskRelay: TaskRequests;
   readonly taskEvents: TaskEvents;
-  readonly autoTasks: AutoTasks;
+  readonly autoTasks: PromotedCalls;
   readonly taskWatcherOptions: TaskWatcherOptions;
   readonly sessionTasks: SessionTasks;
   /** Cancels a task for an operator. */
@@ -84,7 +80,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     bridge,
     declaredParams,
   } = options;
-  const taskCreation = new TaskCreation({
+  const createdTasks = new CreatedTasks({
     ...calling,
     tasks,
     clientInfo: serverInfo,
@@ -103,7 +99,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     ...sessions,
     serverInfo,
     taskSupport: new TaskSupport(config.tasksForPlainClients),
-    tasks: taskCreation,
+    tasks: createdTasks,
     mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
     ensureEraKnown: ({ forward, transport }) =>
       forward === undefined ? forwards.ensureEraKnown(transport.address) : undefined,
@@ -119,7 +115,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     entry: (entry) => bridge.forEntry(entry),
     server: (address) => connectionTo(forwards.upstreamAt(address)),
   };
-  const autoTasks = new AutoTasks({
+  const autoTasks = new PromotedCalls({
     tasks,
     replica: options.replica,
     isAlive: shared && ((id) => isAlive(shared, id)),
@@ -140,7 +136,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     check: ({ via, mcpHeaders, ...client }, target) =>
       via === undefined ? declaredParams.check({ ...client, headers: mcpHeaders }, target) : undefined,
   });
-  const taskRelay = new TaskRelay({
+  const taskRelay = new TaskRequests({
     ...calling,
     toolCalls,
     tasks,
@@ -148,11 +144,10 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     clientOf: (...request) => clientCalls.clientOf(...request),
     sessions,
     clientInfo: serverInfo,
-    creation: taskCreation,
+    created: createdTasks,
   });
   const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
   const taskEvents = new TaskEvents(options);
-  const taskCancellation = new TaskCancellation({ tasks, upstreamOf, clientInfo: serverInfo });
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
     upstreamOf,
@@ -160,12 +155,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     isHidden: (record) => isToolHidden(record, access.rules),
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
-  tasks.orphaned.subscribe(({ record: task, session }) => {
-    if (task.replica !== undefined) return;
-    const upstream = upstreamOf(task);
-    if (upstream) taskCreation.cancelOrphan(task, session ?? taskSession(tasks, task, upstream), upstream);
-  });
-  const cancelTask = (task: TaskRecord) => taskCancellation.cancel(task);
+  const cancelTask = (task: TaskRecord) => taskRelay.cancel(task);
   return {
     clientCalls,
     upstreamHeaders,

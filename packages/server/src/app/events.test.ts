@@ -30,7 +30,7 @@ import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import { PostgresTaskStore } from '../upstreams/mcp/tasks/postgres-task-store.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import { DEFAULT_LOG_FILTER } from './config/environment.ts';

@@ -8,7 +8,7 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import type { TaskEvents } from '../upstreams/mcp/tasks/task-events.ts';
+import type { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
 /** The parts of the service that provide metrics. */

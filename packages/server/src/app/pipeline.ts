@@ -50,11 +50,10 @@ import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flig
 import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import type { AutoTasks } from '../upstreams/mcp/tasks/auto-tasks.ts';
-import type { SessionTasks } from '../upstreams/mcp/tasks/session-tasks.ts';
-import type { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
-import type { TaskWatcherOptions } from '../upstreams/mcp/tasks/task-watcher.ts';
+import type { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
+import type { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { SessionTasks, TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
 import type { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import {
   type LoadedFilter,
@@ -83,8 +82,8 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly upstreamHeaders: UpstreamHeaders;
   readonly declaredParams: DeclaredParams;
   readonly tasks: Tasks;
-  readonly taskRelay: TaskRelay;
-  readonly autoTasks: AutoTasks;
+  readonly taskRelay: TaskRequests;
+  readonly autoTasks: PromotedCalls;
   readonly sessionTasks: SessionTasks;
   readonly taskWatcherOptions: TaskWatcherOptions;
   readonly sessions: ClientSessions;

@@ -33,7 +33,7 @@ import { VERSION } from '../telemetry/version.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
-import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import type { Config } from './config/config.ts';

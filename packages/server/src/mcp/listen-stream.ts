@@ -16,7 +16,7 @@ import {
   type ResourceWatchHandler,
 } from '../upstreams/mcp/streams/resource-watcher.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { TaskWatcher, type TaskWatcherOptions, type TaskWatchHandler } from '../upstreams/mcp/tasks/task-watcher.ts';
+import { TaskWatcher, type TaskWatcherOptions, type TaskWatchHandler } from '../upstreams/mcp/tasks/watcher.ts';
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
 import type { ResponseWriter } from './response.ts';

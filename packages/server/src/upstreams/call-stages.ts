@@ -10,7 +10,7 @@ import type { UpstreamConnection } from './connection.ts';
 import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from './mcp/relay/in-flight-calls.ts';
-import type { AutoTasks } from './mcp/tasks/auto-tasks.ts';
+import type { PromotedCalls } from './mcp/tasks/promoted-call.ts';
 import { ObservedSink } from './observed-sink.ts';
 import type { ResponseSink } from './response-sink.ts';
 
@@ -26,7 +26,7 @@ export interface CallParts {
   readonly connectionOf: (target: Target) => UpstreamConnection;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly suspendedCalls: SuspendedCalls;
-  readonly autoTasks: AutoTasks;
+  readonly autoTasks: PromotedCalls;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
   /** Checks the request of a client against what its tool declares by now. */
@@ -61,7 +61,7 @@ const promote =
   ({ access, connectionOf, autoTasks }: CallParts): CallStage =>
   (next) => {
     /** Another round of a call that has become a task. It must not retain the request of the first. */
-    const repeat: Parameters<AutoTasks['start']>[0]['repeat'] = (message, sink) => {
+    const repeat: Parameters<PromotedCalls['start']>[0]['repeat'] = (message, sink) => {
       const { namespace = '', principal } = sink.client;
       const permit = access.decideIn(namespace, principal, message);
       if (permit.kind === 'error') return startOutcome(permit, sink);

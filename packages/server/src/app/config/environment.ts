@@ -39,7 +39,7 @@ import { DISCOVERY_WAIT_MS } from '../../upstreams/first-discoveries.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
-import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/auto-tasks.ts';
+import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 
 /** Storage of the registry. With `recover`, corrupt files are renamed and ignored. */

@@ -22,8 +22,8 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
-import type { SessionTasks } from '../../upstreams/mcp/tasks/session-tasks.ts';
-import type { TaskRelay } from '../../upstreams/mcp/tasks/task-relay.ts';
+import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
+import type { SessionTasks } from '../../upstreams/mcp/tasks/watcher.ts';
 import type { UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -116,7 +116,7 @@ export interface NotificationStreamParts {
   readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
   readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
-  readonly taskRelay: Pick<TaskRelay, 'interruptedCall'>;
+  readonly taskRelay: Pick<TaskRequests, 'interruptedCall'>;
   readonly upstreamHeaders: UpstreamHeaders;
 }
 

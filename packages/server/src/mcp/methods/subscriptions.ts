@@ -18,7 +18,7 @@ import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
-import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/task-watcher.ts';
+import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';

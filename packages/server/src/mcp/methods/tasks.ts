@@ -8,10 +8,11 @@ import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
-import type { AutoTasks } from '../../upstreams/mcp/tasks/auto-tasks.ts';
+import type { PromotedCalls } from '../../upstreams/mcp/tasks/promoted-call.ts';
+import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
 import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
-import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
+import { taskNotFound } from '../../upstreams/mcp/tasks/translation.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import type { McpExchange, McpOutcome } from '../exchange.ts';
 import { declarationsTo, offersTasks } from '../server-info.ts';
@@ -22,8 +23,8 @@ export interface TaskMethodParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly tasks: Tasks;
-  readonly taskRelay: TaskRelay;
-  readonly autoTasks: AutoTasks;
+  readonly taskRelay: TaskRequests;
+  readonly autoTasks: PromotedCalls;
 }
 
 /** Tasks of one page of `tasks/list`. */

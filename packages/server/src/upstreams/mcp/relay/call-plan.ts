@@ -41,16 +41,12 @@ export interface ResponseRewriter {
   rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse;
 }
 
-/** A call whose task is polled for its client. */
-export interface PolledCall {
+/** A call whose upstream has created a task. */
+export interface CreatedTask {
   readonly plan: CallPlan;
   readonly sink: ResponseSink;
   /** True if the client has disconnected already. */
   readonly isClientDisconnected: boolean;
-}
-
-/** A call whose upstream has created a task. */
-export interface CreatedTask extends PolledCall {
   /** The session that the call was sent in. */
   readonly session: UpstreamSession;
   /** Id of the request upstream, which is also its progress token. */
@@ -121,6 +117,6 @@ export interface CallPlan {
   readonly onSettled?: () => void;
   /** The called entry; undefined for a uri that is in no list. */
   readonly entry?: Entry | undefined;
-  /** Returns the upstream session to send in. Called again after the upstream discarded that session. */
-  openSession(): UpstreamSession | Promise<UpstreamSession>;
+  /** Returns the upstream session to send in. `isRetry`: the upstream does not know the one before. */
+  openSession(isRetry: boolean): UpstreamSession | Promise<UpstreamSession>;
 }

@@ -85,7 +85,7 @@ export class RelayedCall implements RpcResponseHandler, InFlightCall {
   #connect(): void {
     // The deadlines include opening a session: the client waits for it as well.
     this.#context.calls.add(this);
-    const session = this.#plan.openSession();
+    const session = this.#plan.openSession(this.#resent);
     if (!(session instanceof Promise)) return this.#send(session);
     session.then(
       (opened) => this.#send(opened),

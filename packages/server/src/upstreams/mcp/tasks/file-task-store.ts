@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { CorruptFileError } from '../../../registry/store/journaled-file.ts';
 import { JournaledStore, type JournaledStoreOptions } from '../../../registry/store/journaled-store.ts';
+import type { TaskStore } from './task-record.ts';
 import { recordSchema, type TaskChange, type TaskRecord, taskChangeSchema } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
 
 /** The snapshot file, beside `registry.json`. */
 const SNAPSHOT_NAME = 'tasks.json';

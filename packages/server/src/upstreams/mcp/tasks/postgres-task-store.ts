@@ -2,8 +2,8 @@ import { Emitter } from '@sluice/protocol/emitter';
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
 import type { Commit } from '../../../registry/store/store.ts';
+import type { ForeignTask, TaskStore } from './task-record.ts';
 import { recordSchema, type TaskChange, type TaskRecord } from './task-record.ts';
-import type { ForeignTask, TaskStore } from './task-store.ts';
 
 const SECTION = 'tasks';
 

@@ -1,8 +1,9 @@
+import type { Emitter } from '@sluice/protocol/emitter';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 import { quotaOwnerSchema } from '../../../http/shares.ts';
-import { storedPrincipal } from '../../../identity/principal.ts';
+import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
 
@@ -114,6 +115,15 @@ export function statusOf({ status, isCanceled, endedAt }: TaskRecord): TaskStatu
   return isCanceled || (endedAt !== undefined && !isTerminal(status)) ? 'cancelled' : status;
 }
 
+/** True if a task is one of this principal in this namespace. */
+export function isOwnedBy(
+  record: TaskRecord,
+  namespace: string | undefined,
+  principal: Pick<StoredPrincipal, 'key'>,
+): boolean {
+  return record.namespace === namespace && record.principal.key === principal.key;
+}
+
 /** True for a task whose end is not known. */
 export function isOpen(record: TaskRecord): boolean {
   return !isTerminal(statusOf(record));
@@ -129,15 +139,46 @@ export function clientEraOf({ era, clientEra }: TaskRecord): Era {
 
 /** The state of a task as far as its record knows it, under our id. */
 export function stateOf(record: TaskRecord): TaskState {
-  const { id, isCanceled, isError, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const { id: taskId, isCanceled, isError, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
   const hasFailed = isError === true && clientEraOf(record) === 'legacy';
+  const status = isCanceled ? 'cancelled' : hasFailed ? 'failed' : record.status;
+  return { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs };
+}
+
+/** The record that another replica has stored; undefined if it has removed it. */
+export interface ForeignTask {
+  readonly id: string;
+  readonly record: TaskRecord | undefined;
+}
+
+/** Persistence of task records, by their ids. Every promise resolves once its change is durable. */
+export interface TaskStore {
+  /** Whether the records outlive the process. */
+  readonly isDurable: boolean;
+  /** Returns the stored records. Called once, before anything else. */
+  load(): Promise<readonly TaskRecord[]>;
+  /** Stores a new record. Rejects with `StoreError`. */
+  put(record: TaskRecord): Promise<void>;
+  /** Changes members of a record; one that is not stored any more is ignored. Rejects with `StoreError`. */
+  change(id: string, change: TaskChange): Promise<void>;
+  /** Removes a record, if it is stored. Rejects with `StoreError`. */
+  remove(id: string): Promise<void>;
+  /** Finishes pending writes. Throws `StoreError`. */
+  close(): Promise<void>;
+  /** Another replica has stored, changed or removed a record; undefined without other replicas. */
+  readonly changed?: Emitter<ForeignTask>;
+  /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
+  refresh?(): Promise<void>;
+}
+
+/** A store without persistence. */
+export function memoryTaskStore(): TaskStore {
   return {
-    taskId: id,
-    status: isCanceled ? 'cancelled' : hasFailed ? 'failed' : status,
-    statusMessage,
-    createdAt,
-    lastUpdatedAt,
-    ttlMs,
-    pollIntervalMs,
+    isDurable: false,
+    load: async () => [],
+    put: async () => {},
+    change: async () => {},
+    remove: async () => {},
+    close: async () => {},
   };
 }

@@ -1,15 +1,26 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { TaskEnd } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { truncateCharacters } from '@sluice/protocol/text';
+import type { Target } from '../../../access/target.ts';
 import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
-import type { StoredPrincipal } from '../../../identity/principal.ts';
+import { type StoredPrincipal, toStored } from '../../../identity/principal.ts';
+import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import { clientEraOf, isOpen, statusOf, type TaskChange, type TaskQuestion, type TaskRecord } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
+import { type KnownTask, TaskIndex } from './task-index.ts';
+import type { TaskStore } from './task-record.ts';
+import {
+  clientEraOf,
+  isOwnedBy,
+  statusOf,
+  type TaskChange,
+  type TaskQuestion,
+  type TaskRecord,
+} from './task-record.ts';
 
 /** Longest time to live of a task, in milliseconds. */
 export const MAX_TTL_MS = 24 * 3600 * 1000;
@@ -40,28 +51,25 @@ export interface TaskOwner {
 }
 
 /** Members of a new record that its creator knows. */
-export type NewTask = Pick<
+export type NewTask = Omit<
   TaskRecord,
-  | 'namespace'
-  | 'principal'
-  | 'holder'
-  | 'clientSession'
-  | 'forward'
-  | 'address'
-  | 'era'
-  | 'clientEra'
-  | 'tool'
-  | 'progress'
-  | 'session'
-  | 'isInternal'
-  | 'replica'
-  | 'eventId'
-  | 'callId'
-  | 'call'
+  Exclude<keyof TaskChange, 'session'> | 'id' | 'upstreamId' | 'createdAt' | 'created'
 > & {
   /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
   readonly maxLifeMs?: number;
 };
+
+/** Returns the members of a new record that the client, the called tool and the address of its executor determine. */
+export function newTask(
+  { namespace = '', principal, address: clientAddress }: ClientFacts,
+  { entry, forward }: Partial<Pick<Target, 'entry' | 'forward'>>,
+  address: string,
+): Pick<NewTask, 'namespace' | 'principal' | 'holder' | 'tool' | 'address' | 'forward'> {
+  const { key = '', discovered } = entry ?? {};
+  const tool = { key, upstreamKey: discovered?.upstreamKey, copied: discovered?.copied };
+  const holder = quotaOwner(namespace, principal, clientAddress);
+  return { namespace, principal: toStored(principal), holder, tool, address, forward };
+}
 
 /** How a state of a task became known. */
 export interface TaskReport {
@@ -100,38 +108,15 @@ const MAX_QUESTION_CHARACTERS = 256 * 1024;
 const MAX_MESSAGE_CHARACTERS = 1_000;
 const MAX_KEY_CHARACTERS = 64 * 1024;
 
-interface Entry {
-  record: TaskRecord;
-  /** The upstream session that the task keeps open; undefined in the modern era, once it has ended, and after a restart. */
-  pinned: UpstreamSession | undefined;
-  /** The upstream session that its requests are sent in. */
-  session: UpstreamSession | undefined;
-  /** Stored by another replica, which reports if the task expires. */
-  readonly isForeign: boolean;
-  /** Another state is known. */
-  readonly changed: Emitter;
-  /** When clients may request its state again: milliseconds of `performance.now()`. */
-  nextPollAt: number;
-  /** Resolves once its questions are durable. */
-  storing: Promise<void> | undefined;
-}
-
 /**
  * The tasks of upstreams that clients know, under ids of ours: an upstream sees one client for all users, and could list or guess
  * the ids of others. Their number is limited: users share the total, and each has a limit of its own.
  */
-export class Tasks {
+export class Tasks extends TaskIndex {
   readonly #store: TaskStore;
   readonly #limits: TaskLimits;
   readonly #now: () => number;
-  readonly #entries = new Map<string, Entry>();
   readonly #shares: Shares<string>;
-  /** Ids by user, and by session of the client, oldest first. */
-  readonly #byUser = new Map<string, Set<string>>();
-  readonly #byClientSession = new Map<string, Set<string>>();
-  /** Ids by upstream, its session and its own id of the task. */
-  readonly #byUpstreamId = new Map<string, string>();
-  readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   /** Ids of records that are to be removed, and why. */
   readonly #outdated = new Map<string, TaskEnd | undefined>();
@@ -150,6 +135,7 @@ export class Tasks {
   readonly canceled = new Emitter<TaskRecord>();
 
   constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
+    super();
     this.#store = store;
     this.#limits = limits;
     this.#now = now;
@@ -161,23 +147,8 @@ export class Tasks {
   /** Loads the stored records. Throws `StoreError`. */
   async load(): Promise<void> {
     const isShared = this.#store.refresh !== undefined;
-    for (const record of await this.#store.load()) this.#add(record, undefined, isShared);
+    for (const record of await this.#store.load()) this.add(record, undefined, isShared);
     this.removeExpired();
-  }
-
-  /** Number of records. */
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  /** All tasks, the oldest first. */
-  all(): TaskRecord[] {
-    return Array.from(this.#entries.values(), ({ record }) => record).sort((a, b) => a.created - b.created);
-  }
-
-  /** Number of tasks whose end is not known, without those of clients that do not know them. */
-  get openCount(): number {
-    return this.#entries.values().reduce((sum, { record }) => sum + (isOpen(record) && !record.isInternal ? 1 : 0), 0);
   }
 
   /**
@@ -191,7 +162,7 @@ export class Tasks {
     const record: TaskRecord = {
       ...known,
       ...rest,
-      statusMessage: keptMessage(state),
+      statusMessage: storedMessage(state),
       // Never begins with "-", as options on command lines do.
       id: randomBytes(16).toString('hex'),
       upstreamId,
@@ -200,11 +171,11 @@ export class Tasks {
       expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
     };
     if (!this.#makeRoom(record.holder)) return undefined;
-    this.#add(record, session, false);
+    this.add(record, session, false);
     try {
       await this.#store.put(record);
     } catch (error) {
-      this.#drop(record.id);
+      this.drop(record.id);
       throw error;
     }
     if (!record.isInternal) this.created.emit(record);
@@ -213,66 +184,26 @@ export class Tasks {
 
   /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
   async locate(id: string): Promise<string | undefined> {
-    // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.refresh();
-    return this.#entries.get(id)?.record.replica;
+    return (await this.#lookUp(id))?.replica;
   }
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
-  async find(id: string, { namespace, principal }: TaskOwner): Promise<TaskRecord | undefined> {
-    // Another replica may just have created it.
-    if (!this.#entries.has(id)) await this.refresh();
-    const record = this.#entries.get(id)?.record;
-    if (!record || record.isInternal || record.namespace !== namespace?.name || record.principal.key !== principal.key)
-      return undefined;
-    return record.expires > this.#now() ? record : undefined;
-  }
-
-  /** Returns the task with this id of ours, whoever's it is. */
-  get(id: string): TaskRecord | undefined {
-    return this.#entries.get(id)?.record;
-  }
-
-  /** Returns the task with this progress token at an upstream, in a session there. */
-  findProgress(address: string, session: string | undefined, token: string): TaskRecord | undefined {
-    const id = this.#byProgress.get(upstreamKey(address, session, token));
-    return id === undefined ? undefined : this.get(id);
-  }
-
-  /** Returns the task with this id at an upstream, in a session there. */
-  findUpstream(address: string, session: string | undefined, upstreamId: string): TaskRecord | undefined {
-    const id = this.#byUpstreamId.get(upstreamKey(address, session, upstreamId));
-    return id === undefined ? undefined : this.#entries.get(id)?.record;
+  async find(id: string, owner: TaskOwner): Promise<TaskRecord | undefined> {
+    const record = await this.#lookUp(id);
+    return record && this.#isVisibleTo(owner, record) ? record : undefined;
   }
 
   /**
    * The tasks of an owner that legacy clients have created, oldest first. An anonymous client is known by its session
    * only, and gets the tasks that were created there.
    */
-  list({ namespace, principal }: TaskOwner, clientSession: string | undefined): TaskRecord[] {
-    const now = this.#now();
-    const ids =
+  list(owner: TaskOwner, clientSession: string | undefined): TaskRecord[] {
+    const { principal } = owner;
+    const own =
       principal.key === ''
-        ? this.#byClientSession.get(clientSession ?? '')
-        : this.#byUser.get(quotaOwner('', principal, undefined).name);
-    const found: TaskRecord[] = [];
-    for (const id of ids ?? []) {
-      const record = this.#entries.get(id)?.record;
-      if (
-        !record ||
-        record.isInternal ||
-        record.namespace !== namespace?.name ||
-        record.principal.key !== principal.key
-      )
-        continue;
-      if (record.expires > now && clientEraOf(record) === 'legacy') found.push(record);
-    }
-    return found;
-  }
-
-  /** Returns the tasks that were created in a session of a client. */
-  ofSession(clientSession: string): TaskRecord[] {
-    return [...(this.#byClientSession.get(clientSession) ?? [])].flatMap((id) => this.get(id) ?? []);
+        ? this.ofSession(clientSession ?? '')
+        : this.ofUser(quotaOwner('', principal, undefined).name);
+    return own.filter((record) => this.#isVisibleTo(owner, record) && clientEraOf(record) === 'legacy');
   }
 
   /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
@@ -281,19 +212,12 @@ export class Tasks {
     return this.ofSession(clientSession).find(({ callId, expires }) => callId === idText && expires > now);
   }
 
-  /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
-  sessionOf({ id }: TaskRecord): UpstreamSession | undefined {
-    return this.#entries.get(id)?.session;
-  }
-
   /** Sets the session that the requests of a task are sent in from now on. */
   setSession({ id }: TaskRecord, session: UpstreamSession): void {
-    const entry = this.#entries.get(id);
-    if (!entry || entry.session === session) return;
-    this.#unpin(entry);
-    entry.session = session;
-    if (!isTerminal(entry.record.status)) this.#pin(entry, session);
-    this.#change(entry, { session: sessionRecord(session) });
+    const task = this.tasks.get(id);
+    if (!task || task.session === session) return;
+    this.pin(task, session);
+    this.#change(task, { session: sessionRecord(session) });
   }
 
   /**
@@ -301,50 +225,51 @@ export class Tasks {
    * changes.
    */
   observe({ id }: TaskRecord, state: TaskState, report: TaskReport = { by: 'polled' }): boolean {
-    const entry = this.#entries.get(id);
-    if (!entry) return true;
-    const { record } = entry;
-    if (isTerminal(record.status) && state.status !== record.status) return false;
-    const isTerminalState = isTerminal(state.status);
-    if (isTerminalState) this.#unpin(entry);
+    const task = this.tasks.get(id);
+    if (!task) return true;
+    const { record } = task;
+    const isChanged = record.status !== state.status;
+    if (isChanged && isTerminal(record.status)) return false;
+    const isOver = isTerminal(state.status);
+    if (isOver) this.unpin(task);
     const { taskId: _, createdAt: __, ...rest } = state;
     const details = record.era === 'modern' && report.content ? detailsOf(report.content) : {};
     const now = this.#now();
-    const isChanged = record.status !== state.status;
-    const statusMessage = keptMessage(state);
-    const hasEnded = isTerminalState && isUnreported(record);
+    const statusMessage = storedMessage(state);
+    const hasEnded = isOver && isUnreported(record);
     const change: TaskChange = {
       ...rest,
       ...details,
       statusMessage,
       expires: expiryOf(record.created, state.ttlMs),
-      ...(isTerminalState && record.questions && { questions: [] }),
+      ...(isOver && record.questions && { questions: [] }),
       ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
       ...(hasEnded && { endedAt: now }),
     };
+    const { isError = false, openKeys = record.openKeys } = details;
+    // Messages and times are not worth a write.
     const isStored =
       !isChanged &&
       !hasEnded &&
       record.ttlMs === state.ttlMs &&
-      (details.isError ?? false) === (record.isError ?? false) &&
-      areEqual(details.openKeys ?? record.openKeys, record.openKeys);
-    // Messages and times are not worth a write.
-    if (isStored) this.#set(entry, change);
-    else this.#change(entry, change);
+      isError === (record.isError ?? false) &&
+      isDeepStrictEqual(openKeys ?? [], record.openKeys ?? []);
+    if (isStored) this.set(task, change);
+    else this.#change(task, change);
     // Those who poll know a message that another poll has found at their next one.
     const hasNewMessage = report.by !== 'polled' && record.statusMessage !== statusMessage;
-    if (isChanged || hasNewMessage) entry.changed.emit();
-    if (hasEnded) this.ended.emit({ record: entry.record, report });
-    else if (isChanged && isUnreported(record)) this.changed.emit(entry.record);
+    if (isChanged || hasNewMessage) task.changed.emit();
+    if (hasEnded) this.ended.emit({ record: task.record, report });
+    else if (isChanged && isUnreported(record)) this.changed.emit(task.record);
     return true;
   }
 
   /** The end of a task is known: it was canceled, or has the result in the report. */
   end({ id }: TaskRecord, report: TaskReport): void {
-    const entry = this.#entries.get(id);
-    if (!entry || !isUnreported(entry.record)) return;
-    this.#change(entry, { endedAt: this.#now() });
-    this.ended.emit({ record: entry.record, report });
+    const task = this.tasks.get(id);
+    if (!task || !isUnreported(task.record)) return;
+    this.#change(task, { endedAt: this.#now() });
+    this.ended.emit({ record: task.record, report });
   }
 
   /**
@@ -355,57 +280,49 @@ export class Tasks {
     id,
     pollIntervalMs = POLL_SPACING_MS,
   }: Pick<TaskRecord, 'id' | 'pollIntervalMs'>): Promise<boolean> {
-    const entry = this.#entries.get(id);
-    if (!entry) return true;
+    const task = this.tasks.get(id);
+    if (!task) return true;
     const now = performance.now();
-    const at = Math.max(entry.nextPollAt, now);
+    const at = Math.max(task.nextPollAt, now);
     if (at - now > MAX_POLL_WAIT_MS) return false;
-    entry.nextPollAt = at + Math.min(pollIntervalMs, POLL_SPACING_MS);
+    task.nextPollAt = at + Math.min(pollIntervalMs, POLL_SPACING_MS);
     if (at > now) await delay(at - now, undefined, { ref: false });
     return true;
-  }
-
-  /**
-   * Calls back whenever another status of a task is known, its upstream reports another message, or its questions change. Returns
-   * the function that ends that.
-   */
-  onChange({ id }: TaskRecord, listener: () => void): () => void {
-    return this.#entries.get(id)?.changed.subscribe(listener) ?? (() => undefined);
   }
 
   /**
    * Stores a request of the upstream that the task needs input for. False if there are too many, or if the task has ended.
    */
   ask({ id }: TaskRecord, question: TaskQuestion): boolean {
-    const entry = this.#entries.get(id);
-    if (!entry || isTerminal(entry.record.status)) return false;
-    const open = entry.record.questions ?? [];
+    const task = this.tasks.get(id);
+    if (!task || isTerminal(task.record.status)) return false;
+    const open = task.record.questions ?? [];
     if (open.some(({ requestId }) => requestId === question.requestId)) return true;
     const characters = [...open, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
     if (open.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
-    this.#changeQuestions(entry, (questions) => [...questions, question]);
+    this.#setQuestions(task, [...open, question]);
     return true;
-  }
-
-  /** Records that the upstream has got input under these keys. */
-  onAnswered({ id }: TaskRecord, keys: readonly string[]): void {
-    const entry = this.#entries.get(id);
-    const { openKeys = [] } = entry?.record ?? {};
-    const open = openKeys.filter((key) => !keys.includes(key));
-    if (entry && open.length < openKeys.length) this.#change(entry, { openKeys: open });
-  }
-
-  /** Resolves once the questions of a task are durable. */
-  async stored({ id }: TaskRecord): Promise<void> {
-    await this.#entries.get(id)?.storing;
   }
 
   /** Removes questions that were answered or canceled. */
   removeQuestions({ id }: TaskRecord, test: (question: TaskQuestion) => boolean): void {
-    const entry = this.#entries.get(id);
-    if (entry?.record.questions?.some(test)) {
-      this.#changeQuestions(entry, (questions) => questions.filter((question) => !test(question)));
-    }
+    const task = this.tasks.get(id);
+    const { questions = [] } = task?.record ?? {};
+    const open = questions.filter((question) => !test(question));
+    if (task && open.length < questions.length) this.#setQuestions(task, open);
+  }
+
+  /** Resolves once the questions of a task are durable. */
+  async stored({ id }: TaskRecord): Promise<void> {
+    await this.tasks.get(id)?.storing;
+  }
+
+  /** Records that the upstream has got input under these keys. */
+  onAnswered({ id }: TaskRecord, keys: readonly string[]): void {
+    const task = this.tasks.get(id);
+    const { openKeys = [] } = task?.record ?? {};
+    const open = openKeys.filter((key) => !keys.includes(key));
+    if (task && open.length < openKeys.length) this.#change(task, { openKeys: open });
   }
 
   /** Brings the records up to date with other replicas, if there are any. */
@@ -415,28 +332,26 @@ export class Tasks {
 
   /** Records that a client has canceled a task; resolves once that is durable. Rejects with `StoreError`. */
   async cancel({ id }: TaskRecord): Promise<void> {
-    const entry = this.#entries.get(id);
-    if (!entry) return;
-    const { endedAt = this.#now() } = entry.record;
+    const task = this.tasks.get(id);
+    if (!task) return;
+    const { endedAt = this.#now() } = task.record;
     await this.#store.change(id, { isCanceled: true, endedAt });
-    const hasEnded = isUnreported(entry.record);
-    this.#set(entry, { isCanceled: true, endedAt });
-    this.#unpin(entry);
-    if (hasEnded) this.ended.emit({ record: entry.record, report: { by: 'cancelled' } });
-    this.canceled.emit(entry.record);
+    const hasEnded = isUnreported(task.record);
+    this.set(task, { isCanceled: true, endedAt });
+    this.unpin(task);
+    if (hasEnded) this.ended.emit({ record: task.record, report: { by: 'cancelled' } });
+    this.canceled.emit(task.record);
   }
 
   /** Removes a record. A failure to store that costs only room until it expires. */
   remove({ id }: Pick<TaskRecord, 'id'>): void {
-    if (!this.#drop(id)) return;
-    this.#store.remove(id).catch(() => undefined);
+    if (this.drop(id)) this.#store.remove(id).catch(() => undefined);
   }
 
   /** Removes a record whose task may be running: nobody can get its result any more. */
   discard(record: TaskRecord, by: TaskEnd = 'discarded'): void {
-    const session = this.sessionOf(record);
     // Of replicas that remove a record, the one that stored it reports that.
-    const isForeign = this.#entries.get(record.id)?.isForeign;
+    const { session, isForeign } = this.tasks.get(record.id) ?? {};
     this.remove(record);
     if (isForeign === false && isUnreported(record)) this.ended.emit({ record, report: { by } });
     if (!isTerminal(record.status) && !record.isCanceled) this.orphaned.emit({ record, session });
@@ -444,7 +359,7 @@ export class Tasks {
 
   /** Removes the records for which this is true: some at once, the others soon. */
   discardWhere(test: (record: TaskRecord) => boolean, by?: TaskEnd): void {
-    for (const { record } of this.#entries.values()) if (test(record)) this.#outdated.set(record.id, by);
+    for (const { record } of this.tasks.values()) if (test(record)) this.#outdated.set(record.id, by);
     if (!this.#discardTimer) this.#discardNext();
   }
 
@@ -468,124 +383,72 @@ export class Tasks {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#discardTimer);
-    if (!this.#store.isDurable) for (const entry of this.#entries.values()) this.#unpin(entry);
+    if (!this.#store.isDurable) for (const task of this.tasks.values()) this.unpin(task);
     await this.#store.close();
+  }
+
+  protected override add(record: TaskRecord, session: UpstreamSession | undefined, isForeign: boolean): void {
+    super.add(record, session, isForeign);
+    this.#shares.set(record.id, record.holder, 1);
+  }
+
+  protected override drop(id: string): TaskRecord | undefined {
+    const record = super.drop(id);
+    this.#shares.delete(id);
+    if (record) this.removed.emit(record);
+    return record;
+  }
+
+  async #lookUp(id: string): Promise<TaskRecord | undefined> {
+    // Another replica may just have created it.
+    if (!this.get(id)) await this.refresh();
+    return this.get(id);
+  }
+
+  #isVisibleTo({ namespace, principal }: TaskOwner, record: TaskRecord): boolean {
+    return !record.isInternal && isOwnedBy(record, namespace?.name, principal) && record.expires > this.#now();
   }
 
   /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
   #makeRoom(holder: QuotaOwner): boolean {
-    const own = this.#byUser.get(holder.name);
-    if (own && own.size >= this.#limits.perUser) {
-      const ended = own.values().find((id) => {
-        const record = this.#entries.get(id)?.record;
-        return record !== undefined && (isTerminal(record.status) || record.isCanceled === true);
-      });
-      if (ended === undefined) return false;
-      this.remove({ id: ended });
+    const own = this.ofUser(holder.name);
+    if (own.length >= this.#limits.perUser) {
+      const ended = own.find(({ status, isCanceled }) => isTerminal(status) || isCanceled);
+      if (!ended) return false;
+      this.remove(ended);
     }
     return this.#shares.makeRoom(holder, 1, (id) => {
-      const record = this.#entries.get(id)?.record;
+      const record = this.get(id);
       if (record) this.discard(record);
     });
   }
 
-  #add(record: TaskRecord, session: UpstreamSession | undefined, isForeign: boolean): void {
-    const { id, holder } = record;
-    const entry: Entry = {
-      record,
-      session,
-      pinned: undefined,
-      isForeign,
-      changed: new Emitter(),
-      nextPollAt: 0,
-      storing: undefined,
-    };
-    this.#entries.set(id, entry);
-    this.#shares.set(id, holder, 1);
-    addTo(this.#byUser, holder.name, id);
-    if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
-    this.#byUpstreamId.set(keyOf(record), id);
-    this.#indexProgress(record);
-    if (session && !isTerminal(record.status)) this.#pin(entry, session);
-  }
-
   /** Takes over what another replica has stored. */
   #follow(id: string, record: TaskRecord | undefined): void {
-    const entry = this.#entries.get(id);
+    const task = this.tasks.get(id);
     if (!record) {
-      this.#drop(id);
-    } else if (!entry) {
-      this.#add(record, undefined, true);
+      this.drop(id);
+    } else if (!task) {
+      this.add(record, undefined, true);
     } else {
-      const isNews = statusOf(entry.record) !== statusOf(record) || keysOf(entry.record) !== keysOf(record);
-      this.#set(entry, record);
-      if (isNews) entry.changed.emit();
-      if (isTerminal(record.status) || record.isCanceled) this.#unpin(entry);
+      const isNews = statusOf(task.record) !== statusOf(record) || questionKeys(task.record) !== questionKeys(record);
+      this.set(task, record);
+      if (isNews) task.changed.emit();
+      if (isTerminal(record.status) || record.isCanceled) this.unpin(task);
       if (record.isCanceled) this.canceled.emit(record);
     }
   }
 
-  #drop(id: string): boolean {
-    const entry = this.#entries.get(id);
-    if (!entry) return false;
-    const { record } = entry;
-    this.#unpin(entry);
-    this.#entries.delete(id);
-    this.#shares.delete(id);
-    deleteFrom(this.#byUser, record.holder.name, id);
-    deleteFrom(this.#byClientSession, record.clientSession, id);
-    this.#dropProgress(record);
-    if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
-    this.removed.emit(record);
-    return true;
-  }
-
-  #changeQuestions(entry: Entry, change: (questions: readonly TaskQuestion[]) => TaskQuestion[]): void {
-    const questions = change(entry.record.questions ?? []);
-    this.#set(entry, { questions });
-    entry.storing = this.#store.change(entry.record.id, { questions }).catch(() => undefined);
-    entry.changed.emit();
-  }
-
-  #pin(entry: Entry, session: UpstreamSession): void {
-    if (session.era === 'modern') return;
-    session.tasks++;
-    entry.pinned = session;
-  }
-
-  #unpin(entry: Entry): void {
-    const session = entry.pinned;
-    if (!session) return;
-    entry.pinned = undefined;
-    session.tasks--;
-    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
-  }
-
-  #set(entry: Entry, change: TaskChange): void {
-    const before = entry.record;
-    entry.record = { ...before, ...change };
-    if (keyOf(before) === keyOf(entry.record)) return;
-    // The task is known in another session now.
-    this.#byUpstreamId.delete(keyOf(before));
-    this.#byUpstreamId.set(keyOf(entry.record), entry.record.id);
-    this.#dropProgress(before);
-    this.#indexProgress(entry.record);
-  }
-
-  #indexProgress(record: TaskRecord): void {
-    const key = progressKeyOf(record);
-    if (key !== undefined) this.#byProgress.set(key, record.id);
-  }
-
-  #dropProgress(record: TaskRecord): void {
-    const key = progressKeyOf(record);
-    if (key !== undefined && this.#byProgress.get(key) === record.id) this.#byProgress.delete(key);
+  #setQuestions(task: KnownTask, questions: TaskQuestion[]): void {
+    this.set(task, { questions });
+    task.storing = this.#store.change(task.record.id, { questions }).catch(() => undefined);
+    task.changed.emit();
   }
 
   /** Changes a record at once. A failure to store that costs a request to the upstream after the next start. */
-  #change(entry: Entry, change: TaskChange): void {
-    this.#set(entry, change);
-    this.#store.change(entry.record.id, change).catch(() => undefined);
+  #change(task: KnownTask, change: TaskChange): void {
+    this.set(task, change);
+    this.#store.change(task.record.id, change).catch(() => undefined);
   }
 }
 
@@ -605,7 +468,7 @@ function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isE
   return { isError: isJsonObject(result) && result.isError === true, openKeys };
 }
 
-function keptMessage({ statusMessage }: TaskState): string | undefined {
+function storedMessage({ statusMessage }: TaskState): string | undefined {
   return statusMessage && truncateCharacters(statusMessage, MAX_MESSAGE_CHARACTERS);
 }
 
@@ -620,36 +483,10 @@ export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSessi
 }
 
 /** Keys of the open questions of a task. */
-function keysOf({ questions = [] }: TaskRecord): string {
+function questionKeys({ questions = [] }: TaskRecord): string {
   return questions.map(({ key }) => key).join();
-}
-
-function areEqual(some: readonly string[] = [], others: readonly string[] = []): boolean {
-  return some.length === others.length && some.every((key, at) => key === others[at]);
-}
-
-function addTo(index: Map<string, Set<string>>, key: string, id: string): void {
-  index.set(key, (index.get(key) ?? new Set()).add(id));
-}
-
-function deleteFrom(index: Map<string, Set<string>>, key: string | undefined, id: string): void {
-  const ids = key === undefined ? undefined : index.get(key);
-  if (key === undefined || !ids?.delete(id) || ids.size > 0) return;
-  index.delete(key);
 }
 
 function expiryOf(created: number, ttlMs: number | null): number {
   return created + Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) + GRACE_MS;
-}
-
-function keyOf({ address, session, upstreamId }: TaskRecord): string {
-  return upstreamKey(address, session?.id, upstreamId);
-}
-
-function progressKeyOf({ address, session, progress }: TaskRecord): string | undefined {
-  return progress && upstreamKey(address, session?.id, progress.upstream);
-}
-
-function upstreamKey(address: string, session: string | undefined, upstreamId: string): string {
-  return JSON.stringify([address, session, upstreamId]);
 }

@@ -6,9 +6,9 @@ import { createUser } from '../../../identity/principal.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
-import { AutoTasks } from './auto-tasks.ts';
+import { PromotedCalls } from './promoted-call.ts';
 import type { TaskRecord } from './task-record.ts';
-import { memoryTaskStore } from './task-store.ts';
+import { memoryTaskStore } from './task-record.ts';
 import { Tasks } from './tasks.ts';
 
 class Client extends WaitingClient {
@@ -37,7 +37,7 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
   const tasks: Tasks = new Tasks({ store: { ...memoryTaskStore(), put: () => stored(tasks) } });
   opened.push(tasks);
   const log = { error: () => undefined };
-  const auto = new AutoTasks({
+  const auto = new PromotedCalls({
     tasks,
     replica: 'own',
     isAlive: undefined,

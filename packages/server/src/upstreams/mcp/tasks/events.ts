@@ -5,8 +5,8 @@ import { type EventTask, NO_EVALUATIONS } from '../../../exchange/facts.ts';
 import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import {
+  CANCELED,
   contentOfResult,
-  type EventDetails,
   isErrorResult,
   type ToolCallIdentity,
   userOf,
@@ -30,7 +30,7 @@ export interface TaskEventsOptions {
 const MAX_MESSAGE = 1_000;
 
 /** Why a call has no result, if its task ended without one. */
-const WITHOUT_RESULT: Readonly<Record<Exclude<TaskEnd, 'polled' | 'notified' | 'returned'>, string>> = {
+const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
   cancelled: 'the task was canceled',
   expired: 'the task expired before its end was known',
   discarded: 'the task was removed before its end was known',
@@ -60,9 +60,16 @@ export class TaskEvents {
     this.#publish(record, report.by);
     const { call, eventId } = record;
     if (!call || eventId === undefined) return;
-    const task = eventTaskOf(record, report.by);
-    const details = { ...detailsOf(record, report, Math.max(0, Date.now() - call.startedAt)), task };
-    this.#options.toolCalls.record(eventId, identityOf(record, call), details);
+    const observer = this.observerOf(record);
+    observer.task = () => eventTaskOf(record, report.by);
+    const { content = {} } = report;
+    if (outcome === 'completed' || content.result !== undefined) {
+      observer.completed(isErrorResult(content.result), contentOfResult(content.result));
+    } else {
+      const known = WITHOUT_RESULT[report.by] ?? messageOf(content) ?? record.statusMessage;
+      const message = known ?? `the task has the status ${outcome}`;
+      observer.failed('UNKNOWN', message, outcome === 'cancelled' ? CANCELED : '_OTHER');
+    }
     this.#trace(record, call, outcome);
   }
 
@@ -70,13 +77,8 @@ export class TaskEvents {
   observerOf(record: TaskRecord): CallObserver {
     const { call, eventId } = record;
     if (!call || eventId === undefined) return new CallObserver();
-    const events = this.#options.toolCalls;
-    return new CallObserver(
-      undefined,
-      undefined,
-      { eventId, events, identity: identityOf(record, call) },
-      call.startedAt,
-    );
+    const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call) };
+    return new CallObserver(undefined, undefined, tool, Math.min(call.startedAt, Date.now()));
   }
 
   #publish(record: TaskRecord, end?: TaskEnd): void {
@@ -142,35 +144,12 @@ function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): 
   };
 }
 
-function isWithoutResult(by: TaskEnd): by is keyof typeof WITHOUT_RESULT {
-  return by in WITHOUT_RESULT;
-}
-
 function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOutcome {
-  if (isWithoutResult(by)) return by;
+  if (by === 'cancelled' || by === 'expired' || by === 'discarded') return by;
   const status = statusOf(record);
   if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
   // The result became known without the status.
   return isErrorResult(content.result) ? 'failed' : 'completed';
-}
-
-function detailsOf(record: TaskRecord, report: TaskReport, durationMs: number): EventDetails {
-  const { by, content = {} } = report;
-  const outcome = outcomeOf(record, report);
-  if (outcome === 'completed' || content.result !== undefined) {
-    const isError = isErrorResult(content.result);
-    return { type: 'COMPLETED', durationMs, isError, content: contentOfResult(content.result) };
-  }
-  const known = isWithoutResult(by) ? WITHOUT_RESULT[by] : undefined;
-  const message = known ?? messageOf(content) ?? record.statusMessage ?? `the task has the status ${outcome}`;
-  const isCanceled = outcome === 'cancelled';
-  return {
-    type: 'FAILED',
-    durationMs,
-    outcome: isCanceled ? 'canceled' : 'failed',
-    category: 'UNKNOWN',
-    message: truncateCharacters(message, MAX_MESSAGE),
-  };
 }
 
 function messageOf({ error }: JsonObject): string | undefined {

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
-import { TaskPolls } from './task-polls.ts';
 import type { TaskRecord } from './task-record.ts';
+import { TaskPolls } from './watcher.ts';
 
 const RECORD: TaskRecord = {
   id: 'task',

@@ -1,0 +1,323 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { type Implementation, membersOf, paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
+import {
+  isTerminal,
+  META_RELATED_TASK,
+  readTask,
+  relatedTaskOf,
+  reportedTaskEdits,
+  TASK_STATUS_NOTIFICATION,
+  type TaskState,
+  translatedTask,
+  withTaskIds,
+} from '@sluice/protocol/mcp/tasks';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import { ObservedSink } from '../../observed-sink.ts';
+import type { ResponseSink } from '../../response-sink.ts';
+import { LegacyResponseRewriter } from '../era-translation/messages.ts';
+import { digestOf } from '../era-translation/request-state.ts';
+import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
+import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
+import { sendResponse } from '../relay/response-rewrite.ts';
+import type { Upstream } from '../upstream.ts';
+import { continuedCall } from './events.ts';
+import { PolledCall, pollDelayMs } from './polled-call.ts';
+import { requestOf, requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
+import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
+import { boundedState, type NewTask, newTask, sessionRecord, type Tasks } from './tasks.ts';
+import { plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
+
+/** Prefix of the messages of failed calls. */
+const CALL_FAILURE = 'forwarded tool call failed';
+
+export interface CreatedTasksOptions extends CallContext {
+  readonly tasks: Tasks;
+  /** Identity of the service, for requests of its own. */
+  readonly clientInfo: Implementation;
+  /** Whether tasks are polled on behalf of clients that do not support them. */
+  readonly isEnabled: boolean;
+  /** Observes the call of a record that another process has begun. */
+  observerOf(record: TaskRecord): CallObserver;
+  /** A client with a session has got a task. */
+  onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
+  /** Seals the state of calls that continue with a retry. */
+  readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
+  /** Maximum time until the retry, in milliseconds. */
+  readonly suspendedMs: number;
+}
+
+/** A created task, its state, and where requests about it are sent. */
+interface OpenTask extends CreatedTask {
+  readonly state: TaskState;
+  readonly target: TaskTarget;
+  /** Set if the task is stored, as that of a call that continues. */
+  readonly record?: TaskRecord;
+}
+
+/** Tasks in place of the results of calls: the client gets an id of ours, once the task is stored. */
+export class CreatedTasks implements TaskHandler {
+  readonly #options: CreatedTasksOptions;
+
+  constructor(options: CreatedTasksOptions) {
+    this.#options = options;
+  }
+
+  isCreated({ message, declaresTasks: isDeclared }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
+    if (era === 'modern') return resultType === 'task';
+    return isJsonObject(task) && (isDeclared === true || isJsonObject(message.params.task));
+  }
+
+  onCreated(created: CreatedTask, text: string, value: JsonObject): void {
+    const { plan, session, sink } = created;
+    const result = isJsonObject(value.result) ? value.result : {};
+    const state = readTask(session.era, session.era === 'modern' ? result : result.task);
+    if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
+    const task = { ...created, state, target: this.#targetOf(created, state.taskId) };
+    const reject = (code: number, what: string): void => {
+      this.#cancel(task);
+      fail(task, code, what);
+    };
+    if (!plan.acceptsTask) {
+      if (this.#options.isEnabled) return this.#continue(task);
+      return reject(INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
+    }
+    let isClientDisconnected = created.isClientDisconnected;
+    sink.onDisconnect(() => {
+      isClientDisconnected = true;
+    });
+    this.#store(task).then(
+      (record) => {
+        if (!record) return reject(SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them');
+        // A modern client that has disconnected has canceled its call.
+        if (isClientDisconnected && sink.client.era === 'modern') {
+          sink.observer?.canceled(CLIENT_DISCONNECTED);
+          return this.#options.tasks.discard(record);
+        }
+        sink.observer?.continuedAsTask();
+        respond(task, text, value, record);
+        const { session: clientSession } = sink.client;
+        if (clientSession) this.#options.onCreated(record, clientSession, task.target.headers);
+      },
+      (error: unknown) => {
+        this.#options.log.error('task could not be stored', { error });
+        reject(INTERNAL_ERROR, 'the task could not be stored');
+      },
+    );
+  }
+
+  relatedTaskEdits({ params, paramMembers }: RequestMessage, client: ClientFacts, address: string): Edit[] {
+    const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
+    if (!related) return [];
+    const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
+    const isOwn = record?.address === address && isOwnedBy(record, client.namespace, client.principal);
+    const taskId = isOwn ? record.upstreamId : '';
+    return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
+  }
+
+  /** Continues to poll a task whose client has provided input; `id` is that of its record. */
+  resume(plan: CallPlan, id: string, sink: ResponseSink): void {
+    const record = this.#options.tasks.get(id);
+    const { inputResponses } = plan.message.params;
+    const isValid = inputResponses === undefined || isJsonObject(inputResponses);
+    if (!record || record.address !== plan.upstream.transport.address || !isValid) {
+      return fail({ plan, sink }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
+    }
+    this.#takeOver(record, plan, sink, paramText(plan.message.text, 'inputResponses'));
+  }
+
+  /** Takes a call up again that waited for a task in a process that has ended; `sink` is that of the call. */
+  takeUp(record: TaskRecord, upstream: Upstream, headers: readonly string[], sink: ResponseSink): void {
+    const { tasks, observerOf } = this.#options;
+    const { callId = 'null', progress, era } = record;
+    const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
+    const message = requestOf(`{"jsonrpc":"2.0","id":${callId},"method":"tools/call","params":${meta}}`);
+    const plan: CallPlan = {
+      ...taskPlan(storedTarget(tasks, record, upstream, headers), message),
+      rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
+      failure: CALL_FAILURE,
+    };
+    this.#takeOver(record, plan, new ObservedSink(sink, observerOf(record)));
+  }
+
+  /** Continues the call of a stored task. */
+  #takeOver(record: TaskRecord, plan: CallPlan, sink: ResponseSink, input?: string): void {
+    const session = taskSession(this.#options.tasks, record, plan.upstream);
+    const created = { plan, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
+    const { upstreamId: taskId } = record;
+    const task = { ...created, state: { ...stateOf(record), taskId }, target: this.#targetOf(created, taskId), record };
+    this.#continue(task, input);
+  }
+
+  /** Waits for the result on behalf of a client that does not know the task. `input`: what the client has provided. */
+  #continue(task: OpenTask, input?: string): void {
+    if (task.target.era === 'modern') this.#poll(task, input);
+    else this.#await(task);
+  }
+
+  #poll(task: OpenTask, input: string | undefined): void {
+    const { tasks, suspendedCalls, suspendedMs } = this.#options;
+    let stored = task.record;
+    const forget = this.#remember(task);
+    const polled = new PolledCall(this.#options, tasks, {
+      ...task,
+      suspend: async (state) => {
+        stored ??= await this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
+        const { namespace = '', principal } = task.sink.client;
+        const binding = { namespace, principal, digest: digestOf(task.plan.message) };
+        return stored && suspendedCalls.createTaskState(stored.id, binding);
+      },
+      onEnd: () => {
+        if (stored) tasks.remove(stored);
+        forget();
+      },
+    });
+    polled.start(input);
+  }
+
+  /** Requests of the upstream arrive on the stream of the request for the result, as on that of a call. */
+  #await(task: OpenTask): void {
+    const { plan, session, requestId, sink, target } = task;
+    const token = clientTokenOf(plan);
+    const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
+    const { message, headers, progressToken } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
+    const forget = this.#remember(task);
+    let stopPolling = () => {};
+    const awaited: CallPlan = {
+      ...plan,
+      ...{ message, headers, progressToken, edits: [], tasks: undefined, waitsForTask: true },
+      rewriter: plainResultRewriter(plan.rewriter),
+      openSession: () => session,
+      messages: plainMessages(target.upstreamId, requestId, token),
+      onAbandoned: () => this.#cancel(task),
+      onSettled: () => {
+        stopPolling();
+        forget();
+      },
+    };
+    const call = new RelayedCall(this.#options, awaited, sink);
+    if (token !== undefined && sink.client.accepts.sse) {
+      stopPolling = this.#pollStatus(task, (text, value) => call.onSessionMessage(text, value));
+    }
+    call.start();
+  }
+
+  /**
+   * Polls a core task whose result is awaited, and passes its states on as the notifications that an upstream need not send.
+   * Returns the function that stops it.
+   */
+  #pollStatus(task: OpenTask, onStatus: (text: string, value: JsonObject) => void): () => void {
+    let { state } = task;
+    let isStopped = false;
+    let timer: NodeJS.Timeout;
+    const report = () => {
+      const { taskId, statusMessage = null } = state;
+      const value = { jsonrpc: '2.0', method: TASK_STATUS_NOTIFICATION, params: { taskId, statusMessage } };
+      onStatus(JSON.stringify(value), value);
+      timer = setTimeout(poll, pollDelayMs(state)).unref();
+    };
+    const poll = async () => {
+      // A failed request is repeated. If the task no longer exists, the request for its result fails, and the polling ends.
+      const reply = await requestTask(this.#options, task.target, 'tasks/get');
+      const read = reply.kind === 'result' ? readTask('legacy', reply.value) : undefined;
+      if (isStopped || (read && isTerminal(read.status))) return;
+      state = read ?? state;
+      report();
+    };
+    timer = setTimeout(report, 0).unref();
+    return () => {
+      isStopped = true;
+      clearTimeout(timer);
+    };
+  }
+
+  /**
+   * Stores the task of a call of a legacy client, so that the call continues where its stream is resumed after a restart. Returns
+   * the function that removes it at the end of the call.
+   */
+  #remember(task: OpenTask): () => void {
+    const { tasks, calls, log } = this.#options;
+    const { record, sink } = task;
+    const { session, idText } = sink.client;
+    if (record) return () => tasks.remove(record);
+    if (!session) return () => undefined;
+    const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: idText } as const;
+    const storing = this.#store(task, more).catch((error: unknown) => {
+      log.debug('the task of a call could not be stored', { error });
+      return undefined;
+    });
+    return () => void storing.then((stored) => stored && tasks.remove(stored));
+  }
+
+  #store(
+    { plan, session, requestId, sink, state }: OpenTask,
+    more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
+  ): Promise<TaskRecord | undefined> {
+    const { client } = sink;
+    const token = clientTokenOf(plan);
+    const task: NewTask = {
+      ...newTask(client, plan, plan.upstream.transport.address),
+      clientSession: client.session?.id,
+      session: sessionRecord(session),
+      era: session.era,
+      ...(session.era !== client.era && { clientEra: client.era }),
+      ...(token !== undefined && { progress: { upstream: requestId, client: token } }),
+      ...continuedCall(sink.observer?.continued),
+      ...more,
+    };
+    return this.#options.tasks.create(task, state, session);
+  }
+
+  /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
+  #targetOf({ plan, session, sink }: CreatedTask, upstreamId: string): TaskTarget {
+    const { upstream, headers } = plan;
+    const { namespace, capabilities } = sink.client;
+    return {
+      ...{ upstream, upstreamId, namespace, era: session.era, openSession: () => session },
+      headers: headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? '')),
+      clientInfo: { ...this.#options.clientInfo },
+      capabilities: translatedCapabilities(capabilities, true),
+    };
+  }
+
+  #cancel({ target }: Pick<OpenTask, 'target'>): void {
+    void requestTask(this.#options, target, 'tasks/cancel');
+  }
+}
+
+function fail({ plan, sink }: Pick<CreatedTask, 'plan' | 'sink'>, code: number, what: string): void {
+  sink.complete({ kind: 'failed', error: { code, message: `${plan.failure}: ${what}` } });
+}
+
+/** The text of the client's progress token, if it requests progress. */
+function clientTokenOf({ message, progressToken }: CallPlan): string | undefined {
+  return progressToken && message.text.slice(progressToken.start, progressToken.end);
+}
+
+/** Sends the client the result that creates the task, with our id, in the form of its era. */
+function respond({ plan, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
+  const { era } = sink.client;
+  if (era === session.era) return sendResponse(sink, plan, withOwnId(text, era, record), value, 200);
+  const result = memberText(text, 'result') ?? '{}';
+  // The status may have another meaning in the other era, and is known once the client asks for it.
+  const own = { ...boundedState(state, record.id), status: 'working' as const };
+  const created =
+    era === 'modern'
+      ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
+      : `"task":{${translatedTask('legacy', own, result)}}`;
+  sink.complete({ kind: 'result', json: `{${created}}` });
+}
+
+function withOwnId(text: string, era: Era, record: TaskRecord): string {
+  const task = reportedTask(record);
+  if (era === 'modern') return withReportedTask(era, text, 'result', task);
+  const objects = [...members(text)].flatMap(({ key, start }) => (key === 'result' ? [...members(text, start)] : []));
+  const edits = objects.flatMap(({ key, start }) => (key === 'task' ? reportedTaskEdits(era, text, start, task) : []));
+  return withTaskIds(applyEdits(text, edits), (other) => (other === record.upstreamId ? record.id : undefined));
+}

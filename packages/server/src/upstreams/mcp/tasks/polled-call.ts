@@ -1,0 +1,353 @@
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
+import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
+import { UpstreamError } from '../../../http/client/errors.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import { failedOutcome } from '../../response-sink.ts';
+import { withElicitationId } from '../era-translation/multi-round-call.ts';
+import type { CallContext, CreatedTask } from '../relay/call-plan.ts';
+import type { Reply, ReplyResult } from '../relay/collect.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
+import { sendResponse } from '../relay/response-rewrite.ts';
+import { RelayedServerRequests } from '../relay/server-requests.ts';
+import { requestTask, type TaskTarget } from './target.ts';
+import type { TaskRecord } from './task-record.ts';
+import type { Tasks } from './tasks.ts';
+import { observeState, progressNotification } from './translation.ts';
+
+/** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
+export const MIN_POLL_MS = 100;
+const MAX_POLL_MS = 30_000;
+const DEFAULT_POLL_MS = 1_000;
+
+/** Returns the time until the next poll of a task in this state, in milliseconds. */
+export function pollDelayMs({ pollIntervalMs = DEFAULT_POLL_MS }: Partial<Pick<TaskState, 'pollIntervalMs'>>): number {
+  return Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
+}
+
+/** Longer results are not parsed, which would take long. */
+const MAX_PARSED_CHARACTERS = 4 * 1024 * 1024;
+/** Maximum number of requests for input during one task. */
+const MAX_INPUT_REQUESTS = 100;
+
+const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
+
+/** A call of a client, and the task of a modern upstream that is polled for it. */
+export interface Polling extends Pick<CreatedTask, 'plan' | 'sink' | 'isClientDisconnected'> {
+  readonly target: TaskTarget;
+  /** As last reported. */
+  readonly state: TaskState;
+  /**
+   * The task, if the client knows it and waits for its result: requests for input are related to it, and it goes on when the
+   * client stops waiting.
+   */
+  readonly known?: TaskRecord;
+  /**
+   * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
+   * the client may have no more tasks; rejects with `StoreError`.
+   */
+  suspend?(state: TaskState): Promise<string | undefined>;
+  /** The call has ended, and with it the stored task. Called again if that was not stored yet. */
+  onEnd?(): void;
+}
+
+/**
+ * A call that polls a task of a modern upstream on behalf of its client: the call of a client that does not support tasks, or
+ * `tasks/result` of a legacy client. The client gets the result as if the call had taken that long. Changes of the status
+ * message are sent as progress. A legacy client gets requests for input on the stream of the call. A modern client gets an
+ * `InputRequiredResult`, and its retry continues here, also after a restart.
+ */
+export class PolledCall implements InFlightCall {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  readonly #context: CallContext;
+  readonly #tasks: Tasks;
+  readonly #call: Polling;
+  #state: TaskState;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #ended = false;
+  /** The call has ended until its retry. */
+  #isSuspended = false;
+  #isClientDisconnected: boolean;
+  /** Number of progress notifications so far. */
+  #progress = 0;
+  /** Keys of the requests for input that the client got. */
+  readonly #sentKeys = new Set<string>();
+  #serverRequests: RelayedServerRequests | undefined = undefined;
+
+  constructor(context: CallContext, tasks: Tasks, call: Polling) {
+    this.#context = context;
+    this.#tasks = tasks;
+    this.#call = call;
+    this.#state = call.state;
+    this.#isClientDisconnected = call.isClientDisconnected;
+    this.startedAt = performance.now();
+    this.activeAt = this.startedAt;
+  }
+
+  /** `inputResponses`: input of the client with which it continues, as JSON text. */
+  start(inputResponses?: string): void {
+    this.#call.sink.onDisconnect(() => this.#onClientDisconnected());
+    this.#context.calls.add(this);
+    this.#report(this.#state.statusMessage);
+    if (this.#call.known) return void this.#poll();
+    if (inputResponses === undefined) return this.#pollLater();
+    this.#update(inputResponses).then(
+      () => this.#pollLater(),
+      (error: Error) => this.#fail(error.message, true),
+    );
+  }
+
+  // The task.
+
+  #pollLater(): void {
+    if (this.#isClientDisconnected) this.#endIfUnused();
+    if (!this.#ended) this.#timer = setTimeout(() => this.#poll(), pollDelayMs(this.#state)).unref();
+  }
+
+  async #poll(): Promise<void> {
+    const { known, target } = this.#call;
+    // Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests.
+    const isTurn = !known || (await this.#tasks.pollTurn({ id: known.id }));
+    if (this.#ended) return;
+    if (!isTurn) return this.#onPollFailed('too many requests for the result of the task');
+    const reply = await requestTask(this.#context, target, 'tasks/get');
+    if (!this.#ended) this.#onPolled(reply);
+  }
+
+  /** A poll that fails is repeated for as long as an upstream may be silent. */
+  #onPollFailed(message: string): void {
+    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) return this.#fail(message, true);
+    this.#pollLater();
+  }
+
+  #onPolled(reply: Reply): void {
+    const { known } = this.#call;
+    if (reply.kind === 'error') {
+      if (reply.text === undefined) return this.#onPollFailed(reply.error.message);
+      this.activeAt = performance.now();
+      if (reply.error.code !== INVALID_PARAMS) {
+        return this.#onPollFailed('the upstream rejected a request for the state of a task');
+      }
+      if (known) this.#tasks.remove(known);
+      return this.#fail('the upstream no longer knows the task');
+    }
+    this.activeAt = performance.now();
+    const state = this.#observe(reply.value);
+    if (typeof state === 'string') return this.#fail(state, true);
+    if (reply.isLarge && (state.status !== 'completed' || reply.inlined === undefined)) {
+      return this.#fail('the upstream answered with a task that is too large', true);
+    }
+    const before = this.#state;
+    this.#state = state;
+    if (isTerminal(state.status)) return this.#finish(state, reply);
+    if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
+    const { inputRequests } = reply.value;
+    const isSuspended = state.status === 'input_required' && this.#requestInput(reply.text(), inputRequests);
+    if (!isSuspended) this.#pollLater();
+  }
+
+  /** Returns the state, or the problem with it. */
+  #observe(value: JsonObject): TaskState | string {
+    const { known } = this.#call;
+    if (!known) return readTask('modern', value) ?? 'the upstream answered with an invalid task';
+    const record = this.#tasks.get(known.id);
+    if (!record || record.isCanceled) return 'the task was canceled';
+    const state = observeState(this.#tasks, record, value);
+    return typeof state === 'string' ? `the upstream answered with ${state}` : state;
+  }
+
+  #finish({ status }: TaskState, reply: ReplyResult): void {
+    const text = reply.isLarge ? '' : reply.text();
+    const error = memberText(text, 'error');
+    const result = reply.inlined ?? memberText(text, 'result');
+    if (status === 'completed' && result?.startsWith('{')) return this.#complete(result);
+    if (status === 'failed' && error?.startsWith('{')) return this.#respondWith('error', error);
+    this.#fail(
+      status === 'cancelled' ? 'the upstream canceled the task' : 'the upstream answered with an invalid task',
+    );
+  }
+
+  #complete(inlined: string): void {
+    const { known, sink } = this.#call;
+    const result = known ? relatedTo(inlined, known.id) : inlined;
+    const needsType = sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
+    const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
+    this.#respondWith(
+      'result',
+      isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]),
+    );
+  }
+
+  /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
+  async #update(inputResponses: string): Promise<void> {
+    const { target } = this.#call;
+    const reply = await requestTask(this.#context, target, 'tasks/update', `"inputResponses":${inputResponses}`);
+    if (reply.kind === 'result' || reply.text !== undefined) return;
+    throw new UpstreamError('rpc', target.upstream.transport.address, `did not get the input: ${reply.error.message}`);
+  }
+
+  /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
+  #requestInput(text: string, requests: unknown): boolean {
+    const { session, accepts, capabilities, era } = this.#call.sink.client;
+    const problem = problemOf(requests, capabilities);
+    if (problem !== undefined || !isJsonObject(requests)) {
+      this.#fail(problem ?? '', true);
+      return false;
+    }
+    const texts = memberText(text, 'inputRequests') ?? '{}';
+    if (era === 'modern') {
+      this.#suspend(texts);
+      return true;
+    }
+    for (const key of Object.keys(requests)) {
+      if (this.#sentKeys.has(key)) continue;
+      if (!session || !accepts.sse || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
+      else if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
+      else this.#relay(key, memberText(texts, key) ?? '{}', session);
+      if (this.#ended) return false;
+    }
+    return false;
+  }
+
+  #relay(key: string, request: string, session: DownstreamSession): void {
+    const { known, sink } = this.#call;
+    this.#sentKeys.add(key);
+    this.#serverRequests ??= new RelayedServerRequests({
+      channel: () => session.channel(),
+      send: (sent) => this.#isClientDisconnected || sink.sendMessage(sent),
+      post: (response) => this.#sendInput(response),
+    });
+    // Some clients require `params`, which are optional.
+    const given = withElicitationId(memberText(request, 'params') ?? '{}');
+    const params = known ? relatedTo(given, known.id) : given;
+    const method = memberText(request, 'method');
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`;
+    if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
+  }
+
+  /** Sends the upstream one response of the client; its id is the key of the request. */
+  async #sendInput(text: string): Promise<void> {
+    if (this.#ended) return;
+    this.activeAt = performance.now();
+    const result = memberText(text, 'result');
+    if (result === undefined) return this.#fail('the client did not provide the required input', true);
+    await this.#update(`{${memberText(text, 'id')}:${result}}`);
+  }
+
+  /** Responds that input is required. */
+  #suspend(inputRequests: string): void {
+    const suspended = this.#call.suspend?.(this.#state) ?? Promise.resolve(undefined);
+    suspended.then(
+      (requestState) => {
+        // At the end, it was not stored yet.
+        if (this.#ended) return this.#call.onEnd?.();
+        if (requestState === undefined) return this.#fail('too many tasks', true);
+        this.#isSuspended = true;
+        const state = JSON.stringify(requestState);
+        this.#respondWith(
+          'result',
+          `{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${state}}`,
+        );
+      },
+      () => this.#fail('the task could not be stored', true),
+    );
+  }
+
+  // The call of the client.
+
+  matches(session: string, idText: string): boolean {
+    const { client } = this.#call.sink;
+    return client.session?.id === session && client.idText === idText;
+  }
+
+  cancel(): void {
+    if (this.#ended) return;
+    this.#call.sink.observer?.canceled(CLIENT_CANCELED);
+    this.#end(true);
+    this.#call.sink.complete({ kind: 'canceled' });
+  }
+
+  onDeadline(limit: 'idle' | 'total'): void {
+    if (limit === 'idle' && this.#serverRequests?.pending) {
+      this.activeAt = performance.now();
+      this.#context.calls.add(this);
+      return;
+    }
+    const { idleMs, totalMs } = this.#context.calls.limits;
+    const what =
+      limit === 'idle' ? `did not respond for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    this.#fail(`the task ${what}`, true);
+  }
+
+  onShutdown(): void {
+    if (this.#ended) return;
+    this.#end(true);
+    this.#call.sink.complete(failedOutcome(SHUTTING_DOWN, 'SERVICE_UNAVAILABLE', 'aborted'));
+  }
+
+  #onClientDisconnected(): void {
+    this.#isClientDisconnected = true;
+    // The call of a legacy client continues.
+    if (this.#ended || this.#call.sink.client.era === 'legacy') return this.#endIfUnused();
+    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
+    this.#end(true);
+  }
+
+  /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
+  #endIfUnused(): void {
+    if (this.#ended || !this.#call.known || this.#serverRequests?.pending) return;
+    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
+    this.#end();
+  }
+
+  /** Sends a status message as progress, if the client has requested that. */
+  #report(message: string | undefined): void {
+    const { plan, sink } = this.#call;
+    const { progressToken } = plan;
+    if (message === undefined || !progressToken || !sink.client.accepts.sse || this.#isClientDisconnected) return;
+    const token = plan.message.text.slice(progressToken.start, progressToken.end);
+    sink.sendMessage(progressNotification(token, ++this.#progress, message));
+  }
+
+  #respondWith(member: 'result' | 'error', content: string): void {
+    const { plan, sink } = this.#call;
+    const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
+    const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
+    const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
+    this.#end();
+    sendResponse(sink, plan, text, value, 200);
+  }
+
+  /** Fails the call; `cancels`: the task may be running. */
+  #fail(what: string, cancels = false): void {
+    if (this.#ended) return;
+    const { plan, sink } = this.#call;
+    this.#end(cancels);
+    sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: `${plan.failure}: ${what}` } });
+  }
+
+  /** `cancels`: the task is canceled, unless the client knows it. */
+  #end(cancels = false): void {
+    const { known, target, onEnd } = this.#call;
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    this.#context.calls.remove(this);
+    this.#serverRequests?.cancelAll();
+    if (cancels && !known) void requestTask(this.#context, target, 'tasks/cancel');
+    if (!this.#isSuspended) onEnd?.();
+  }
+}
+
+/** Returns why a client with these capabilities cannot provide the required input. */
+function problemOf(requests: unknown, capabilities: JsonObject): string | undefined {
+  if (!isJsonObject(requests)) return 'the upstream sent inputRequests that are not an object';
+  for (const request of Object.values(requests)) {
+    const { method, params }: JsonObject = isJsonObject(request) ? request : {};
+    if (typeof method !== 'string' || !acceptsServerRequest(capabilities, method, params)) return UNSUPPORTED_INPUT;
+  }
+  return undefined;
+}

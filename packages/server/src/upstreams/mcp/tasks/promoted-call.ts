@@ -1,0 +1,519 @@
+import { randomUUID } from 'node:crypto';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
+import { detach } from '@sluice/protocol/text';
+import type { Target } from '../../../access/target.ts';
+import { type RpcError, rpcError } from '../../../http/outcome.ts';
+import { Shares } from '../../../http/shares.ts';
+import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
+import type { TargetLogger } from '../../../telemetry/log.ts';
+import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
+import type { RequestOutcome } from '../../deferred-outcome.ts';
+import {
+  type CallOutcome,
+  DetachedSink,
+  ForwardingSink,
+  lengthOf,
+  type ResponseBody,
+  type ResponseSink,
+  textOf,
+} from '../../response-sink.ts';
+import { RETRY_PARAMS } from '../era-translation/messages.ts';
+import { eventTaskOf } from './events.ts';
+import { stateOf, type TaskRecord } from './task-record.ts';
+import { MAX_TTL_MS, newTask, type Tasks } from './tasks.ts';
+import { ACKNOWLEDGED } from './translation.ts';
+
+/** Default of SERVICE_TASK_AUTO_AFTER_MS. */
+export const AUTO_AFTER_MS = 10_000;
+/** Default of SERVICE_MAX_TASK_RESULT_BYTES. */
+export const MAX_TASK_RESULT_BYTES = 64 * 1024 * 1024;
+/** Time for which the result of the longest call can be polled, and advised time between polls, in milliseconds. */
+const RESULT_MS = 3_600_000;
+const POLL_INTERVAL_MS = 1_000;
+/** Longest result, and longest part of the request and its questions, in bytes. */
+const MAX_RESULT_BYTES = 16 * 1024 * 1024;
+const MAX_REQUEST_BYTES = 1024 * 1024;
+/** Errors up to this size are reported even if there is no room for them, in bytes. */
+const MAX_FREE_BYTES = 512;
+/** Maximum number of times that an upstream may require input. */
+const MAX_ROUNDS = 100;
+
+/** A call that may become a task. */
+export interface PromotableCall {
+  readonly target: Pick<Target, 'entry' | 'forward' | 'message'>;
+  /** Address of its upstream or capability service. */
+  readonly address: string;
+  /** Starts another round of the call, with the input of the client. */
+  readonly repeat: (message: RequestMessage, sink: ResponseSink) => void;
+}
+
+/** What another round of a call takes. */
+interface Continuation extends Pick<PromotableCall, 'repeat'> {
+  /** Params of its request, as JSON text. */
+  readonly params: string;
+  /** Size of what it needs of the client, in characters. */
+  readonly clientSize: number;
+  round: number;
+  /** Pending requests for input by the key that the client knows: the upstream's own key, and the request as JSON text. */
+  readonly inputs: Map<string, { readonly key: string; readonly text: string }>;
+  /** Members of its `inputResponses`, and its `requestState`, as JSON text. */
+  responses: string[];
+  requestState: string | undefined;
+}
+
+export interface PromotedCallsOptions {
+  readonly tasks: Tasks;
+  /** Id of this process, which alone knows the calls and their results. */
+  readonly replica: string;
+  /** Whether another process with this id may be alive; undefined without any. */
+  readonly isAlive: ((replica: string) => Promise<boolean>) | undefined;
+  /** Time after which a call becomes a task, in milliseconds. */
+  readonly afterMs: number;
+  /** Longest time that a call may take, in milliseconds. */
+  readonly maxCallMs: number;
+  /** Memory for what all tasks keep. */
+  readonly maxBytes: number;
+  readonly log: Pick<TargetLogger, 'error'>;
+}
+
+/** Plain calls that become tasks when they take long, for tools with the label `service.task=auto` (docs/tasks.md). */
+export class PromotedCalls {
+  readonly options: PromotedCallsOptions;
+  readonly #calls = new Map<string, PromotedCall>();
+  readonly #bytes: Shares<string>;
+
+  constructor(options: PromotedCallsOptions) {
+    this.options = options;
+    this.#bytes = new Shares(options.maxBytes);
+    const { tasks } = options;
+    tasks.removed.subscribe(({ id }) => {
+      const call = this.#calls.get(id);
+      this.#calls.delete(id);
+      this.#bytes.delete(id);
+      call?.cancel();
+    });
+    tasks.canceled.subscribe(({ id }) => this.#calls.get(id)?.cancel());
+    // Those of an earlier process, unless it may be alive.
+    if (options.isAlive) return;
+    for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
+  }
+
+  /** Whether a call of this entry becomes a task if it takes long. */
+  accepts(entry: Entry | undefined, { era, capabilities }: ClientFacts): boolean {
+    return entry?.labels[TASK_LABEL] === 'auto' && era === 'modern' && declaresTasks(capabilities);
+  }
+
+  /** Starts a call that becomes a task if it takes long: `send` sends it, with this sink around that of its client. */
+  start(call: PromotableCall, sink: ResponseSink, send: (sink: ResponseSink) => void): void {
+    new PromotedCall(call, this, sink).start(send);
+  }
+
+  /** The outcome of a request about a task of this kind. */
+  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<RequestOutcome> {
+    const call = this.#calls.get(record.id);
+    if (!call) return this.#requestLost(method, record);
+    if (method === 'tasks/get') return call.state(record);
+    if (method === 'tasks/update') return call.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
+    call.cancel();
+    return ACKNOWLEDGED;
+  }
+
+  /** Stores the task of a call; undefined if its client may have no more. Rejects with `StoreError`. */
+  async create(call: PromotedCall, { target, address }: PromotableCall): Promise<TaskRecord | undefined> {
+    const { tasks, replica, maxCallMs } = this.options;
+    const { client } = call;
+    const { facts } = client;
+    const now = new Date().toISOString();
+    const record = await tasks.create(
+      { ...newTask(client, target, address), era: 'modern', replica, eventId: facts?.call?.eventId },
+      {
+        taskId: randomUUID(),
+        status: 'working',
+        statusMessage: undefined,
+        createdAt: now,
+        lastUpdatedAt: now,
+        ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS),
+        pollIntervalMs: POLL_INTERVAL_MS,
+      },
+    );
+    // It may have been removed before it was durable.
+    if (!record || !tasks.get(record.id)) return undefined;
+    this.#calls.set(record.id, call);
+    if (facts?.call) facts.call.task = () => eventTaskOf(tasks.get(record.id) ?? record);
+    return record;
+  }
+
+  /** Records the status, and the message of progress with it. */
+  report({ id }: TaskRecord, status: TaskStatus, statusMessage?: string): void {
+    const record = this.options.tasks.get(id);
+    if (record) this.#observe(record, status, statusMessage ?? record.statusMessage);
+  }
+
+  /** Reserves memory for what a task keeps, in place of what it has; false if there is none. */
+  reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+    if (!this.#calls.has(id)) return false;
+    const before = this.#bytes.delete(id);
+    const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#calls.get(other)?.displace());
+    if (hasRoom) this.#bytes.set(id, holder, bytes);
+    else if (before) this.#bytes.set(id, holder, 0);
+    return hasRoom;
+  }
+
+  /** The outcome for a task whose call is not known here. */
+  async #requestLost(method: string, record: TaskRecord): Promise<RequestOutcome> {
+    const { replica = '' } = record;
+    const { tasks, isAlive, replica: own } = this.options;
+    if (replica !== own && (await isAlive?.(replica))) {
+      return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);
+    }
+    this.#lose(record);
+    if (method !== 'tasks/get') return ACKNOWLEDGED;
+    const state = taskJson('modern', { ...stateOf(tasks.get(record.id) ?? record), status: 'failed' });
+    return { kind: 'result', json: JSON.stringify({ resultType: 'complete', ...state, error: LOST }) };
+  }
+
+  #lose(record: TaskRecord): void {
+    if (!isTerminal(record.status)) this.#observe(record, 'failed', record.statusMessage, { error: LOST });
+  }
+
+  #observe(record: TaskRecord, status: TaskStatus, statusMessage: string | undefined, content?: JsonObject): void {
+    const state = { ...stateOf(record), status, statusMessage, lastUpdatedAt: new Date().toISOString() };
+    this.options.tasks.observe(record, state, { by: status === 'cancelled' ? 'cancelled' : 'returned', content });
+  }
+}
+
+const LOST: JsonObject = {
+  code: INTERNAL_ERROR,
+  message: 'outcome unknown: the call or its result was lost in a restart of the service',
+};
+
+/**
+ * A call of a client that declares the tasks extension to a tool with the label `service.task=auto`. Until it has taken a
+ * certain time it is an ordinary one; then its client gets a task, and the call continues. Its result is kept here until the
+ * task is removed. If it requires input after that, the task does, and the call continues with a retry, as it would for any
+ * modern client.
+ */
+class PromotedCall extends ForwardingSink {
+  readonly #owner: PromotedCalls;
+  /** The call, until it is a task. */
+  #call: PromotableCall | undefined;
+  /** The client, until it has its response. */
+  #client: ResponseSink | undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #hasBody = false;
+  /** Set once the call is a task. */
+  #record: TaskRecord | undefined = undefined;
+  #status: TaskStatus = 'working';
+  /** Ends the call upstream, as if its client had disconnected. */
+  #disconnect: (() => void) | undefined = undefined;
+  /** What another round takes; undefined if there is no room for it, or once the task has ended. */
+  #continuation: Continuation | undefined = undefined;
+  /** The last member of the state of the ended task: `"result":…` or `"error":…`. */
+  #end: Buffer | undefined = undefined;
+
+  constructor(call: PromotableCall, owner: PromotedCalls, client: ResponseSink) {
+    super(client);
+    this.#call = call;
+    this.#owner = owner;
+    this.#client = client;
+  }
+
+  /** Starts the call; it becomes a task when it takes longer than the time for that. */
+  start(send: (sink: ResponseSink) => void): void {
+    const { afterMs, log } = this.#owner.options;
+    this.#client?.onDisconnect(() => {
+      if (!this.#client) return;
+      this.#release();
+      this.#disconnect?.();
+    });
+    this.#timer = setTimeout(() => {
+      this.#becomeTask().catch((error: unknown) => log.error('task could not be stored', { error }));
+    }, afterMs).unref();
+    send(this);
+  }
+
+  async #becomeTask(): Promise<void> {
+    if (!this.#client || this.#hasBody || !this.#call) return;
+    const { tasks } = this.#owner.options;
+    const call = this.#call;
+    const { repeat } = call;
+    const { message } = call.target;
+    const { length } = message.bytes ?? message.text;
+    const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
+    const record = await this.#owner.create(this, call);
+    if (!record) return;
+    // It has its response, or has disconnected.
+    if (!this.#client || this.#hasBody) return tasks.remove(record);
+    const current = tasks.get(record.id);
+    if (!current) return;
+    const client = this.#release();
+    this.#record = record;
+    // The call may take long: it must not retain the request of its client.
+    this.#call = undefined;
+    const { capabilities, mcpHeaders, copiedHeaders } = this.client;
+    const clientSize = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]).length;
+    if (params !== undefined && this.#owner.reserve(record, params.length + clientSize)) {
+      const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
+      const round = { round: 0, inputs: new Map(), responses: [], requestState: undefined };
+      this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat, ...round };
+    } else this.#forgetClient();
+    const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
+    client?.complete({ kind: 'result', json: JSON.stringify(result) });
+    // An operator was faster.
+    if (current.isCanceled) this.cancel();
+  }
+
+  // The response to the call.
+
+  override onDisconnect(listener: () => void): void {
+    this.#disconnect = listener;
+  }
+
+  /** A result that is sent while it arrives is one that its client gets. */
+  override startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
+    const body = super.startBody(length, isFirst);
+    if (!body) return undefined;
+    this.#hasBody = true;
+    clearTimeout(this.#timer);
+    return body;
+  }
+
+  override complete(outcome: CallOutcome): void {
+    (this.#release() ?? this.inner).complete(outcome);
+  }
+
+  #onOutcome(outcome: CallOutcome): void {
+    switch (outcome.kind) {
+      case 'response':
+        return this.#onResponse(outcome.text);
+      case 'large': {
+        const { bytes } = outcome;
+        const isTooLarge = lengthOf(bytes) > MAX_RESULT_BYTES;
+        const text = isTooLarge ? '' : textOf(bytes);
+        bytes.free?.();
+        return isTooLarge ? this.#fail(TOO_LARGE) : this.#onResponse(text);
+      }
+      case 'result':
+        return this.#onResult(outcome.json);
+      case 'failed':
+        return this.#finish('failed', `"error":${errorText(outcome.error)}`);
+      case 'canceled':
+        return this.cancel();
+    }
+  }
+
+  #onResponse(text: string): void {
+    const result = memberText(text, 'result');
+    if (result !== undefined) this.#onResult(result);
+    else this.#finish('failed', `"error":${memberText(text, 'error') ?? '{}'}`);
+  }
+
+  #onResult(result: string): void {
+    const type = memberText(result, 'resultType');
+    if (type === '"input_required"') return this.#requireInput(result);
+    if (type === '"task"') return this.#fail('the upstream answered with a task after the call had become one');
+    this.#finish('completed', `"result":${result}`);
+  }
+
+  /** Messages of progress become those of the task. */
+  #onNotification(data: string): void {
+    const value = tryParseJson(data);
+    if (!isJsonObject(value) || value.method !== 'notifications/progress' || !isJsonObject(value.params)) return;
+    const { message } = value.params;
+    if (typeof message === 'string' && this.#record) this.#owner.report(this.#record, this.#status, message);
+  }
+
+  /** Returns the client that gets the response; undefined once the call is a task, or if the client has disconnected. */
+  #release(): ResponseSink | undefined {
+    const client = this.#client;
+    clearTimeout(this.#timer);
+    this.#client = undefined;
+    // Later rounds belong to no request of the client.
+    if (client) this.#detach({ ...client.client, facts: undefined });
+    return client;
+  }
+
+  #detach(client: ClientFacts): void {
+    this.inner = new DetachedSink(
+      client,
+      (outcome) => this.#onOutcome(outcome),
+      (text) => this.#onNotification(text),
+    );
+  }
+
+  /** Drops what only another round needs of the client. */
+  #forgetClient(): void {
+    const { capabilities, mcpHeaders, copiedHeaders } = NO_CLIENT;
+    this.#detach({ ...this.client, capabilities, mcpHeaders, copiedHeaders });
+  }
+
+  // The task.
+
+  /** The state of the task as result of `tasks/get`; the record is that of now. */
+  state(record: TaskRecord): RequestOutcome {
+    const state = taskJson('modern', { ...stateOf(record), status: this.#status });
+    const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
+    if (this.#status === 'input_required') {
+      const { inputs = [] } = this.#continuation ?? {};
+      const requests = Array.from(inputs, ([key, { text }]) => `${JSON.stringify(key)}:${text}`);
+      return { kind: 'result', json: `${known},"inputRequests":{${requests.join(',')}}}` };
+    }
+    const end = this.#end;
+    if (!end) return { kind: 'result', json: `${known}}` };
+    // The bytes are not copied: any number of clients may read them slowly.
+    const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
+    const after = [Buffer.from(`,"result":${known},`), end, Buffer.from('}}')];
+    const own: CallOutcome = { kind: 'large', bytes: { before, after }, value: { result: {} }, status: 200 };
+    return { kind: 'deferred', start: (sink) => sink.complete(own) };
+  }
+
+  /** Takes input of the client, as JSON text. Responses under keys that are not pending are ignored. */
+  update(inputResponses: string | undefined): RequestOutcome {
+    if (!inputResponses?.startsWith('{')) {
+      return rpcError(INVALID_PARAMS, 'parameter "inputResponses" must be an object');
+    }
+    const { inputs, responses } = this.#continuation ?? {};
+    if (isTerminal(this.#status) || !inputs || !responses) return ACKNOWLEDGED;
+    const given = [...members(inputResponses)].filter(({ key }) => inputs.has(key));
+    if (given.some(({ start }) => inputResponses[start] !== '{')) {
+      return rpcError(INVALID_PARAMS, 'members of "inputResponses" must be objects');
+    }
+    for (const { key, start, end } of given) {
+      const input = inputs.get(key);
+      // Of duplicates, the first one counts.
+      if (!input || !inputs.delete(key)) continue;
+      responses.push(detach(`${JSON.stringify(input.key)}:${inputResponses.slice(start, end)}`));
+    }
+    if (this.#status !== 'input_required') return ACKNOWLEDGED;
+    if (inputs.size === 0) this.#repeat();
+    else if (!this.#reserveRound()) this.#abandon('there is no room for its input');
+    return ACKNOWLEDGED;
+  }
+
+  /** Ends the task, and the call upstream. */
+  cancel(): void {
+    if (!this.#record || isTerminal(this.#status)) return;
+    this.#clear();
+    this.#set('cancelled');
+    this.#disconnect?.();
+  }
+
+  /** Drops what it keeps: others need the place. */
+  displace(): void {
+    const problem = 'it made room for the tasks of others';
+    if (this.#status === 'input_required') return this.#abandon(problem);
+    this.#clear();
+    // It continues, but cannot get input.
+    if (this.#status === 'working' || this.#status === 'cancelled') return;
+    this.#end = noResult(problem);
+    this.#status = 'failed';
+  }
+
+  #finish(status: 'completed' | 'failed', end: string): void {
+    const record = this.#record;
+    if (!record || isTerminal(this.#status)) return;
+    this.#clear();
+    const bytes = Buffer.from(end);
+    if (bytes.length > MAX_RESULT_BYTES) return this.#fail(TOO_LARGE);
+    const hasRoom = this.#owner.reserve(record, bytes.length);
+    if (!hasRoom && (status === 'completed' || bytes.length > MAX_FREE_BYTES)) {
+      return this.#fail('there is no room for its result');
+    }
+    this.#end = bytes;
+    this.#set(status);
+  }
+
+  #fail(what: string): void {
+    this.#clear();
+    if (!isTerminal(this.#status)) this.#end = noResult(what);
+    this.#set('failed');
+  }
+
+  /** Fails while the call waits for input. */
+  #abandon(what: string): void {
+    this.#fail(what);
+    this.#disconnect?.();
+  }
+
+  #set(status: TaskStatus): void {
+    if (!this.#record || isTerminal(this.#status)) return;
+    this.#status = status;
+    this.#owner.report(this.#record, status);
+  }
+
+  /** Drops what another round would take, and the memory that is reserved. */
+  #clear(): void {
+    if (this.#record) this.#owner.reserve(this.#record, 0);
+    if (this.#continuation) this.#forgetClient();
+    this.#continuation = undefined;
+  }
+
+  /** Reserves memory for what another round takes. */
+  #reserveRound(): boolean {
+    if (!this.#record || !this.#continuation) return false;
+    const { params, clientSize, inputs, responses, requestState = '' } = this.#continuation;
+    const texts = [params, requestState, ...responses, ...inputs.keys(), ...inputs.values().map(({ text }) => text)];
+    const size = texts.reduce((sum, { length }) => sum + length, clientSize);
+    return this.#owner.reserve(this.#record, size);
+  }
+
+  #requireInput(result: string): void {
+    if (!this.#record || isTerminal(this.#status)) return;
+    const next = this.#continuation;
+    const requests = memberText(result, 'inputRequests') ?? '{}';
+    const requestState = memberText(result, 'requestState');
+    if (!next) return this.#fail('it requires input, and its request is too large to be continued');
+    if (++next.round > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
+    if (!requests.startsWith('{')) return this.#fail('the upstream sent inputRequests that are not an object');
+    if (requests.length <= MAX_REQUEST_BYTES) {
+      next.requestState = requestState && detach(requestState);
+      const own = detach(requests);
+      for (const { key, start, end } of members(own)) {
+        // Unique for the life of the task.
+        const known = next.round === 1 && !/#\d+$/.test(key) ? key : `${key}#${next.round}`;
+        next.inputs.set(known, { key, text: own.slice(start, end) });
+      }
+    }
+    if (requests.length > MAX_REQUEST_BYTES || !this.#reserveRound()) {
+      return this.#fail('there is no room for its requests for input');
+    }
+    if (next.inputs.size === 0) this.#repeat();
+    else this.#set('input_required');
+  }
+
+  /** Continues the call with the input. */
+  #repeat(): void {
+    const next = this.#continuation;
+    if (!next) return;
+    const { params, repeat, responses, requestState } = next;
+    const more = [
+      ...(responses.length > 0 ? [`"inputResponses":{${responses.join(',')}}`] : []),
+      ...(requestState === undefined ? [] : [`"requestState":${requestState}`]),
+    ].join(',');
+    const sent = more === '' ? params : applyEdits(params, [insertEdit(params, 0, more)]);
+    const text = `{"jsonrpc":"2.0","id":${this.client.idText},"method":"tools/call","params":${sent}}`;
+    next.responses = [];
+    next.requestState = undefined;
+    this.#reserveRound();
+    this.#set('working');
+    const parsed = parseMessage(Buffer.from(text));
+    if (parsed.kind !== 'request') return this.#fail('the input could not be sent');
+    repeat(parsed, this);
+  }
+}
+
+const TOO_LARGE = `its result is larger than ${MAX_RESULT_BYTES} bytes`;
+
+/** An error as JSON text. */
+function errorText({ code, message, data }: RpcError): string {
+  return `{"code":${code},"message":${JSON.stringify(message)}${data === undefined ? '' : `,"data":${data}`}}`;
+}
+
+/** The last member of the state of a task that has failed here. */
+function noResult(what: string): Buffer {
+  return Buffer.from(`"error":${errorText({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` })}`);
+}

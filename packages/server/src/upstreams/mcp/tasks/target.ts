@@ -1,0 +1,92 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import {
+  type Era,
+  HEADER_METHOD,
+  HEADER_NAME,
+  LATEST_MODERN,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+} from '@sluice/protocol/mcp/constants';
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
+import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import { collect, type Reply } from '../relay/collect.ts';
+import { progressTokenOf } from '../relay/request-rewrite.ts';
+import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
+import { clientEraOf, type TaskRecord } from './task-record.ts';
+import type { Tasks } from './tasks.ts';
+import { TASK_FAILURE, taskQuestions } from './translation.ts';
+
+/** A task at its upstream, and what requests about it have in common. */
+export interface TaskTarget extends Pick<CallPlan, 'upstream' | 'openSession' | 'serverRequests'> {
+  /** Era of the upstream. */
+  readonly era: Era;
+  /** Id at the upstream. */
+  readonly upstreamId: string;
+  readonly namespace: string | undefined;
+  /** Headers besides those of the session and those that mirror a message: names and values, alternating. */
+  readonly headers: readonly string[];
+  /** Identity and capabilities, besides tasks, that a modern upstream gets with each request. */
+  readonly clientInfo?: JsonObject;
+  readonly capabilities?: JsonObject;
+}
+
+/** Returns the session that requests about a task are sent in: after a restart, the stored one is continued. */
+export function taskSession(tasks: Tasks, record: TaskRecord, upstream: Upstream): UpstreamSession {
+  if (record.era === 'modern') return upstream.sessions.modern;
+  const { protocolVersion = '', id } = record.session ?? {};
+  return tasks.sessionOf(record) ?? adoptSession(protocolVersion, id);
+}
+
+/**
+ * Returns the target of requests about a stored task. With their responses, a legacy upstream may send the questions of the task of
+ * a modern client.
+ */
+export function storedTarget(
+  tasks: Tasks,
+  record: TaskRecord,
+  upstream: Upstream,
+  headers: readonly string[] = [],
+): TaskTarget {
+  const { era, upstreamId, namespace } = record;
+  const hasQuestions = era === 'legacy' && clientEraOf(record) === 'modern';
+  const serverRequests = hasQuestions ? () => taskQuestions(tasks, record) : undefined;
+  const openSession = () => taskSession(tasks, record, upstream);
+  return { era, upstreamId, namespace, upstream, headers, serverRequests, openSession };
+}
+
+/** Returns the plan of a request about a task. A modern upstream routes it by the id. */
+export function taskPlan(target: TaskTarget, message: RequestMessage): CallPlan {
+  const { era, upstreamId, upstream, headers, serverRequests, openSession } = target;
+  const routing = era === 'modern' ? [HEADER_METHOD, message.method, HEADER_NAME, encodeHeaderValue(upstreamId)] : [];
+  const sent = { message, headers: [...headers, ...routing], edits: [], progressToken: progressTokenOf(message) };
+  const constant = { capabilities: {}, needsTranslation: false, failure: TASK_FAILURE, forward: upstream.forward };
+  return { ...sent, ...constant, upstream, serverRequests, openSession };
+}
+
+/** Returns a request of our own about a task; `more` are further params, as JSON text. */
+export function taskMessage(target: TaskTarget, method: string, more?: string): RequestMessage {
+  const { era, upstreamId, clientInfo = {}, capabilities = {} } = target;
+  const _meta = era === 'modern' && {
+    [META_PROTOCOL_VERSION]: LATEST_MODERN,
+    [META_CLIENT_INFO]: clientInfo,
+    [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
+  };
+  const own = JSON.stringify({ taskId: upstreamId, ...(_meta && { _meta }) });
+  const params = more === undefined ? own : `${own.slice(0, -1)},${more}}`;
+  return requestOf(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":${params}}`);
+}
+
+/** Parses a request of our own. */
+export function requestOf(text: string): RequestMessage {
+  const message = parseMessage(Buffer.from(text));
+  if (message.kind !== 'request') throw new Error('invalid request about a task');
+  return message;
+}
+
+/** Sends a request of our own about a task; never rejects. */
+export function requestTask(context: CallContext, target: TaskTarget, method: string, more?: string): Promise<Reply> {
+  return collect(context, taskPlan(target, taskMessage(target, method, more)), target.namespace);
+}

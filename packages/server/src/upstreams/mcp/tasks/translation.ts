@@ -1,0 +1,320 @@
+import { randomBytes } from 'node:crypto';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
+import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { type Era, INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { withoutElicitationId } from '@sluice/protocol/mcp/era';
+import { paramText, withParam } from '@sluice/protocol/mcp/message';
+import {
+  type ReportedTask,
+  readTask,
+  relatedTaskOf,
+  reportedMember,
+  reportedTaskEdits,
+  TASK_STATUS_NOTIFICATION,
+  type TaskState,
+  unrelated,
+  withoutRelatedTask,
+  withTaskIds,
+} from '@sluice/protocol/mcp/tasks';
+import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/outcome.ts';
+import type { ServerRequests } from '../../client-requests.ts';
+import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import { tokenOf } from '../relay/in-flight-calls.ts';
+import { replaceRetiredCode } from '../relay/request-rewrite.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { clientEraOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
+import { MAX_TTL_MS, type Tasks } from './tasks.ts';
+
+/** Prefix of the messages of failed requests about tasks. */
+export const TASK_FAILURE = 'forwarded request failed';
+/** Acknowledgment of `tasks/update` and `tasks/cancel`. */
+export const ACKNOWLEDGED: ResultOutcome = { kind: 'result', json: '{"resultType":"complete"}' };
+
+/** The outcome for an id that is not that of a task of this owner: the same for all reasons. */
+export function taskNotFound(): ErrorOutcome {
+  return rpcError(INVALID_PARAMS, 'task not found');
+}
+
+/** The outcome for a response that cannot be used: `problem` is what the upstream answered with. */
+export function unusableTask(problem: string): ErrorOutcome {
+  return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the upstream answered with ${problem}`);
+}
+
+/** Reads a reported state and records it; `content` is the message with it. Returns the problem with it, if there is one. */
+export function observeState(
+  tasks: Tasks,
+  record: TaskRecord,
+  value: JsonObject,
+  content: JsonObject = value,
+): TaskState | string {
+  const state = readTask(record.era, value);
+  if (!state) return 'an invalid task';
+  const isConsistent = tasks.observe(record, state, { by: 'polled', content });
+  return isConsistent ? state : 'another status of a task that has ended';
+}
+
+/** What a client sees of a task in place of what its upstream reports: our id, and a status that is final. */
+export function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
+  return { id, maxTtlMs: MAX_TTL_MS, status: isCanceled ? 'cancelled' : undefined };
+}
+
+/** Replaces what is reported of a task in the member `name` of a message. */
+export function withReportedTask(era: Era, text: string, name: 'params' | 'result', task: ReportedTask): string {
+  const edits = [...members(text)].flatMap(({ key, start }) =>
+    key === name ? reportedTaskEdits(era, text, start, task) : [],
+  );
+  return applyEdits(text, edits);
+}
+
+/** Methods whose result is the state of the task. */
+const STATE_METHODS: Readonly<Record<Era, readonly string[]>> = {
+  legacy: ['tasks/get', 'tasks/cancel'],
+  modern: ['tasks/get'],
+};
+
+/**
+ * Records what the upstream of a task responds to a request about it, and replaces that for a client of the same era.
+ * `onAccepted` is called when the response is a result.
+ */
+export function taskRewriter(
+  tasks: Tasks,
+  record: TaskRecord,
+  method: string,
+  capabilities: JsonObject,
+  onAccepted: () => void = () => undefined,
+): ResponseRewriter {
+  const { era } = record;
+  const task = reportedTask(record);
+  /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
+  const observe = (result: JsonObject): string | undefined => {
+    if (STATE_METHODS[era].includes(method)) {
+      const observed = observeState(tasks, record, result);
+      return typeof observed === 'string' ? observed : undefined;
+    }
+    if (method === 'tasks/result') tasks.end(record, { by: 'polled', content: { result } });
+    if (method === 'tasks/cancel') tasks.end(record, { by: 'cancelled' });
+    return undefined;
+  };
+  return {
+    rewrite(text, value) {
+      const { error, result } = value;
+      const id = memberText(text, 'id') ?? 'null';
+      if (isJsonObject(error)) {
+        // An upstream that does not know the task any more has discarded it. Its message may contain its own id.
+        if (error.code === INVALID_PARAMS && method === 'tasks/get') {
+          tasks.remove(record);
+          return errorResponse(id, taskNotFound());
+        }
+        return era === 'legacy' ? undefined : replaceRetiredCode(text, value, method, capabilities);
+      }
+      if (!isJsonObject(result)) return undefined;
+      const problem = observe(result);
+      if (problem) return errorResponse(id, unusableTask(problem));
+      onAccepted();
+      return { text: withReportedTask(era, text, 'result', task), value };
+    },
+    rewriteLarge({ members: positions, textOf }, { result }, id) {
+      const problem = positions ? observe(isJsonObject(result) ? result : {}) : 'a damaged result';
+      if (problem !== undefined || !positions) return errorResponse(id, unusableTask(problem ?? ''));
+      return positions.flatMap((member) => {
+        const text = reportedMember(era, member.key, textOf(member), task);
+        return text === undefined ? [] : [{ start: member.start, end: member.end, text }];
+      });
+    },
+  };
+}
+
+function errorResponse(id: string, { error: { code, message } }: ErrorOutcome): RewrittenResponse {
+  const error = { code, message };
+  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
+}
+
+/** Removes the related task from the `_meta` of the params or the result of a message. */
+function withoutTask(text: string, name: 'params' | 'result'): string {
+  const edits = [...members(text)].flatMap(({ key, start, end }) =>
+    key === name ? [{ start, end, text: unrelated(text.slice(start, end)) }] : [],
+  );
+  return applyEdits(text, edits);
+}
+
+/** The result of a task as that of the call, for a client that does not know the task; then as the call's own rewriter does. */
+export function plainResultRewriter(inner: ResponseRewriter | undefined): ResponseRewriter {
+  return {
+    onRejected: (method, params) => inner?.onRejected?.(method, params),
+    rewrite(text, value) {
+      const { result } = value;
+      const plain = isJsonObject(result) && relatedTaskOf(result) !== undefined ? withoutTask(text, 'result') : text;
+      return inner?.rewrite(plain, value) ?? { text: plain, value };
+    },
+    rewriteLarge(result, value, id) {
+      const edits = inner?.rewriteLarge(result, value, id) ?? [];
+      if ('text' in edits) return edits;
+      const metas = (result.members ?? []).filter(({ key }) => key === '_meta');
+      return [
+        ...edits,
+        ...metas.map((meta) => ({ start: meta.start, end: meta.end, text: withoutRelatedTask(result.textOf(meta)) })),
+      ];
+    },
+  };
+}
+
+/** A session with a legacy upstream in which tasks were created. */
+interface TaskSession {
+  /** Address of the upstream. */
+  readonly address: string;
+  /** Session id there. */
+  readonly session: string | undefined;
+}
+
+/**
+ * Translates the ids of core tasks in the messages of one upstream session to and from one client: in notifications of
+ * their status, and in the metadata of messages that are related to a task. What concerns tasks of other clients, with whom
+ * the session may be shared, is dropped. `isOwn`: whether a task is one of the client.
+ */
+export function taskMessages(
+  tasks: Tasks,
+  { address, session }: TaskSession,
+  isOwn: (record: TaskRecord) => boolean,
+): MessageTranslator {
+  const find = (upstreamId: string): TaskRecord | undefined => {
+    const record = tasks.findUpstream(address, session, upstreamId);
+    return record && !record.isInternal && isOwn(record) ? record : undefined;
+  };
+  const findProgress = (value: JsonObject): TaskRecord | undefined => {
+    const token = tokenOf(value);
+    const record = token === undefined ? undefined : tasks.findProgress(address, session, token);
+    return record && isOwn(record) ? record : undefined;
+  };
+  return {
+    toClient(text, value) {
+      const { method, params, result } = value;
+      if (method === TASK_STATUS_NOTIFICATION) {
+        const state = readTask('legacy', params);
+        const record = state && find(state.taskId);
+        if (!state || !record || !tasks.observe(record, state, { by: 'notified' })) return undefined;
+        return withReportedTask('legacy', text, 'params', reportedTask(record));
+      }
+      if (method === 'notifications/progress') {
+        const { id, progress } = findProgress(value) ?? {};
+        if (id === undefined || !progress) return text;
+        const own = withTaskIds(text, () => id);
+        return withParam(own, 'progressToken', progress.client);
+      }
+      const content = method === undefined ? result : params;
+      if (!isJsonObject(content) || relatedTaskOf(content) === undefined) return text;
+      return withTaskIds(text, (id) => find(id)?.id);
+    },
+    toUpstream: (text) =>
+      withTaskIds(text, (id) => {
+        const record = tasks.get(id);
+        const isHere = record?.address === address && record.session?.id === session;
+        return isHere && isOwn(record) ? record.upstreamId : undefined;
+      }),
+    isTaskProgress: (value) => findProgress(value) !== undefined,
+  };
+}
+
+/**
+ * Translates the messages of a task for a client that does not know it. `requestId` is that of its call upstream, `token` its
+ * progress token as JSON text, if it requests progress.
+ */
+export function plainMessages(upstreamId: string, requestId: string, token: string | undefined): MessageTranslator {
+  let progress = 0;
+  let last: string | undefined;
+  const isTaskProgress = (value: JsonObject): boolean =>
+    token !== undefined && value.method === 'notifications/progress' && tokenOf(value) === requestId;
+  return {
+    /** Changes of the status message become progress. */
+    toClient(text, value) {
+      const params = isJsonObject(value.params) ? value.params : {};
+      if (value.method === TASK_STATUS_NOTIFICATION) {
+        const { taskId, statusMessage } = params;
+        const isNew = taskId === upstreamId && typeof statusMessage === 'string' && statusMessage !== last;
+        if (!isNew || token === undefined) return undefined;
+        last = statusMessage;
+        return progressNotification(token, ++progress, statusMessage);
+      }
+      const plain = relatedTaskOf(params) === undefined ? text : withoutTask(text, 'params');
+      return isTaskProgress(value) ? withParam(plain, 'progressToken', token ?? 'null') : plain;
+    },
+    toUpstream: (text) => text,
+    isTaskProgress,
+  };
+}
+
+/** Returns a status message as progress; `token` is JSON text. */
+export function progressNotification(token: string, progress: number, message: string): string {
+  const params = `{"progressToken":${token},"progress":${progress},"message":${JSON.stringify(message)}}`;
+  return `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
+}
+
+/**
+ * Requests of a legacy upstream that a task of a modern client needs input for: stored, so that they are the `inputRequests` of
+ * `tasks/get` until the client responds, also in another process.
+ */
+export function taskQuestions(tasks: Tasks, record: TaskRecord): ServerRequests {
+  return {
+    get pending() {
+      return tasks.get(record.id)?.questions?.length ?? 0;
+    },
+    relay(text, { method, params }) {
+      if (typeof method !== 'string' || requiredCapabilities(method, params) === undefined) return false;
+      const sent = memberText(text, 'params');
+      return tasks.ask(record, {
+        key: `${method}#${randomBytes(6).toString('base64url')}`,
+        requestId: memberText(text, 'id') ?? 'null',
+        method,
+        ...(sent !== undefined && {
+          params: unrelated(method === 'elicitation/create' ? withoutElicitationId(sent) : sent),
+        }),
+      });
+    },
+    onCancelled(text) {
+      const canceled = paramText(text, 'requestId');
+      tasks.removeQuestions(record, ({ requestId }) => requestId === canceled);
+    },
+    // They belong to the task, not to the request on whose stream they arrived.
+    cancelAll: () => undefined,
+    failAll: () => undefined,
+  };
+}
+
+/** Returns questions as the member `inputRequests` of a task, as JSON text. Some clients require `params`, which are optional. */
+export function inputRequestsOf(questions: readonly TaskQuestion[]): string {
+  const requests = questions.map(
+    ({ key, method, params = '{}' }) =>
+      `${JSON.stringify(key)}:{"method":${JSON.stringify(method)},"params":${params}}`,
+  );
+  return `{${requests.join(',')}}`;
+}
+
+/**
+ * Handles a message on the notification stream of a session with a legacy upstream that is about a task of a modern client.
+ * False for other messages, and for a request that must be rejected.
+ */
+export function onTaskMessage(
+  tasks: Tasks,
+  { transport: { address } }: Upstream,
+  { sessionId }: UpstreamSession,
+  text: string,
+  value: JsonObject,
+): boolean {
+  const params = isJsonObject(value.params) ? value.params : {};
+  const find = (id: string | undefined) => {
+    const record = id === undefined ? undefined : tasks.findUpstream(address, sessionId, id);
+    return record && clientEraOf(record) === 'modern' ? record : undefined;
+  };
+  if (value.method === TASK_STATUS_NOTIFICATION) {
+    const state = readTask('legacy', params);
+    const record = find(state?.taskId);
+    if (state && record) tasks.observe(record, state, { by: 'notified' });
+    return record !== undefined;
+  }
+  const record = find(relatedTaskOf(params));
+  if (!record) return false;
+  const questions = taskQuestions(tasks, record);
+  if ('id' in value) return questions.relay(text, value);
+  if (value.method === 'notifications/cancelled') questions.onCancelled(text);
+  return true;
+}

@@ -1,0 +1,399 @@
+import { Emitter } from '@sluice/protocol/emitter';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import type { Implementation } from '@sluice/protocol/mcp/message';
+import {
+  isTerminal,
+  readTask,
+  TASK_NOTIFICATION,
+  TASK_STATUS_NOTIFICATION,
+  translatedTask,
+  withTasksExtension,
+} from '@sluice/protocol/mcp/tasks';
+import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import { Subscription } from '../streams/subscription.ts';
+import type { SubscribingClient } from '../streams/subscription-driver.ts';
+import type { Upstream } from '../upstream.ts';
+import { MIN_POLL_MS, pollDelayMs } from './polled-call.ts';
+import type { TaskReading } from './requests.ts';
+import { clientEraOf, stateOf, type TaskRecord } from './task-record.ts';
+import { boundedState, type Tasks } from './tasks.ts';
+import { reportedTask, withReportedTask } from './translation.ts';
+
+/** Callbacks of a {@link TaskWatcher}. */
+export interface TaskWatchHandler {
+  /** All upstreams have responded or timed out: exactly these tasks are watched from now on. Called once. */
+  onTasksReady(granted: readonly string[]): void;
+  /** The state of a task, as the notification of the upstream with our id. False pauses until `resume`. */
+  onTask(id: string, text: string): boolean;
+  /** Notifications may have been missed, which can only be reported by closing the stream. */
+  onMissedEvents(): void;
+}
+
+export interface TaskWatcherOptions {
+  readonly tasks: Tasks;
+  /** Returns the upstream of a task; undefined if it is gone. */
+  upstreamOf(record: TaskRecord): Upstream | undefined;
+  /** Polls core tasks. */
+  readonly polls: TaskPolls;
+  /** Whether an operator has hidden the tool of a task: nothing of it reaches clients. */
+  isHidden(record: TaskRecord): boolean;
+  /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
+  readonly readyMs?: number;
+}
+
+const READY_MS = 5_000;
+
+/**
+ * Watches tasks for one client: those of the extension with one `subscriptions/listen` per upstream, core tasks by polling and by
+ * notifications of their upstream.
+ */
+export class TaskWatcher {
+  readonly #options: TaskWatcherOptions;
+  readonly #client: SubscribingClient;
+  readonly #handler: TaskWatchHandler;
+  /** Tasks by upstream and their ids there. */
+  readonly #watched = new Map<Upstream, Map<string, TaskRecord>>();
+  readonly #subscriptions = new Map<Upstream, Subscription>();
+  readonly #granted = new Set<string>();
+  /** Core tasks, which are polled, and the functions that end that. */
+  readonly #polled: TaskRecord[] = [];
+  #polls: (() => void)[] = [];
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #ready = false;
+
+  constructor(
+    options: TaskWatcherOptions,
+    client: SubscribingClient,
+    records: readonly TaskRecord[],
+    handler: TaskWatchHandler,
+  ) {
+    this.#options = options;
+    this.#client = client;
+    this.#handler = handler;
+    for (const record of records) {
+      // The states of calls of our own are not watched.
+      const upstream = record.replica === undefined ? options.upstreamOf(record) : undefined;
+      if (!upstream) continue;
+      if (record.era === 'modern') {
+        this.#watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
+      } else {
+        this.#granted.add(record.id);
+        this.#polled.push(record);
+      }
+    }
+  }
+
+  /** Opens the subscriptions. `onTasksReady` may be called before this returns. */
+  start(): void {
+    const { polls, isHidden, readyMs = READY_MS } = this.#options;
+    for (const [upstream, records] of this.#watched) this.#open(upstream, records);
+    this.#polls = this.#polled.map((record) => {
+      const onChanged = (text: string) => this.#handler.onTask(record.id, text);
+      return polls.watch(record, this.#client.headers, { isReported: () => !isHidden(record), onChanged });
+    });
+    this.#timer = setTimeout(() => this.#settle(), readyMs).unref();
+    this.#settleIfAnswered();
+  }
+
+  /** Resumes after `onTask` returned false. */
+  resume(): void {
+    for (const subscription of this.#subscriptions.values()) subscription.resume();
+  }
+
+  /** Closes all subscriptions. */
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const subscription of this.#subscriptions.values()) subscription.close();
+    this.#subscriptions.clear();
+    for (const stop of this.#polls) stop();
+  }
+
+  #open(upstream: Upstream, records: ReadonlyMap<string, TaskRecord>): void {
+    const subscription = new Subscription({
+      upstream,
+      era: 'modern',
+      filter: { taskIds: [...records.keys()] },
+      client: this.#client,
+      handler: {
+        onGranted: ({ taskIds }, gap) => {
+          if (gap) return this.#handler.onMissedEvents();
+          for (const taskId of taskIds) {
+            const record = records.get(taskId);
+            if (record) this.#granted.add(record.id);
+          }
+          this.#settleIfAnswered();
+        },
+        onRejected: (_error, final) => {
+          if (this.#ready) this.#handler.onMissedEvents();
+          else if (final) this.#settleIfAnswered();
+        },
+        onUpdated: () => true,
+        onTask: (text, value) => this.#onTask(records, text, value),
+        onUpstreamClosed: () => {
+          if (this.#ready) this.#handler.onMissedEvents();
+        },
+      },
+    });
+    this.#subscriptions.set(upstream, subscription);
+  }
+
+  #onTask(records: ReadonlyMap<string, TaskRecord>, text: string, { params }: JsonObject): boolean {
+    const { tasks, isHidden } = this.#options;
+    const content = isJsonObject(params) ? params : {};
+    const state = readTask('modern', content);
+    const record = state && records.get(state.taskId);
+    if (!state || !record || isHidden(record)) return true;
+    if (!tasks.observe(record, state, { by: 'notified', content })) return true;
+    return this.#handler.onTask(record.id, withReportedTask('modern', text, 'params', reportedTask(record)));
+  }
+
+  #settleIfAnswered(): void {
+    if ([...this.#subscriptions.values()].every((subscription) => subscription.isSettled)) this.#settle();
+  }
+
+  #settle(): void {
+    if (this.#ready) return;
+    this.#ready = true;
+    clearTimeout(this.#timer);
+    this.#handler.onTasksReady([...this.#granted]);
+  }
+}
+
+/** Notifies legacy clients of the status of their tasks of modern upstreams, while they have a notification stream. */
+export class SessionTasks {
+  readonly #options: TaskWatcherOptions;
+  /** Identity of clients that have none. */
+  readonly #clientInfo: Implementation;
+  /** By id of the session. */
+  readonly #listening = new Map<string, ListeningSession>();
+
+  constructor(options: TaskWatcherOptions, clientInfo: Implementation) {
+    this.#options = options;
+    this.#clientInfo = clientInfo;
+  }
+
+  /** The client has opened a notification stream; `headers` are those of its requests upstream. */
+  onListening(session: DownstreamSession, headers: readonly string[]): void {
+    for (const record of this.#options.tasks.ofSession(session.id)) this.#watch(record, session, headers);
+  }
+
+  /** A task was created in the session. */
+  onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
+    if (session.isListening) this.#watch(record, session, headers);
+  }
+
+  #watch(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
+    if (record.era === 'legacy' || clientEraOf(record) === 'modern' || isTerminal(record.status)) return;
+    const listening = this.#listening.getOrInsertComputed(session.id, () => {
+      const client = {
+        clientInfo: { ...this.#clientInfo, ...session.clientInfo },
+        capabilities: withTasksExtension(translatedCapabilities(session.capabilities, true)),
+        headers,
+      };
+      const created = new ListeningSession(this.#options, client, session.channel());
+      created.unused.subscribe(() => this.#listening.delete(session.id));
+      return created;
+    });
+    listening.watch(record);
+  }
+}
+
+/**
+ * A session with watched tasks, while its client listens. One watcher has all of them: for further tasks another one is opened,
+ * which replaces it as soon as it is ready.
+ */
+class ListeningSession implements StreamListener {
+  readonly unused = new Emitter();
+  readonly #options: TaskWatcherOptions;
+  readonly #client: SubscribingClient;
+  readonly #channel: DownstreamChannel;
+  /** The watched tasks: the last notification of each, by id. */
+  readonly #watched = new Map<string, string>();
+  #watcher: TaskWatcher | undefined = undefined;
+  #next: TaskWatcher | undefined = undefined;
+  /** True while tasks are watched that neither has. */
+  #isOutdated = false;
+
+  constructor(options: TaskWatcherOptions, client: SubscribingClient, channel: DownstreamChannel) {
+    this.#options = options;
+    this.#client = client;
+    this.#channel = channel;
+    channel.addListener(this);
+  }
+
+  watch({ id }: TaskRecord): void {
+    if (this.#watched.has(id)) return;
+    this.#watched.set(id, '');
+    this.#isOutdated = true;
+    // Others may follow in this turn.
+    queueMicrotask(() => this.#renew());
+  }
+
+  onListeningChanged(isListening: boolean): void {
+    if (!isListening) this.#close();
+  }
+
+  #renew(): void {
+    if (!this.#isOutdated || this.#next) return;
+    this.#isOutdated = false;
+    const { tasks } = this.#options;
+    for (const id of this.#watched.keys()) if (!tasks.get(id)) this.#watched.delete(id);
+    const records = Array.from(this.#watched.keys()).flatMap((id) => tasks.get(id) ?? []);
+    this.#next = new TaskWatcher(this.#options, this.#client, records, {
+      onTasksReady: () => {
+        this.#watcher?.close();
+        this.#watcher = this.#next;
+        this.#next = undefined;
+        this.#renew();
+      },
+      onTask: (id) => this.#notify(id),
+      // The client must not rely on these notifications.
+      onMissedEvents: () => undefined,
+    });
+    this.#next.start();
+  }
+
+  #notify(id: string): boolean {
+    const record = this.#options.tasks.get(id);
+    const last = this.#watched.get(id);
+    if (!record || last === undefined) return true;
+    const state = boundedState(stateOf(record), id);
+    const params = translatedTask('legacy', state);
+    // Both watchers may have it.
+    if (params === last) return true;
+    this.#watched.set(id, params);
+    const keepsUp = this.#channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
+    if (!keepsUp) this.#channel.onDrain(() => this.#resume());
+    if (isTerminal(state.status)) this.#watched.delete(id);
+    if (this.#watched.size === 0) this.#close();
+    return keepsUp;
+  }
+
+  #resume(): void {
+    for (const watcher of [this.#watcher, this.#next]) watcher?.resume();
+  }
+
+  #close(): void {
+    this.#isOutdated = false;
+    this.#watched.clear();
+    for (const watcher of [this.#watcher, this.#next]) watcher?.close();
+    this.#channel.removeListener(this);
+    this.unused.emit();
+  }
+}
+
+/** A client that watches a core task. */
+export interface TaskPollClient {
+  /** Whether the client gets notifications at present. */
+  isReported(): boolean;
+  /** The client gets this notification. */
+  onChanged(notification: string): void;
+}
+
+/** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
+export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promise<TaskReading | undefined>;
+
+/**
+ * Polls core tasks until they have ended, and notifies their clients of what is new. Clients whose requests have the same
+ * headers upstream share one poll of a task.
+ */
+export class TaskPolls {
+  readonly #tasks: PolledTasks;
+  readonly #read: ReadTask;
+  readonly #polls = new Map<string, TaskPoll>();
+
+  constructor(tasks: PolledTasks, read: ReadTask) {
+    this.#tasks = tasks;
+    this.#read = read;
+  }
+
+  /** Polls a task for a client. Returns the function that ends that. */
+  watch(record: TaskRecord, headers: readonly string[], client: TaskPollClient): () => void {
+    const key = JSON.stringify([record.id, headers]);
+    const poll = this.#polls.getOrInsertComputed(key, () => {
+      const created = new TaskPoll(this.#tasks, record, () => this.#read(record, headers));
+      created.closed.subscribe(() => this.#polls.delete(key));
+      return created;
+    });
+    return poll.add(client);
+  }
+}
+
+/** Members of {@link Tasks} that polls use. */
+type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
+
+class TaskPoll {
+  readonly closed = new Emitter();
+  readonly #tasks: PolledTasks;
+  readonly #record: TaskRecord;
+  readonly #read: () => Promise<TaskReading | undefined>;
+  readonly #stopListening: () => void;
+  /** What each client knows. */
+  readonly #reported = new Map<TaskPollClient, string>();
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #readAt = Number.NEGATIVE_INFINITY;
+  #isReading = false;
+  #isClosed = false;
+
+  constructor(tasks: PolledTasks, record: TaskRecord, read: () => Promise<TaskReading | undefined>) {
+    this.#tasks = tasks;
+    this.#record = record;
+    this.#read = read;
+    this.#stopListening = tasks.onChange(record, () => this.#schedule(0));
+  }
+
+  add(client: TaskPollClient): () => void {
+    this.#reported.set(client, JSON.stringify(['working', this.#record.statusMessage, []]));
+    this.#schedule(0);
+    return () => {
+      this.#reported.delete(client);
+      if (this.#reported.size === 0) this.#close();
+    };
+  }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    this.#stopListening();
+    this.closed.emit();
+  }
+
+  /** Schedules the next read, whatever it is for: an upstream may report another state each time. */
+  #schedule(ms: number): void {
+    // What this read reports is no reason for another one.
+    if (this.#isReading || this.#isClosed) return;
+    clearTimeout(this.#timer);
+    const earliest = this.#readAt + MIN_POLL_MS - performance.now();
+    this.#timer = setTimeout(() => this.#poll(), Math.max(ms, earliest)).unref();
+  }
+
+  async #poll(): Promise<void> {
+    this.#isReading = true;
+    this.#readAt = performance.now();
+    // A request that gets no turn or fails is repeated.
+    const isTurn = await this.#tasks.pollTurn({ id: this.#record.id });
+    // Also if the database cannot be reached.
+    const reading = isTurn && !this.#isClosed ? await this.#read().catch(() => 'failed' as const) : 'failed';
+    this.#isReading = false;
+    if (this.#isClosed) return;
+    if (reading === 'failed') return this.#schedule(pollDelayMs(this.#record));
+    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.#close();
+    if (reading.kind === 'task') this.#report(reading);
+    const state = reading.kind === 'task' ? reading.state : this.#record;
+    if (isTerminal(state.status)) this.#close();
+    else this.#schedule(pollDelayMs(state));
+  }
+
+  #report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
+    const { questions = [] } = this.#tasks.get(this.#record.id) ?? this.#record;
+    const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
+    for (const [client, known] of this.#reported) {
+      if (state === known || !client.isReported()) continue;
+      this.#reported.set(client, state);
+      client.onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
+    }
+  }
+}
