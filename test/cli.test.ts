@@ -103,7 +103,7 @@ describe('forwards', () => {
     expect(await sluice(['forwards', 'add', 'x', 'localhost:3104/mcp'])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: invalid address "localhost:3104/mcp" for forward "x": expected an http:// or https:// URL\n',
+      err: 'sluice: invalid address "localhost:3104/mcp" for forward "x": expected a URL such as http://127.0.0.1:3001/mcp\n',
     });
     expect(await sluice(['forwards', 'add', 'x', 'http://a', '--prefix', 'a b'])).toEqual({
       code: 1,

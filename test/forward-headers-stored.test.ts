@@ -46,4 +46,10 @@ it('headers of the bootstrap file are stored as written, and a restart uses the 
   expect(third.log.join()).toContain('forward of the bootstrap file not applied');
   await third.stop();
   expect(upstream.seen.slice(seen)).toEqual([]);
+
+  await writeFile(config, 'forwards: [{name: up, address: "http://127.0.0.1:9/mcp"}]');
+  const fourth = await start({ SERVICE_SECRET_KEY: 'value-four' }, '--service-config', config);
+  await stateOf(fourth, { available: true, address: upstream.url });
+  expect(fourth.log.join()).toContain('the new address of forward up has another origin: send headers with it');
+  await fourth.stop();
 });

@@ -14,7 +14,6 @@ const EXPLAINED = 'A server that is started with a command (stdio) needs a bridg
 
 it.each([
   [['forwards', 'add', 'a', 'npx -y server'], 'npx -y server', 'sluice forwards add a'],
-  [['forwards', 'add', 'a', 'stdio:server'], 'server', 'sluice forwards add a'],
   [['forwards', 'add', 'a', '--service', 'uvx server'], 'uvx server', 'sluice forwards add a'],
   [['forwards', 'add', 'a', '--', 'npx', '-y', 'server', '--flag'], 'npx -y server --flag', 'sluice forwards add a'],
   [['forwards', 'add', '--name', 'a', '--', 'docker', 'run', '-i', 'x'], 'docker run -i x', 'sluice forwards add a'],
@@ -29,7 +28,7 @@ it.each([
 });
 
 it.each([
-  [['forwards', 'add', 'a', 'localhost:3000'], /expected an http:\/\/ or https:\/\/ URL\n$/],
+  [['forwards', 'add', 'a', 'localhost:3000'], /expected a URL such as http:\/\/127.0.0.1:3001\/mcp\n$/],
   [['forwards', 'add', 'a', 'http://127.0.0.1:3000/mcp', 'b'], /^sluice: too many arguments: b\n$/],
   [['forwards', 'add'], /^sluice: missing name of the forward/],
 ])('%j has another mistake', async (argv, expected) => {

@@ -2,7 +2,7 @@ import { BRIDGE_ADDRESS, bridgeCommand, isStdioCommand } from '@sluice/contract/
 import { Failure } from './failure.ts';
 
 /**
- * Error for a text that is no http or https URL of an MCP server. If it is the command of a server (stdio), the notes are the two
+ * Error for a text that is no URL of an MCP server. If it is the command of a server (stdio), the notes are the two
  * commands that make the server available; `use` returns the second one.
  */
 export function notAnUpstreamUrl(text: string, problem: string, use: (address: string) => string): Failure {

@@ -4,6 +4,11 @@ const BRIDGE_PORT = 3002;
 /** Address of a bridge that {@link bridgeCommand} starts. */
 export const BRIDGE_ADDRESS = `http://127.0.0.1:${BRIDGE_PORT}/mcp`;
 
+/** What to do about a command in place of an address. The command itself may contain credentials. */
+export const BRIDGE_HINT =
+  `a server that is started with a command (stdio) needs a bridge: run ${bridgeCommand('COMMAND')}, and use ` +
+  `${BRIDGE_ADDRESS} (docs/other-transports.md)`;
+
 /** Whether a text that is not a URL is the command of a server with the stdio transport. */
 export function isStdioCommand(text: string): boolean {
   if (/^stdio:/i.test(text)) return true;

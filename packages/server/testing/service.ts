@@ -10,6 +10,7 @@ import { cachedBuild } from '../src/policy/sandbox/fixtures/cached-build.ts';
 import { readSandboxScripts } from '../src/policy/sandbox/sandbox-process.ts';
 import type { Files } from '../src/registry/store/files.ts';
 import { createLogger } from '../src/telemetry/log.ts';
+import type { UpstreamKind } from '../src/upstreams/upstream-kind.ts';
 
 /** A management response; `data` is that of the envelope. */
 export interface ManagementResponse {
@@ -83,13 +84,14 @@ const sharedCompiler = new SharedCompiler();
 /**
  * Starts the service on the loopback interface, on free ports and, unless set in `env`, without persistence and
  * periodic checks. `argv` is its command line, `files` the file system of its registry folder; `openResponseTimes` are the times
- * of event streams without messages.
+ * of event streams without messages, `kinds` the kinds of upstreams.
  */
 export async function startTestService(
   env: Readonly<Record<string, string>> = {},
   argv: readonly string[] = [],
   files?: Files,
   openResponseTimes: OpenResponseTimes = PATIENT,
+  kinds?: readonly UpstreamKind[],
 ): Promise<TestService> {
   const variables = {
     SERVICE_PERSIST_BACKEND: 'none',
@@ -106,7 +108,7 @@ export async function startTestService(
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler, ...(files && { files }), openResponseTimes },
+    { compiler: sharedCompiler, ...(files && { files }), openResponseTimes, ...(kinds && { kinds }) },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;

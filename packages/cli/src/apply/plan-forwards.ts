@@ -1,4 +1,4 @@
-import { changedHeaders, EXPOSED_KINDS, type Expose, mergeExpose } from '@sluice/contract';
+import { changedHeaders, EXPOSED_KINDS, type Expose, forwardOrigin, mergeExpose } from '@sluice/contract';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import type { CurrentForward, CurrentState } from './current-state.ts';
@@ -87,7 +87,7 @@ function isLoosened(before: Expose = {}, after: Expose = {}): boolean {
 /** Credentials do not move to another host by themselves. Throws {@link Failure}. */
 function requireHeaders({ name, address, headers }: CurrentForward, described: DesiredForward): void {
   if (!headers || described.headers !== undefined) return;
-  if (new URL(address).origin === new URL(described.address).origin) return;
+  if (forwardOrigin(address) === forwardOrigin(described.address)) return;
   const names = Object.keys(headers).join(', ');
   throw new Failure(
     `${described.position()}: the new address of forward ${name} has another origin: add headers, to confirm or change ${names}`,

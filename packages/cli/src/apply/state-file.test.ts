@@ -119,7 +119,10 @@ test.each([
       's.yaml:4:3: forwards: available: is not a known field; known fields: name, address, namespace, labels, prefix, headers, expose, proxy, compression',
     ],
   ],
-  ['forwards:\n- name: f\n  address: ftp://h\n', ['s.yaml:3:3: forwards: address: must be an http or https URL']],
+  [
+    'forwards:\n- name: f\n  address: h\n',
+    ['s.yaml:3:3: forwards: address: must be a URL such as http://127.0.0.1:3001/mcp'],
+  ],
   [
     'forwards: [{ name: f, address: http://u:secret@h }]',
     ['s.yaml:1:23: forwards: address: must not carry a user name or password'],

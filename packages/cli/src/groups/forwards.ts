@@ -222,8 +222,9 @@ function requireNameAndAddress(words: readonly string[], options: AddOptions) {
   }
   const address = rest.length > 0 ? rest.join(' ') : options.service;
   if (address === undefined) throw new Failure(`missing URL of the forward: sluice forwards add ${name} URL`);
-  if (!/^https?:\/\//i.test(address)) {
-    const problem = `invalid address "${address}" for forward "${name}": expected an http:// or https:// URL`;
+  // The service knows which URLs it can use.
+  if (!/^[a-z][a-z\d+.-]*:\D/i.test(address)) {
+    const problem = `invalid address "${address}" for forward "${name}": expected a URL such as http://127.0.0.1:3001/mcp`;
     throw notAnUpstreamUrl(address, problem, (bridge) => `sluice forwards add ${name} ${bridge}`);
   }
   if (rest.length > 1) throw new Failure(`too many arguments: ${rest.slice(1).join(' ')}`);

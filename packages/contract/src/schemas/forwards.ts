@@ -1,41 +1,40 @@
 import { z } from 'zod';
-import { BRIDGE_ADDRESS, bridgeCommand, isStdioCommand } from '../stdio-command.ts';
+import { BRIDGE_HINT, isStdioCommand } from '../stdio-command.ts';
 import { expose, exposeInput, exposePatch } from './expose.ts';
 import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
 import { forwardHeaders, forwardHeadersPatch } from './forward-headers.ts';
 
 /** Characters that a URL must not contain, for use in the character class of a pattern. */
 const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
+/** Pattern of an absolute URL, which `host:80` is not. */
+const ADDRESS = `^[A-Za-z][A-Za-z0-9+.-]*:[^0-9${CONTROL_CHARACTERS}][^${CONTROL_CHARACTERS}]*$`;
 /** Pattern of a URL's host: a name, or an IP address, version 6 in brackets. */
 const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${INVALID_URL_CHARACTERS}]+)`;
 
-const NOT_A_URL = 'must be an http or https URL';
-/** The command itself may contain credentials. */
-const COMMAND =
-  `${NOT_A_URL}; a server that is started with a command (stdio) needs a bridge: ` +
-  `run ${bridgeCommand('COMMAND')}, and use ${BRIDGE_ADDRESS} (docs/other-transports.md)`;
+const NOT_A_URL = 'must be a URL such as http://127.0.0.1:3001/mcp';
 
 /**
- * URL of an upstream MCP server, trimmed and valid without normalization. Credentials are rejected rather than silently
- * dropped: they belong in `headers`.
+ * Address of an upstream, trimmed: the service knows which URLs it can use. Credentials are rejected rather than silently dropped:
+ * they belong in `headers`.
  */
 const upstreamAddress = z
   .string()
   .trim()
   .max(2_048, 'must have at most 2048 characters')
-  .refine(
-    (text) =>
-      /^https?:\/\/[^/?#]/i.test(text) && !new RegExp(`[${INVALID_URL_CHARACTERS}]`).test(text) && URL.canParse(text),
-    { error: ({ input }) => (isStdioCommand(String(input)) ? COMMAND : NOT_A_URL) },
-  )
+  .refine((text) => new RegExp(ADDRESS).test(text), {
+    error: ({ input }) => (isStdioCommand(String(input)) ? `${NOT_A_URL}; ${BRIDGE_HINT}` : NOT_A_URL),
+  })
   .refine((text) => {
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');
   }, 'must not carry a user name or password')
-  .meta({
-    format: 'uri',
-    pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^${INVALID_URL_CHARACTERS}]*)?$`,
-  });
+  .meta({ format: 'uri', pattern: ADDRESS });
+
+/** Origin of an address, to which the headers of a forward are bound; the address itself if it has none. */
+export function forwardOrigin(address: string): string {
+  const origin = URL.parse(address)?.origin;
+  return origin === undefined || origin === 'null' ? address : origin;
+}
 
 const PROXY = 'must be "none" or the http or https URL of a proxy without a path, such as http://proxy:3128';
 

@@ -60,6 +60,7 @@ import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import { ForwardKinds } from '../upstreams/kinds.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
@@ -68,6 +69,7 @@ import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscript
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { taskMessages } from '../upstreams/mcp/tasks/translation.ts';
 import { RunningOperations } from '../upstreams/operation.ts';
+import type { UpstreamKind } from '../upstreams/upstream-kind.ts';
 import { createCallParts } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
@@ -109,6 +111,7 @@ interface ServiceParts {
   readonly compiler?: ComponentCompiler;
   readonly files?: Files;
   readonly openResponseTimes?: OpenResponseTimes;
+  readonly kinds?: readonly UpstreamKind[];
 }
 
 /** Grace period of management requests after the shutdown grace is used up. */
@@ -129,7 +132,8 @@ const RESTART_MS = 250;
 /**
  * Starts the service, and again if its database fails meanwhile. Throws the error that prevented the start; nothing is left
  * running then. `droppedLines` returns the number of lost log lines; `compiler` compiles actions, and tests share one between
- * services; `files` is the file system of the registry folder; `openResponseTimes` are shorter times for tests.
+ * services; `files` is the file system of the registry folder; `openResponseTimes` are shorter times for tests; `kinds` are the kinds of
+ * upstreams, by default all that there are.
  */
 export async function startService(config: Config, logger: Logger, parts: ServiceParts = {}): Promise<Service> {
   for (;;) {
@@ -147,7 +151,13 @@ export async function startService(config: Config, logger: Logger, parts: Servic
 async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), openResponseTimes }: ServiceParts,
+  {
+    droppedLines = () => 0,
+    compiler = new ActionCompiler(),
+    files = diskFiles(),
+    openResponseTimes,
+    kinds,
+  }: ServiceParts,
 ): Promise<Service> {
   const startedAt = Date.now();
   const log = logger.target('service');
@@ -162,7 +172,8 @@ async function start(
   let exportMs = 0;
 
   const shared = closing(await openSharedLog(config, logger));
-  const registry = closing(await openRegistry(config, logger, files, shared));
+  const forwardKinds = new ForwardKinds(kinds);
+  const registry = closing(await openRegistry(config, logger, files, shared, forwardKinds));
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = closing(new InFlightCalls<InFlightCall>(limits));
   const socketCounts = socketLimits(openFilesLimit());
@@ -176,6 +187,7 @@ async function start(
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
   const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
   const forwards = new Forwards({
+    kinds: forwardKinds,
     registry,
     access,
     sharing,

@@ -31,6 +31,7 @@ import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/s
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
+import type { ForwardKinds } from '../upstreams/kinds.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
 import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-record.ts';
@@ -128,10 +129,11 @@ export async function openRegistry(
   logger: Logger,
   files: Files,
   shared: SharedLog | undefined,
+  kinds: ForwardKinds,
 ): Promise<Registry> {
   const log = logger.target('service::registry');
   const store = await registryStore(config, shared, { log, files, snapshot: () => snapshotEntries(registry.current) });
-  const registry: Registry = new Registry(store);
+  const registry: Registry = new Registry(store, (address) => kinds.problem(address));
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
 }
@@ -189,7 +191,10 @@ async function applyBootstrap(
       await unlessDiskFull(
         registry.commit((draft) => {
           const described = { ...entry, prefix, proxy, compression: compression || undefined };
-          forwards.requireUsable(bootstrapForward(draft, described));
+          const before = draft.forwards.get(entry.name);
+          const after = bootstrapForward(draft, described);
+          forwards.requireUsable(after);
+          if (before && entry.headers === undefined) forwards.kinds.requireSameOrigin(before, after);
         }, BOOTSTRAP),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );

@@ -47,7 +47,7 @@ export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Pick<
     Forwards,
-    'ensureDiscoveredFor' | 'history' | 'refresh' | 'needsDiscovery' | 'requireUsable' | 'settled' | 'status' | 'test'
+    'ensureDiscoveredFor' | 'history' | 'refresh' | 'kinds' | 'requireUsable' | 'settled' | 'status' | 'test'
   >;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;

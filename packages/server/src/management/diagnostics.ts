@@ -59,7 +59,8 @@ const IDENTITY_PROVIDER = 'identity provider';
 /** A configured address, and what the service itself knows about it. */
 interface Endpoint {
   readonly name: string;
-  readonly url: URL;
+  /** Undefined if it is no address on the network. */
+  readonly url?: URL;
   /** Why the service cannot use it, although it may be reachable. */
   readonly problem?: string | undefined;
   /** Whether it has a default that may be unused. */
@@ -80,9 +81,10 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
     if (url) found.push({ name, url, ...details });
   };
   for (const forward of registry.current.forwards.values()) {
-    const { name, address, proxy } = forward;
-    const { available, statusMessage = 'unavailable' } = forwards.status(name);
-    add(`forward ${name}`, address, available ? { proxy } : { proxy, problem: statusMessage, forward });
+    const { available, statusMessage = 'unavailable' } = forwards.status(forward.name);
+    const hasOrigin = forwards.kinds.of(forward).origins(forward).length > 0;
+    const url = hasOrigin && { url: new URL(forward.address), proxy: forward.proxy };
+    found.push({ name: `forward ${forward.name}`, ...url, ...(!available && { problem: statusMessage, forward }) });
   }
   for (const service of registry.current.services.all) {
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
@@ -111,7 +113,7 @@ async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressPro
       const found = await checkAddress(endpoint, proxies);
       results[index] = {
         endpoint,
-        found: endpoint.forward ? await testForward(endpoint.forward, found, context) : found,
+        found: endpoint.forward && endpoint.url ? await testForward(endpoint.forward, found, context) : found,
       };
     }
   };
@@ -134,7 +136,11 @@ async function testForward(
 }
 
 /** Of an address behind a proxy, only the proxy is checked. */
-async function checkAddress({ url, proxy: setting, alias }: Endpoint, proxies: EgressProxies): Promise<EndpointCheck> {
+async function checkAddress(
+  { url, proxy: setting, alias, problem }: Endpoint,
+  proxies: EgressProxies,
+): Promise<EndpointCheck> {
+  if (!url) return { status: problem === undefined ? 'ok' : 'failed', message: problem ?? 'is available' };
   const proxy = proxies.for(url, setting);
   if (!proxy) return checkEndpoint(url, undefined, alias);
   const { status, message, remedy } = await checkEndpoint(new URL(`tcp://${serverOf(proxy.url)}`));

@@ -78,10 +78,11 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
       requireMatch(http.headers['if-match'], tagOf(before), `forward ${name}`);
       const after = yield* changeForwardInSteps(draft, before, changesOf(before, body));
       forwards.requireUsable(after, before);
+      if (body.headers === undefined) forwards.kinds.requireSameOrigin(before, after);
       return { before, after };
     }, origin);
     const { before, after } = value;
-    if (forwards.needsDiscovery(before, after)) await forwards.settled(name);
+    if (forwards.kinds.needsDiscovery(before, after)) await forwards.settled(name);
     return dataResponse(serialize(after), { headers: { etag: tagOf(after) }, unconfirmed });
   });
 

@@ -67,5 +67,6 @@ function targetOf({ discovered, members }: Entry, { services, forwards }: Snapsh
 }
 
 function originOf(address: string): string {
-  return URL.canParse(address) ? new URL(address).origin : '';
+  const origin = URL.parse(address)?.origin ?? 'null';
+  return origin === 'null' ? '' : origin;
 }

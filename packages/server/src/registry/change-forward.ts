@@ -20,8 +20,8 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMem
 /**
  * Changes a forward in place. Its entries follow its namespace and prefix, unless an operator moved or renamed them; those that
  * are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes are removed, and return with
- * the next discovery that finds them exposed. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers
- * would move to another origin. Returns the same object when nothing changes.
+ * the next discovery that finds them exposed. OperationError CONFLICT with the names that are held there. Returns the same object
+ * when nothing changes.
  */
 export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<Forward> {
   const headers = changedHeaders(forward.headers, changes.headers);
@@ -36,7 +36,6 @@ export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: F
     // Another server may be at another address.
     ...(modernProbeAfter !== undefined && !moves && { modernProbeAfter }),
   };
-  if (changes.headers === undefined) requireSameOrigin(forward, changed);
   if (configurationOf(changed) === configurationOf(forward)) return forward;
   const exposure = new Exposure(changed);
   const followers: Entry[] = [];
@@ -81,16 +80,6 @@ export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForw
 
 /** A forward of the bootstrap file. What is missing in its headers and rules stays unchanged. */
 export type BootstrapForward = Omit<ForwardInput, keyof MergedMembers> & MergedMembers;
-
-/** Credentials do not move to another host by themselves. */
-function requireSameOrigin({ name, address, headers = {} }: Forward, changed: Forward): void {
-  const names = Object.keys(headers);
-  if (names.length === 0 || new URL(address).origin === new URL(changed.address).origin) return;
-  throw new OperationError(
-    'BAD_REQUEST',
-    `the new address of forward ${name} has another origin: send headers with it, to confirm or change ${names.join(', ')}`,
-  );
-}
 
 /** Text of the members that operators set, for comparison. */
 export function configurationOf(forward: Forward): string {

@@ -20,6 +20,7 @@ import {
   type Store,
   UnavailableStoreError,
 } from './store/store.ts';
+import type { AddressCheck } from './stored.ts';
 import { snapshotEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** Time for which a request for something unknown waits for what other replicas have committed. */
@@ -100,12 +101,15 @@ export class Registry {
   /** A commit has become visible. Subscribers are called before the promises of its operations resolve. */
   readonly committed = new Emitter<RegistryCommit>();
   readonly #store: Store;
+  readonly #addressProblem: AddressCheck;
   readonly #shared: SharedStore | undefined;
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
-  constructor(store: Store | SharedStore) {
+  /** `addressProblem`: forwards whose addresses have one are not loaded (default: none has). */
+  constructor(store: Store | SharedStore, addressProblem: AddressCheck = () => undefined) {
     this.#store = store;
+    this.#addressProblem = addressProblem;
     this.#shared = 'follow' in store ? store : undefined;
     this.#shared?.follow((newer) => this.#apply(newer));
   }
@@ -119,8 +123,9 @@ export class Registry {
     const restore = (snapshot: Snapshot) => {
       this.current = snapshot;
     };
+    const addressProblem = this.#addressProblem;
     await this.#store.load(function* (loaded) {
-      const restored = yield* new StateRestorer(loaded).run();
+      const restored = yield* new StateRestorer(loaded, addressProblem).run();
       restore(restored.snapshot);
       problems = restored.problems;
     });
@@ -304,7 +309,7 @@ export class Registry {
       snapshot: after,
       changed: lists,
       revokesAccess,
-    } = await this.turns.run(new StateRestorer(loaded, before).run());
+    } = await this.turns.run(new StateRestorer(loaded, this.#addressProblem, before).run());
     this.current = after;
     this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }

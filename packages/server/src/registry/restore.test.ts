@@ -291,7 +291,7 @@ describe('a file written by hand', () => {
   test('keeps unusable records and reports them', async () => {
     const bad = {
       namespaces: ['{"name":"No Such"}'],
-      forwards: ['{"name":"f"}', '{"name":"f","address":"nowhere"}'],
+      forwards: ['{"name":"f"}', '{"name":"f","address":"http://f","namespace":"-"}'],
       tools: [
         '{"name":"t","namespace":"-"}',
         '{"description":"nameless"}',
@@ -308,7 +308,7 @@ describe('a file written by hand', () => {
     expect(problems).toEqual([
       'an entry of namespaces in registry.json cannot be used: invalid namespace name "No Such"',
       'an entry of forwards in registry.json cannot be used: name and address are required',
-      'an entry of forwards in registry.json cannot be used: invalid address "nowhere"',
+      'an entry of forwards in registry.json cannot be used: invalid namespace "-"',
       'an entry of tools in registry.json cannot be used: invalid namespace "-"',
       'an entry of tools in registry.json cannot be used: no name',
       'an entry of tools in registry.json cannot be used: nested too deeply',

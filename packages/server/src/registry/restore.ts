@@ -5,6 +5,7 @@ import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
 import {
+  type AddressCheck,
   type ForwardOfEntry,
   MAX_REGISTRATION_ID,
   readEntry,
@@ -22,6 +23,7 @@ const MAX_PROBLEMS = 100;
  */
 export class StateRestorer {
   readonly #loaded: Loaded;
+  readonly #addressProblem: AddressCheck;
   readonly #draft: Draft;
   readonly #problems: string[] = [];
   #moreProblems = 0;
@@ -34,8 +36,9 @@ export class StateRestorer {
   readonly #tracksAccess: boolean;
 
   /** `base`: the state to which the records are added. */
-  constructor(loaded: Loaded, base?: Snapshot) {
+  constructor(loaded: Loaded, addressProblem: AddressCheck, base?: Snapshot) {
     this.#loaded = loaded;
+    this.#addressProblem = addressProblem;
     this.#draft = new Draft(base ?? Snapshot.empty(), false);
     this.#tracksAccess = base !== undefined;
   }
@@ -102,7 +105,7 @@ export class StateRestorer {
   }
 
   #putForward(json: string): string | undefined {
-    const forward = readForward(json, () => this.#nextId());
+    const forward = readForward(json, () => this.#nextId(), this.#addressProblem);
     if (typeof forward === 'string') return forward;
     this.#draft.reserveRegistrationId(forward.registrationId);
     this.#draft.putForward(forward);

@@ -317,7 +317,8 @@ interface StoredNamespace {
   readonly unknown?: UnknownMembers | undefined;
 }
 
-const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
+/** Returns what is wrong with the address of a forward, as a predicate; undefined for a valid one. */
+export type AddressCheck = (address: string) => string | undefined;
 
 const NAMESPACE_MEMBERS = ['name', 'labels'];
 const FORWARD_MEMBERS = [
@@ -383,16 +384,17 @@ export function readNamespace(json: string): StoredNamespace | string {
   return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, NAMESPACE_MEMBERS) };
 }
 
-/** Reads a stored forward; `next` creates a missing registration id. Returns the problem as text when it is invalid. */
-export function readForward(json: string, next: () => number): Forward | string {
+/**
+ * Reads a stored forward; `next` creates a missing registration id, `addressProblem` returns what is wrong with an address. Returns
+ * the problem as text when it is invalid.
+ */
+export function readForward(json: string, next: () => number, addressProblem: AddressCheck): Forward | string {
   const found = textOfMembers(json);
   const name = textIn(found, 'name');
   const address = textIn(found, 'address');
   if (name === undefined || address === undefined) return 'name and address are required';
-  const url = URL.parse(address);
-  if (!url) return `invalid address ${JSON.stringify(address)}`;
-  // Forwards use HTTP only.
-  if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
+  const problem = addressProblem(address);
+  if (problem !== undefined) return `the address of ${name} ${problem}`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
   // A forward without the headers that it had might offer something else.

@@ -60,9 +60,9 @@ export class Forwards {
   readonly changed = new Emitter<ChangedForward>();
   /** Forwards that requests wait for. */
   readonly firstDiscoveries: FirstDiscoveries;
+  readonly kinds: ForwardKinds;
   readonly #options: ForwardsOptions;
   readonly #deps: UpstreamDeps;
-  readonly #kinds: ForwardKinds;
   readonly #controllers = new Map<string, ForwardController>();
   readonly #upstreams: Upstreams;
   readonly #profiles: ProfileDiscovery;
@@ -75,7 +75,7 @@ export class Forwards {
   constructor(options: ForwardsOptions) {
     this.#options = options;
     const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS, kinds = new ForwardKinds() } = options;
-    this.#kinds = kinds;
+    this.kinds = kinds;
     this.#profiles = new ProfileDiscovery(options, () => this.#controllers.values());
     this.#deps = { ...options, hasLegacyClients: () => this.#profiles.hasLegacyClients };
     this.#upstreams = new Upstreams(this.#deps);
@@ -136,12 +136,7 @@ export class Forwards {
 
   /** See {@link ForwardKinds.requireUsable}. */
   requireUsable(forward: ForwardTarget, before?: Forward): void {
-    this.#kinds.requireUsable(this.#options.secrets, forward, before);
-  }
-
-  /** See {@link ForwardKinds.needsDiscovery}. */
-  needsDiscovery(before: Forward | undefined, after: Forward): boolean {
-    return this.#kinds.needsDiscovery(before, after);
+    this.kinds.requireUsable(this.#options.secrets, forward, before);
   }
 
   /**
@@ -180,7 +175,7 @@ export class Forwards {
    */
   test(target: ForwardTestTarget): Promise<ForwardTest> {
     this.requireUsable(target);
-    const test = this.#kinds.of(target).test?.(target, this.#deps);
+    const test = this.kinds.of(target).test?.(target, this.#deps);
     if (!test) throw new OperationError('BAD_REQUEST', 'forwards with an address of this scheme have no test');
     return test;
   }
@@ -268,7 +263,7 @@ export class Forwards {
     for (const name of changedKeys(before.forwards, after.forwards)) {
       const forward = after.forwards.get(name);
       const isNew = this.#reconcile(name, isLocal);
-      if (!forward || !this.needsDiscovery(before.forwards.get(name), forward)) continue;
+      if (!forward || !this.kinds.needsDiscovery(before.forwards.get(name), forward)) continue;
       const discoveries = Promise.all([this.#settling.get(name), this.#discover(forward, isNew, isLocal)]);
       const settling = withTimeout(SETTLE_TIMEOUT_MS, discoveries).then(() => {
         if (this.#settling.get(name) === settling) this.#settling.delete(name);
@@ -285,7 +280,7 @@ export class Forwards {
     const forward = this.#options.registry.current.forwards.get(name);
     const controller = this.#controllers.get(name);
     const isRegistered = forward !== undefined && controller?.forward.registrationId === forward.registrationId;
-    if (isRegistered && this.#kinds.connectionKey(controller.forward) === this.#kinds.connectionKey(forward)) {
+    if (isRegistered && this.kinds.connectionKey(controller.forward) === this.kinds.connectionKey(forward)) {
       controller.updateStandby();
       if (controller.isStandby && forward.catalogs.length > 0) this.firstDiscoveries.end(name, true);
       return false;
@@ -311,7 +306,7 @@ export class Forwards {
 
   /** `isLocal`: whether this replica has committed the forward, and is about to discover it. */
   #startController(forward: Forward, isLocal = false): void {
-    const connection = this.#kinds.of(forward).open(forward, this.#deps);
+    const connection = this.kinds.of(forward).open(forward, this.#deps);
     const controller = new ForwardController(forward, connection, {
       ...this.#options,
       capabilityProfiles: () => this.#profiles.capabilities(),

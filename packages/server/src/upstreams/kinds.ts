@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { BRIDGE_HINT, isStdioCommand } from '@sluice/contract/stdio-command';
 import type { Secrets } from '../http/secrets/secrets.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -6,7 +7,7 @@ import { mcpHttp } from './mcp/http-kind.ts';
 import type { ForwardKind, ForwardTarget, UpstreamKind } from './upstream-kind.ts';
 
 /** The kinds of upstreams. */
-const KINDS: readonly UpstreamKind[] = [mcpHttp];
+export const KINDS: readonly UpstreamKind[] = [mcpHttp];
 
 /** The kinds of forwards, by the schemes of their addresses. */
 export class ForwardKinds {
@@ -27,7 +28,8 @@ export class ForwardKinds {
     const kind = this.#find(address);
     if (kind) return kind.validate(address);
     const names = [...this.#byScheme.keys()].map((scheme) => scheme.slice(0, -1));
-    return `must be an ${names.slice(0, -1).join(', ')} or ${names.at(-1)} URL`;
+    const problem = `must be an ${names.slice(0, -1).join(', ')} or ${names.at(-1)} URL`;
+    return isStdioCommand(address) ? `${problem}; ${BRIDGE_HINT}` : problem;
   }
 
   /** The kind of a forward, whose address is valid. */
@@ -47,15 +49,24 @@ export class ForwardKinds {
    * was usable may have become unusable: with the state `before` a change, only what the change sends elsewhere is rejected.
    */
   requireUsable(secrets: Secrets, forward: ForwardTarget, before?: Forward): void {
-    const reject = (problem: string) => new OperationError('BAD_REQUEST', `invalid forward: ${problem}`);
+    const reject = (path: string, message: string) =>
+      new OperationError('BAD_REQUEST', `invalid forward: ${path} ${message}`, [{ path, message }]);
     const problem = this.problem(forward.address);
-    if (problem !== undefined) throw reject(`address ${problem}`);
+    if (problem !== undefined) throw reject('address', problem);
     if (before && this.connectionKey(before) === this.connectionKey(forward)) return;
     const origins = this.of(forward).origins(forward);
     for (const [name, value] of Object.entries(forward.headers ?? {})) {
       const [unusable] = origins.flatMap((origin) => secrets.problem(value, origin) ?? []);
-      if (unusable !== undefined) throw reject(`headers.${name} ${unusable}`);
+      if (unusable !== undefined) throw reject(`headers.${name}`, unusable);
     }
+  }
+
+  /** Throws {@link OperationError} if a change would send the headers of a forward to another host: they do not move by themselves. */
+  requireSameOrigin(before: Forward, after: Forward): void {
+    const names = Object.keys(before.headers ?? {});
+    if (names.length === 0 || this.of(before).origins(before)[0] === this.of(after).origins(after)[0]) return;
+    const remedy = `send headers with it, to confirm or change ${names.join(', ')}`;
+    throw new OperationError('BAD_REQUEST', `the new address of forward ${after.name} has another origin: ${remedy}`);
   }
 
   /** Whether a change of a forward requires a discovery: it is new, is reached in another way, or exposes other entries. */

@@ -41,7 +41,7 @@ export interface ForwardKind {
   validate(address: string): string | undefined;
   /** Text of what requests to the forward depend on: when it changes, so does everything that was sent there. */
   connectionKey(forward: ForwardTarget): string;
-  /** The origins that get the headers of the forward. */
+  /** The origins that get the headers of the forward, first that of its address. */
   origins(forward: ForwardTarget): readonly string[];
   /** Sends nothing. */
   open(forward: Forward, deps: UpstreamDeps): ForwardConnection;

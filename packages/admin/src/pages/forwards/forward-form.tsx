@@ -1,5 +1,5 @@
 import { Accordion, AccordionItem, Checkbox, InlineNotification, TextArea } from '@carbon/react';
-import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput, forwardOrigin } from '@sluice/contract';
 import { useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Forward, useChange } from '../../api/queries.ts';
@@ -51,7 +51,8 @@ export function ForwardForm({ edited, onClose }: ForwardFormProps) {
       edited ? changeForward(client, edited.forward, (current ?? edited).etag, body) : createForward(client, body),
   });
   const { draft, text } = form;
-  const movesHeaders = forward?.headers !== undefined && originOf(forward.address) !== originOf(draft.address);
+  const movesHeaders =
+    forward?.headers !== undefined && forwardOrigin(forward.address) !== forwardOrigin(draft.address);
   return (
     <FormModal
       heading={forward ? `Edit ${forward.name}` : 'Add a Forward'}
@@ -225,8 +226,4 @@ function toBody({
     ...(proxy.trim() !== '' && { proxy: proxy.trim() }),
     ...(compression && { compression }),
   };
-}
-
-function originOf(address: string): string {
-  return URL.parse(address)?.origin ?? address;
 }

@@ -20,6 +20,7 @@ import { ConfigError, quote } from '../../http/settings.ts';
 import type { PluginTargets } from '../../management/plugins.ts';
 import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
+import { ForwardKinds } from '../../upstreams/kinds.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
 import { formatPath, type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
 
@@ -133,10 +134,15 @@ const namespace = namespaceName.transform((name, context) => {
   return parsed;
 });
 
+const kinds = new ForwardKinds();
+
 /** Schema of an entry of `forwards`: that of the management API, with defaults. */
 const forwardEntry = z.object(
   {
     ...forwardInput.shape,
+    address: forwardInput.shape.address.refine((address) => kinds.problem(address) === undefined, {
+      error: ({ input }) => kinds.problem(String(input)),
+    }),
     namespace: namespace.default(DEFAULT_NAMESPACE),
     labels: labels.default({}),
     headers: forwardHeadersPatch.nullish(),

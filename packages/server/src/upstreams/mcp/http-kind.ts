@@ -8,7 +8,7 @@ export const mcpHttp: UpstreamKind = {
   name: 'mcp',
   forwards: {
     schemes: ['http:', 'https:'],
-    validate: () => undefined,
+    validate: problemWith,
     connectionKey: ({ address, headers = {}, proxy, compression }) =>
       JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]),
     origins: secretOrigins,
@@ -17,3 +17,11 @@ export const mcpHttp: UpstreamKind = {
       testForward(target, { ...deps, turns, limits }),
   },
 };
+
+/** Returns what is wrong with the address of a server. A valid one is used without normalization. */
+function problemWith(address: string): string | undefined {
+  const url = /^https?:\/\/[^/?#\s\\\p{Cc}][^\s\\\p{Cc}]*$/iu.test(address) ? URL.parse(address) : null;
+  if (!url) return 'must be an http or https URL';
+  // It is stored and returned.
+  return url.username === '' && url.password === '' ? undefined : 'must not carry a user name or password';
+}
