@@ -186,7 +186,10 @@ async function start(
   const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
   const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
+  const bridgeLog = logger.target('service::bridge');
+  const operations = new RunningOperations(calls, bridgeLog);
   const forwards = new Forwards({
+    operations,
     kinds: forwardKinds,
     registry,
     access,
@@ -308,13 +311,11 @@ async function start(
   const protocols = loadProtocols();
   const channels = closing(new GrpcChannels(registry));
   const settings = config.bridgeGrpc;
-  const bridgeLog = logger.target('service::bridge');
-  const bridgedCalls = new RunningOperations(calls, bridgeLog);
   const bridge = new GrpcBridge({
     registry,
     protocols,
     channels,
-    operations: bridgedCalls,
+    operations,
     settings,
     log: bridgeLog,
   });
@@ -589,10 +590,7 @@ async function start(
       // Calls whose client has disconnected may still be in evaluation or in flight; they get the rest of the grace
       // period.
       await engine.close(deadline - performance.now());
-      await Promise.all([
-        forwards.close(deadline - performance.now()),
-        bridgedCalls.close(deadline - performance.now()),
-      ]);
+      await Promise.all([forwards.close(deadline - performance.now()), operations.close(deadline - performance.now())]);
       // Stays open until here so that readiness can be probed; slow clients do not delay the shutdown.
       await managementServer?.listener.drain(remainingMs(), endCalls);
       exportMs = Math.min(remainingMs(), LAST_EXPORT_MS);

@@ -110,7 +110,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   const sources: ConnectionSources = {
     forward(name) {
       const upstream = forwards.upstream(name);
-      return upstream && connectionTo(upstream);
+      return upstream ? connectionTo(upstream) : forwards.connection(name);
     },
     entry: (entry) => bridge.forEntry(entry),
     server: (address) => connectionTo(forwards.upstreamAt(address)),

@@ -25,6 +25,7 @@ import { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
@@ -145,6 +146,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
     const registry = await openRegistry();
     const clientInfo = { name: 'sluice', title: 'Sluice', version: '1' };
     const forwards = new Forwards({
+      operations: unlimitedOperations(),
       registry,
       access: accessTo(registry),
       secrets: new Secrets(),

@@ -36,6 +36,7 @@ import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { StateEvents } from '../telemetry/state-events.ts';
 import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -164,6 +165,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const registry = new Registry(store);
   await registry.load();
   const forwards = new Forwards({
+    operations: unlimitedOperations(),
     secrets: new Secrets(),
     registry,
     access: accessTo(registry),

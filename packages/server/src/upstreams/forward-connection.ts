@@ -3,6 +3,7 @@ import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { DiscoveredCatalog } from '../registry/catalogs.ts';
 import type { KnownCatalog } from '../registry/entries.ts';
+import type { UpstreamConnection } from './connection.ts';
 import type { Upstream } from './mcp/upstream.ts';
 
 /** Lists of an upstream; changes of resources and templates are announced together. */
@@ -55,8 +56,10 @@ export interface ForwardConnection {
   readonly changed: Emitter<UpstreamChange>;
   /** Whether the forward is available. Set by the controller; while it is false, calls that succeed are reported. */
   isAvailable: boolean;
-  /** For requests that depend on MCP sessions; undefined for all other kinds of upstreams. */
-  readonly mcpUpstream: Upstream | undefined;
+  /** The upstream, if it is an MCP server: requests need its sessions. */
+  readonly mcpUpstream?: Upstream;
+  /** Executes the requests of clients, if the upstream is no MCP server. */
+  readonly calls?: UpstreamConnection;
   /**
    * Reads the catalogs for these sets of client capabilities, and watches for changes from before it reads the lists until `pause`.
    * Reads at once what is known to exist, or first determines which eras the upstream supports (`probes`). Called again only

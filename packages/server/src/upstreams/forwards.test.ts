@@ -13,6 +13,7 @@ import { addForward, type ForwardInput } from '../registry/operations-topology.t
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { unlimitedOperations } from './fixtures/operations.ts';
 import { Forwards } from './forwards.ts';
 
 const closers: (() => unknown)[] = [];
@@ -27,6 +28,7 @@ async function start(stored?: ForwardInput) {
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   const forwards = new Forwards({
+    operations: unlimitedOperations(),
     registry,
     access: accessTo(registry),
     secrets: new Secrets(),

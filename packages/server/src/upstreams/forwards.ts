@@ -8,6 +8,7 @@ import type { RegistryCommit } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
+import type { UpstreamConnection } from './connection.ts';
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import type { AnnouncedList } from './forward-connection.ts';
 import { ForwardController } from './forward-controller.ts';
@@ -183,6 +184,11 @@ export class Forwards {
   /** The upstream of a forward; undefined for forwards to upstreams without MCP sessions. */
   upstream(forward: string): Upstream | undefined {
     return this.#upstreams.of(forward);
+  }
+
+  /** What executes requests to a forward whose upstream is no MCP server; undefined for all others. */
+  connection(forward: string): UpstreamConnection | undefined {
+    return this.#controllers.get(forward)?.connection.calls;
   }
 
   /** See {@link Upstreams.at}. */

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { reply } from '../../../../test/fixtures/raw-client.ts';
 import { client, eras } from '../../testing/relay.ts';
 import { startTestService } from '../../testing/service.ts';
-import { inProcessKind } from './fixtures/in-process-kind.ts';
+import { InProcessServers, inProcessKind } from './fixtures/in-process-kind.ts';
 import { ForwardKinds, KINDS } from './kinds.ts';
 
 describe('the address of a forward', () => {
-  const kinds = new ForwardKinds([...KINDS, inProcessKind(new Set())]);
+  const kinds = new ForwardKinds([...KINDS, inProcessKind()]);
 
   it.each(['http://a', 'HTTPS://a:1/mcp?x=1#y', 'http://[::1]:80/', 'test:a'])('%j is valid', (address) => {
     expect(kinds.problem(address)).toBeUndefined();
@@ -30,8 +30,8 @@ describe('the address of a forward', () => {
 
 describe('a kind of upstreams that is added to the table', () => {
   it('is discovered, listed to clients of both eras, changed and removed', async ({ onTestFinished }) => {
-    const open = new Set<string>();
-    const service = await startTestService({}, [], undefined, undefined, [...KINDS, inProcessKind(open)]);
+    const servers = new InProcessServers();
+    const service = await startTestService({}, [], undefined, undefined, [...KINDS, inProcessKind(servers)]);
     onTestFinished(() => service.stop(0));
     const url = service.url();
     const clients = await Promise.all(eras.map((era) => client(era, url)));
@@ -42,18 +42,18 @@ describe('a kind of upstreams that is added to the table', () => {
       status: 201,
       data: { available: true, tools_discovered: 2, serverInfo: { serverName: 'in-process' } },
     });
-    for (const list of await listed()) expect(list).toMatch(/"name":"first".*"name":"second"/);
+    for (const list of await listed()) expect(list).toMatch(/"name":"echo".*"name":"work"/);
 
     expect(await service.manage('PATCH', '/forwards/f', { address: 'test:two' })).toMatchObject({ status: 200 });
-    expect([...open]).toEqual(['test:two']);
+    expect([...servers.open]).toEqual(['test:two']);
     expect(await service.manage('POST', '/forwards/f/refreshes')).toMatchObject({ data: { tools_discovered: 2 } });
     expect((await service.manage('POST', '/diagnostics')).data).toMatchObject({
       checks: expect.arrayContaining([{ name: 'forward f', status: 'ok', message: 'is available' }]),
     });
 
     expect(await service.manage('DELETE', '/forwards/f')).toMatchObject({ status: 200 });
-    expect([...open]).toEqual([]);
-    for (const list of await listed()) expect(list).not.toContain('first');
+    expect([...servers.open]).toEqual([]);
+    for (const list of await listed()) expect(list).not.toContain('echo');
   });
 
   it.each([
@@ -61,7 +61,7 @@ describe('a kind of upstreams that is added to the table', () => {
     ['PATCH', '/forwards/f', {}],
     ['POST', '/forwards/test', {}],
   ])('%s %s rejects an address of no kind and an invalid one', async (method, path, body) => {
-    const service = await startTestService({}, [], undefined, undefined, [...KINDS, inProcessKind(new Set())]);
+    const service = await startTestService({}, [], undefined, undefined, [...KINDS, inProcessKind()]);
     await service.register('forwards', { name: 'f', address: 'test:one' });
     const messageFor = async (address: string) => {
       const init = { method, body: JSON.stringify({ ...body, address }) };

@@ -8,6 +8,7 @@ import type { ForwardConnection } from './forward-connection.ts';
 import type { CatalogLimits } from './mcp/catalog/catalog-size.ts';
 import type { SharedUpstreamSessions } from './mcp/sessions/shared-sessions.ts';
 import type { UpstreamHttp } from './mcp/upstream.ts';
+import type { RunningOperations } from './operation.ts';
 
 /** What requests to a forward depend on. */
 export type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'compression'>;
@@ -29,6 +30,8 @@ export interface UpstreamDeps {
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
   /** Transport of requests to upstreams. */
   readonly http?: UpstreamHttp | undefined;
+  /** Executes requests to upstreams that are no MCP servers. */
+  readonly operations: RunningOperations;
   /** Whether there are legacy clients: without them, an upstream need not be discovered for them. Read at each discovery. */
   readonly hasLegacyClients: () => boolean;
 }

@@ -17,7 +17,7 @@ import { ListChangeWatcher, type ListChangeWatcherOptions, listsOf } from './str
 import { taskErasOf } from './tasks/task-support.ts';
 import { secretOrigins, Upstream, type UpstreamObserver } from './upstream.ts';
 
-export interface McpForwardOptions extends UpstreamDeps {
+export interface McpForwardOptions extends Omit<UpstreamDeps, 'operations'> {
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
   readonly inconclusiveRetryMs?: number;
   /** For tests. */
