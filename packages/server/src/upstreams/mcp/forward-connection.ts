@@ -14,7 +14,7 @@ import { EraCache, type InconclusiveProbe, type ProbeStore } from './era-detecti
 import { HealthCheck } from './health-check.ts';
 import { ListReads } from './list-reads.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions, listsOf } from './streams/list-change-watcher.ts';
-import { taskErasOf } from './tasks/task-support.ts';
+import { taskErasOf } from './task-support.ts';
 import { secretOrigins, Upstream, type UpstreamObserver } from './upstream.ts';
 
 export interface McpForwardOptions extends Omit<UpstreamDeps, 'operations'> {

@@ -35,7 +35,7 @@ import {
 } from './relay/request-rewrite.ts';
 import type { CallSessionPool } from './sessions/call-session-pool.ts';
 import type { SessionBindings } from './sessions/session-bindings.ts';
-import type { TaskSupport } from './tasks/task-support.ts';
+import type { TaskSupport } from './task-support.ts';
 import type { Upstream, UpstreamSession } from './upstream.ts';
 
 /** What all connections to MCP servers need. */

@@ -163,20 +163,17 @@ export class CreatedTasks implements TaskHandler {
 
   #poll(task: OpenTask, input: string | undefined): void {
     const { tasks, suspendedCalls, suspendedMs } = this.#options;
-    let stored = task.record;
-    const forget = this.#remember(task);
+    let storing = this.#remember(task);
     const polled = new PolledCall(this.#options, tasks, {
       ...task,
       suspend: async (state) => {
-        stored ??= await this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
+        storing ??= this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
+        const stored = await storing;
         const { namespace = '', principal } = task.sink.client;
         const binding = { namespace, principal, digest: digestOf(task.plan.message) };
         return stored && suspendedCalls.createTaskState(stored.id, binding);
       },
-      onEnd: () => {
-        if (stored) tasks.remove(stored);
-        forget();
-      },
+      onEnd: () => this.#forget(storing),
     });
     polled.start(input);
   }
@@ -187,7 +184,7 @@ export class CreatedTasks implements TaskHandler {
     const token = clientTokenOf(plan);
     const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
     const { message, headers, progressToken } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
-    const forget = this.#remember(task);
+    const storing = this.#remember(task);
     let stopPolling = () => {};
     const awaited: CallPlan = {
       ...plan,
@@ -198,7 +195,7 @@ export class CreatedTasks implements TaskHandler {
       onAbandoned: () => this.#cancel(task),
       onSettled: () => {
         stopPolling();
-        forget();
+        this.#forget(storing);
       },
     };
     const call = new RelayedCall(this.#options, awaited, sink);
@@ -238,21 +235,24 @@ export class CreatedTasks implements TaskHandler {
   }
 
   /**
-   * Stores the task of a call of a legacy client, so that the call continues where its stream is resumed after a restart. Returns
-   * the function that removes it at the end of the call.
+   * Stores the task of a call of a legacy client, so that the call continues where its stream is resumed after a restart. Resolves
+   * with the record, if it could be stored; undefined for other calls.
    */
-  #remember(task: OpenTask): () => void {
-    const { tasks, calls, log } = this.#options;
-    const { record, sink } = task;
-    const { session, idText } = sink.client;
-    if (record) return () => tasks.remove(record);
-    if (!session) return () => undefined;
+  #remember(task: OpenTask): Promise<TaskRecord | undefined> | undefined {
+    const { calls, log } = this.#options;
+    const { session, idText } = task.sink.client;
+    if (task.record) return Promise.resolve(task.record);
+    if (!session) return undefined;
     const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: idText } as const;
-    const storing = this.#store(task, more).catch((error: unknown) => {
+    return this.#store(task, more).catch((error: unknown) => {
       log.debug('the task of a call could not be stored', { error });
       return undefined;
     });
-    return () => void storing.then((stored) => stored && tasks.remove(stored));
+  }
+
+  /** Removes the record of a call that has ended, once it is stored. */
+  #forget(storing: Promise<TaskRecord | undefined> | undefined): void {
+    storing?.then((record) => record && this.#options.tasks.remove(record)).catch(() => undefined);
   }
 
   #store(

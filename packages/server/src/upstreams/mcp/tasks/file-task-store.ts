@@ -1,11 +1,8 @@
 import { z } from 'zod';
 import { CorruptFileError } from '../../../registry/store/journaled-file.ts';
 import { JournaledStore, type JournaledStoreOptions } from '../../../registry/store/journaled-store.ts';
-import type { TaskStore } from './task-record.ts';
-import { recordSchema, type TaskChange, type TaskRecord, taskChangeSchema } from './task-record.ts';
+import { recordSchema, type TaskChange, type TaskRecord, type TaskStore, taskChangeSchema } from './task-record.ts';
 
-/** The snapshot file, beside `registry.json`. */
-const SNAPSHOT_NAME = 'tasks.json';
 /** Version of the file format. */
 const VERSION = 1;
 /** Characters of one slice of a snapshot; the event loop turns between slices. */
@@ -42,12 +39,12 @@ export class FileTaskStore implements TaskStore {
         kind: 'task',
         lost: 'tasks',
         read: (bytes) => {
-          const snapshot = bytes && readSnapshot(bytes);
+          const snapshot = bytes && parse(bytes, snapshotSchema, 'tasks.json', 'is not valid');
           for (const record of snapshot?.tasks ?? []) this.#records.set(record.id, record);
           return snapshot?.journal;
         },
         *replay(line, file, offset) {
-          for (const operation of readLine(line.read(), file, offset)) {
+          for (const operation of parse(line.read(), linesSchema, file, `has an unknown record at byte ${offset}`)) {
             apply(operation);
             yield;
           }
@@ -91,18 +88,12 @@ export class FileTaskStore implements TaskStore {
     return this.#store.close();
   }
 
-  #apply(operation: Operation): void {
-    switch (operation[0]) {
-      case 'put':
-        this.#records.set(operation[1].id, operation[1]);
-        break;
-      case 'change': {
-        const before = this.#records.get(operation[1]);
-        if (before) this.#records.set(before.id, { ...before, ...operation[2] });
-        break;
-      }
-      case 'remove':
-        this.#records.delete(operation[1]);
+  #apply([kind, subject, change]: Operation): void {
+    if (kind === 'put') this.#records.set(subject.id, subject);
+    else if (kind === 'remove') this.#records.delete(subject);
+    else {
+      const before = this.#records.get(subject);
+      if (before) this.#records.set(subject, { ...before, ...change });
     }
   }
 }
@@ -118,14 +109,6 @@ function* snapshotSlices(records: readonly TaskRecord[], generation: number): Ge
     slice = '';
   }
   yield `${slice}${records.length > 0 ? '\n  ' : ''}],\n  "journal": ${generation}\n}\n`;
-}
-
-function readSnapshot(bytes: Buffer): z.output<typeof snapshotSchema> {
-  return parse(bytes, snapshotSchema, SNAPSHOT_NAME, 'is not valid');
-}
-
-function readLine(line: Buffer, file: string, offset: number): Operation[] {
-  return parse(line, linesSchema, file, `has an unknown record at byte ${offset}`);
 }
 
 function parse<Content>(bytes: Buffer, schema: z.ZodType<Content>, file: string, problem: string): Content {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
@@ -32,6 +32,7 @@ const MAX_PARSED_CHARACTERS = 4 * 1024 * 1024;
 /** Maximum number of requests for input during one task. */
 const MAX_INPUT_REQUESTS = 100;
 
+const INVALID_TASK = 'the upstream answered with an invalid task';
 const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
 
 /** A call of a client, and the task of a modern upstream that is polled for it. */
@@ -49,7 +50,7 @@ export interface Polling extends Pick<CreatedTask, 'plan' | 'sink' | 'isClientDi
    * the client may have no more tasks; rejects with `StoreError`.
    */
   suspend?(state: TaskState): Promise<string | undefined>;
-  /** The call has ended, and with it the stored task. Called again if that was not stored yet. */
+  /** The call has ended, and with it the stored task. */
   onEnd?(): void;
 }
 
@@ -145,15 +146,14 @@ export class PolledCall implements InFlightCall {
     this.#state = state;
     if (isTerminal(state.status)) return this.#finish(state, reply);
     if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
-    const { inputRequests } = reply.value;
-    const isSuspended = state.status === 'input_required' && this.#requestInput(reply.text(), inputRequests);
-    if (!isSuspended) this.#pollLater();
+    if (state.status === 'input_required') this.#requestInput(reply);
+    else this.#pollLater();
   }
 
   /** Returns the state, or the problem with it. */
   #observe(value: JsonObject): TaskState | string {
     const { known } = this.#call;
-    if (!known) return readTask('modern', value) ?? 'the upstream answered with an invalid task';
+    if (!known) return readTask('modern', value) ?? INVALID_TASK;
     const record = this.#tasks.get(known.id);
     if (!record || record.isCanceled) return 'the task was canceled';
     const state = observeState(this.#tasks, record, value);
@@ -164,22 +164,18 @@ export class PolledCall implements InFlightCall {
     const text = reply.isLarge ? '' : reply.text();
     const error = memberText(text, 'error');
     const result = reply.inlined ?? memberText(text, 'result');
-    if (status === 'completed' && result?.startsWith('{')) return this.#complete(result);
+    if (status === 'completed' && result?.startsWith('{')) return this.#respondWith('result', this.#plain(result));
     if (status === 'failed' && error?.startsWith('{')) return this.#respondWith('error', error);
-    this.#fail(
-      status === 'cancelled' ? 'the upstream canceled the task' : 'the upstream answered with an invalid task',
-    );
+    this.#fail(status === 'cancelled' ? 'the upstream canceled the task' : INVALID_TASK);
   }
 
-  #complete(inlined: string): void {
+  /** The result of the task as that of the call. */
+  #plain(inlined: string): string {
     const { known, sink } = this.#call;
     const result = known ? relatedTo(inlined, known.id) : inlined;
     const needsType = sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
-    const isTyped = !needsType || memberText(result, 'resultType') !== undefined;
-    this.#respondWith(
-      'result',
-      isTyped ? result : applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]),
-    );
+    if (!needsType || memberText(result, 'resultType') !== undefined) return result;
+    return applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]);
   }
 
   /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
@@ -190,27 +186,22 @@ export class PolledCall implements InFlightCall {
     throw new UpstreamError('rpc', target.upstream.transport.address, `did not get the input: ${reply.error.message}`);
   }
 
-  /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
-  #requestInput(text: string, requests: unknown): boolean {
+  /** Sends the client those requests for input that it has not got yet. */
+  #requestInput({ value: { inputRequests: requests }, text }: ReplyResult): void {
     const { session, accepts, capabilities, era } = this.#call.sink.client;
-    const problem = problemOf(requests, capabilities);
-    if (problem !== undefined || !isJsonObject(requests)) {
-      this.#fail(problem ?? '', true);
-      return false;
+    if (!isJsonObject(requests)) return this.#fail('the upstream sent inputRequests that are not an object', true);
+    if (!Object.values(requests).every((request) => isAccepted(request, capabilities))) {
+      return this.#fail(UNSUPPORTED_INPUT, true);
     }
-    const texts = memberText(text, 'inputRequests') ?? '{}';
-    if (era === 'modern') {
-      this.#suspend(texts);
-      return true;
-    }
+    const texts = memberText(text(), 'inputRequests') ?? '{}';
+    if (era === 'modern') return this.#suspend(texts);
     for (const key of Object.keys(requests)) {
-      if (this.#sentKeys.has(key)) continue;
+      if (this.#ended || this.#sentKeys.has(key)) continue;
       if (!session || !accepts.sse || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
       else if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
       else this.#relay(key, memberText(texts, key) ?? '{}', session);
-      if (this.#ended) return false;
     }
-    return false;
+    this.#pollLater();
   }
 
   #relay(key: string, request: string, session: DownstreamSession): void {
@@ -243,15 +234,11 @@ export class PolledCall implements InFlightCall {
     const suspended = this.#call.suspend?.(this.#state) ?? Promise.resolve(undefined);
     suspended.then(
       (requestState) => {
-        // At the end, it was not stored yet.
-        if (this.#ended) return this.#call.onEnd?.();
+        if (this.#ended) return;
         if (requestState === undefined) return this.#fail('too many tasks', true);
         this.#isSuspended = true;
-        const state = JSON.stringify(requestState);
-        this.#respondWith(
-          'result',
-          `{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${state}}`,
-        );
+        const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(requestState)}`;
+        this.#respondWith('result', `{"resultType":"input_required",${more}}`);
       },
       () => this.#fail('the task could not be stored', true),
     );
@@ -278,9 +265,8 @@ export class PolledCall implements InFlightCall {
       return;
     }
     const { idleMs, totalMs } = this.#context.calls.limits;
-    const what =
-      limit === 'idle' ? `did not respond for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
-    this.#fail(`the task ${what}`, true);
+    const what = limit === 'idle' ? `respond for ${idleMs / 1000} s` : `finish within ${totalMs / 1000} s`;
+    this.#fail(`the task did not ${what}`, true);
   }
 
   onShutdown(): void {
@@ -342,12 +328,8 @@ export class PolledCall implements InFlightCall {
   }
 }
 
-/** Returns why a client with these capabilities cannot provide the required input. */
-function problemOf(requests: unknown, capabilities: JsonObject): string | undefined {
-  if (!isJsonObject(requests)) return 'the upstream sent inputRequests that are not an object';
-  for (const request of Object.values(requests)) {
-    const { method, params }: JsonObject = isJsonObject(request) ? request : {};
-    if (typeof method !== 'string' || !acceptsServerRequest(capabilities, method, params)) return UNSUPPORTED_INPUT;
-  }
-  return undefined;
+/** True if a client with these capabilities can provide the required input. */
+function isAccepted(request: JsonValue, capabilities: JsonObject): boolean {
+  const { method, params }: JsonObject = isJsonObject(request) ? request : {};
+  return typeof method === 'string' && acceptsServerRequest(capabilities, method, params);
 }

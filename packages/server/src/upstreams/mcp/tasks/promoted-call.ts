@@ -128,18 +128,15 @@ export class PromotedCalls {
     const { client } = call;
     const { facts } = client;
     const now = new Date().toISOString();
-    const record = await tasks.create(
-      { ...newTask(client, target, address), era: 'modern', replica, eventId: facts?.call?.eventId },
-      {
-        taskId: randomUUID(),
-        status: 'working',
-        statusMessage: undefined,
-        createdAt: now,
-        lastUpdatedAt: now,
-        ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS),
-        pollIntervalMs: POLL_INTERVAL_MS,
-      },
-    );
+    const task = {
+      ...newTask(client, target, address),
+      era: 'modern',
+      replica,
+      eventId: facts?.call?.eventId,
+    } as const;
+    const times = { createdAt: now, lastUpdatedAt: now, ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS) };
+    const state = { taskId: randomUUID(), status: 'working', statusMessage: undefined, ...times } as const;
+    const record = await tasks.create(task, { ...state, pollIntervalMs: POLL_INTERVAL_MS });
     // It may have been removed before it was durable.
     if (!record || !tasks.get(record.id)) return undefined;
     this.#calls.set(record.id, call);

@@ -12,7 +12,6 @@ import { type StoredPrincipal, toStored } from '../../../identity/principal.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { type KnownTask, TaskIndex } from './task-index.ts';
-import type { TaskStore } from './task-record.ts';
 import {
   clientEraOf,
   isOwnedBy,
@@ -20,6 +19,7 @@ import {
   type TaskChange,
   type TaskQuestion,
   type TaskRecord,
+  type TaskStore,
 } from './task-record.ts';
 
 /** Longest time to live of a task, in milliseconds. */

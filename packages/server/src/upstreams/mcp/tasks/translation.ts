@@ -159,22 +159,15 @@ export function plainResultRewriter(inner: ResponseRewriter | undefined): Respon
   };
 }
 
-/** A session with a legacy upstream in which tasks were created. */
-interface TaskSession {
-  /** Address of the upstream. */
-  readonly address: string;
-  /** Session id there. */
-  readonly session: string | undefined;
-}
-
 /**
  * Translates the ids of core tasks in the messages of one upstream session to and from one client: in notifications of
  * their status, and in the metadata of messages that are related to a task. What concerns tasks of other clients, with whom
- * the session may be shared, is dropped. `isOwn`: whether a task is one of the client.
+ * the session may be shared, is dropped. `address` is that of the upstream, `session` the id there; `isOwn` returns whether a task is
+ * one of the client.
  */
 export function taskMessages(
   tasks: Tasks,
-  { address, session }: TaskSession,
+  { address, session }: { readonly address: string; readonly session: string | undefined },
   isOwn: (record: TaskRecord) => boolean,
 ): MessageTranslator {
   const find = (upstreamId: string): TaskRecord | undefined => {

@@ -1,4 +1,3 @@
-import { Emitter } from '@sluice/protocol/emitter';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
@@ -39,10 +38,9 @@ export interface TaskWatcherOptions {
   readonly polls: TaskPolls;
   /** Whether an operator has hidden the tool of a task: nothing of it reaches clients. */
   isHidden(record: TaskRecord): boolean;
-  /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
-  readonly readyMs?: number;
 }
 
+/** Time for upstreams to grant subscriptions, in milliseconds. */
 const READY_MS = 5_000;
 
 /**
@@ -87,13 +85,13 @@ export class TaskWatcher {
 
   /** Opens the subscriptions. `onTasksReady` may be called before this returns. */
   start(): void {
-    const { polls, isHidden, readyMs = READY_MS } = this.#options;
+    const { polls, isHidden } = this.#options;
     for (const [upstream, records] of this.#watched) this.#open(upstream, records);
     this.#polls = this.#polled.map((record) => {
       const onChanged = (text: string) => this.#handler.onTask(record.id, text);
       return polls.watch(record, this.#client.headers, { isReported: () => !isHidden(record), onChanged });
     });
-    this.#timer = setTimeout(() => this.#settle(), readyMs).unref();
+    this.#timer = setTimeout(() => this.#settle(), READY_MS).unref();
     this.#settleIfAnswered();
   }
 
@@ -166,8 +164,8 @@ export class SessionTasks {
   readonly #options: TaskWatcherOptions;
   /** Identity of clients that have none. */
   readonly #clientInfo: Implementation;
-  /** By id of the session. */
-  readonly #listening = new Map<string, ListeningSession>();
+  /** Functions that watch a further task, by id of the session. */
+  readonly #listening = new Map<string, (record: TaskRecord) => void>();
 
   constructor(options: TaskWatcherOptions, clientInfo: Implementation) {
     this.#options = options;
@@ -186,102 +184,97 @@ export class SessionTasks {
 
   #watch(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
     if (record.era === 'legacy' || clientEraOf(record) === 'modern' || isTerminal(record.status)) return;
-    const listening = this.#listening.getOrInsertComputed(session.id, () => {
+    const watch = this.#listening.getOrInsertComputed(session.id, () => {
       const client = {
         clientInfo: { ...this.#clientInfo, ...session.clientInfo },
         capabilities: withTasksExtension(translatedCapabilities(session.capabilities, true)),
         headers,
       };
-      const created = new ListeningSession(this.#options, client, session.channel());
-      created.unused.subscribe(() => this.#listening.delete(session.id));
-      return created;
+      return watchSession(this.#options, client, session.channel(), () => this.#listening.delete(session.id));
     });
-    listening.watch(record);
+    watch(record);
   }
 }
 
 /**
- * A session with watched tasks, while its client listens. One watcher has all of them: for further tasks another one is opened,
- * which replaces it as soon as it is ready.
+ * Watches tasks of a session while its client listens. One watcher has all of them: for further tasks another one is opened, which
+ * replaces it as soon as it is ready. Returns the function that adds a task.
  */
-class ListeningSession implements StreamListener {
-  readonly unused = new Emitter();
-  readonly #options: TaskWatcherOptions;
-  readonly #client: SubscribingClient;
-  readonly #channel: DownstreamChannel;
+function watchSession(
+  options: TaskWatcherOptions,
+  client: SubscribingClient,
+  channel: DownstreamChannel,
+  onUnused: () => void,
+): (record: TaskRecord) => void {
+  const { tasks } = options;
   /** The watched tasks: the last notification of each, by id. */
-  readonly #watched = new Map<string, string>();
-  #watcher: TaskWatcher | undefined = undefined;
-  #next: TaskWatcher | undefined = undefined;
+  const watched = new Map<string, string>();
+  let watcher: TaskWatcher | undefined;
+  let next: TaskWatcher | undefined;
   /** True while tasks are watched that neither has. */
-  #isOutdated = false;
+  let isOutdated = false;
+  const both = () => [watcher, next];
+  const listener: StreamListener = {
+    onListeningChanged: (isListening) => {
+      if (!isListening) close();
+    },
+  };
+  channel.addListener(listener);
 
-  constructor(options: TaskWatcherOptions, client: SubscribingClient, channel: DownstreamChannel) {
-    this.#options = options;
-    this.#client = client;
-    this.#channel = channel;
-    channel.addListener(this);
-  }
-
-  watch({ id }: TaskRecord): void {
-    if (this.#watched.has(id)) return;
-    this.#watched.set(id, '');
-    this.#isOutdated = true;
-    // Others may follow in this turn.
-    queueMicrotask(() => this.#renew());
-  }
-
-  onListeningChanged(isListening: boolean): void {
-    if (!isListening) this.#close();
-  }
-
-  #renew(): void {
-    if (!this.#isOutdated || this.#next) return;
-    this.#isOutdated = false;
-    const { tasks } = this.#options;
-    for (const id of this.#watched.keys()) if (!tasks.get(id)) this.#watched.delete(id);
-    const records = Array.from(this.#watched.keys()).flatMap((id) => tasks.get(id) ?? []);
-    this.#next = new TaskWatcher(this.#options, this.#client, records, {
+  function renew(): void {
+    if (!isOutdated || next) return;
+    isOutdated = false;
+    for (const id of watched.keys()) if (!tasks.get(id)) watched.delete(id);
+    const records = Array.from(watched.keys()).flatMap((id) => tasks.get(id) ?? []);
+    next = new TaskWatcher(options, client, records, {
       onTasksReady: () => {
-        this.#watcher?.close();
-        this.#watcher = this.#next;
-        this.#next = undefined;
-        this.#renew();
+        watcher?.close();
+        watcher = next;
+        next = undefined;
+        renew();
       },
-      onTask: (id) => this.#notify(id),
+      onTask: notify,
       // The client must not rely on these notifications.
       onMissedEvents: () => undefined,
     });
-    this.#next.start();
+    next.start();
   }
 
-  #notify(id: string): boolean {
-    const record = this.#options.tasks.get(id);
-    const last = this.#watched.get(id);
+  function notify(id: string): boolean {
+    const record = tasks.get(id);
+    const last = watched.get(id);
     if (!record || last === undefined) return true;
     const state = boundedState(stateOf(record), id);
     const params = translatedTask('legacy', state);
     // Both watchers may have it.
     if (params === last) return true;
-    this.#watched.set(id, params);
-    const keepsUp = this.#channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
-    if (!keepsUp) this.#channel.onDrain(() => this.#resume());
-    if (isTerminal(state.status)) this.#watched.delete(id);
-    if (this.#watched.size === 0) this.#close();
+    watched.set(id, params);
+    const keepsUp = channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
+    if (!keepsUp) {
+      channel.onDrain(() => {
+        for (const each of both()) each?.resume();
+      });
+    }
+    if (isTerminal(state.status)) watched.delete(id);
+    if (watched.size === 0) close();
     return keepsUp;
   }
 
-  #resume(): void {
-    for (const watcher of [this.#watcher, this.#next]) watcher?.resume();
+  function close(): void {
+    isOutdated = false;
+    watched.clear();
+    for (const each of both()) each?.close();
+    channel.removeListener(listener);
+    onUnused();
   }
 
-  #close(): void {
-    this.#isOutdated = false;
-    this.#watched.clear();
-    for (const watcher of [this.#watcher, this.#next]) watcher?.close();
-    this.#channel.removeListener(this);
-    this.unused.emit();
-  }
+  return ({ id }) => {
+    if (watched.has(id)) return;
+    watched.set(id, '');
+    isOutdated = true;
+    // Others may follow in this turn.
+    queueMicrotask(renew);
+  };
 }
 
 /** A client that watches a core task. */
@@ -302,7 +295,8 @@ export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promi
 export class TaskPolls {
   readonly #tasks: PolledTasks;
   readonly #read: ReadTask;
-  readonly #polls = new Map<string, TaskPoll>();
+  /** Functions that add a client to a poll. */
+  readonly #polls = new Map<string, (client: TaskPollClient) => () => void>();
 
   constructor(tasks: PolledTasks, read: ReadTask) {
     this.#tasks = tasks;
@@ -312,88 +306,81 @@ export class TaskPolls {
   /** Polls a task for a client. Returns the function that ends that. */
   watch(record: TaskRecord, headers: readonly string[], client: TaskPollClient): () => void {
     const key = JSON.stringify([record.id, headers]);
-    const poll = this.#polls.getOrInsertComputed(key, () => {
-      const created = new TaskPoll(this.#tasks, record, () => this.#read(record, headers));
-      created.closed.subscribe(() => this.#polls.delete(key));
-      return created;
+    const add = this.#polls.getOrInsertComputed(key, () => {
+      const read = () => this.#read(record, headers);
+      return startPoll(this.#tasks, record, read, () => this.#polls.delete(key));
     });
-    return poll.add(client);
+    return add(client);
   }
 }
 
 /** Members of {@link Tasks} that polls use. */
 type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
 
-class TaskPoll {
-  readonly closed = new Emitter();
-  readonly #tasks: PolledTasks;
-  readonly #record: TaskRecord;
-  readonly #read: () => Promise<TaskReading | undefined>;
-  readonly #stopListening: () => void;
+/** Begins to poll a task once it has a client. Returns the function that adds one, which returns the function that removes it. */
+function startPoll(
+  tasks: PolledTasks,
+  record: TaskRecord,
+  read: () => Promise<TaskReading | undefined>,
+  onClosed: () => void,
+): (client: TaskPollClient) => () => void {
   /** What each client knows. */
-  readonly #reported = new Map<TaskPollClient, string>();
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #readAt = Number.NEGATIVE_INFINITY;
-  #isReading = false;
-  #isClosed = false;
+  const reported = new Map<TaskPollClient, string>();
+  let timer: NodeJS.Timeout | undefined;
+  let readAt = Number.NEGATIVE_INFINITY;
+  let isReading = false;
+  let isClosed = false;
+  const stopListening = tasks.onChange(record, () => schedule(0));
 
-  constructor(tasks: PolledTasks, record: TaskRecord, read: () => Promise<TaskReading | undefined>) {
-    this.#tasks = tasks;
-    this.#record = record;
-    this.#read = read;
-    this.#stopListening = tasks.onChange(record, () => this.#schedule(0));
-  }
-
-  add(client: TaskPollClient): () => void {
-    this.#reported.set(client, JSON.stringify(['working', this.#record.statusMessage, []]));
-    this.#schedule(0);
-    return () => {
-      this.#reported.delete(client);
-      if (this.#reported.size === 0) this.#close();
-    };
-  }
-
-  #close(): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-    this.#stopListening();
-    this.closed.emit();
+  function close(): void {
+    if (isClosed) return;
+    isClosed = true;
+    clearTimeout(timer);
+    stopListening();
+    onClosed();
   }
 
   /** Schedules the next read, whatever it is for: an upstream may report another state each time. */
-  #schedule(ms: number): void {
+  function schedule(ms: number): void {
     // What this read reports is no reason for another one.
-    if (this.#isReading || this.#isClosed) return;
-    clearTimeout(this.#timer);
-    const earliest = this.#readAt + MIN_POLL_MS - performance.now();
-    this.#timer = setTimeout(() => this.#poll(), Math.max(ms, earliest)).unref();
+    if (isReading || isClosed) return;
+    clearTimeout(timer);
+    timer = setTimeout(poll, Math.max(ms, readAt + MIN_POLL_MS - performance.now())).unref();
   }
 
-  async #poll(): Promise<void> {
-    this.#isReading = true;
-    this.#readAt = performance.now();
+  async function poll(): Promise<void> {
+    isReading = true;
+    readAt = performance.now();
     // A request that gets no turn or fails is repeated.
-    const isTurn = await this.#tasks.pollTurn({ id: this.#record.id });
+    const isTurn = await tasks.pollTurn({ id: record.id });
     // Also if the database cannot be reached.
-    const reading = isTurn && !this.#isClosed ? await this.#read().catch(() => 'failed' as const) : 'failed';
-    this.#isReading = false;
-    if (this.#isClosed) return;
-    if (reading === 'failed') return this.#schedule(pollDelayMs(this.#record));
-    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return this.#close();
-    if (reading.kind === 'task') this.#report(reading);
-    const state = reading.kind === 'task' ? reading.state : this.#record;
-    if (isTerminal(state.status)) this.#close();
-    else this.#schedule(pollDelayMs(state));
+    const reading = isTurn && !isClosed ? await read().catch(() => 'failed' as const) : 'failed';
+    isReading = false;
+    if (isClosed) return;
+    if (reading === 'failed') return schedule(pollDelayMs(record));
+    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return close();
+    if (reading.kind === 'task') report(reading);
+    const state = reading.kind === 'task' ? reading.state : record;
+    if (isTerminal(state.status)) close();
+    else schedule(pollDelayMs(state));
   }
 
-  #report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
-    const { questions = [] } = this.#tasks.get(this.#record.id) ?? this.#record;
+  function report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
+    const { questions = [] } = tasks.get(record.id) ?? record;
     const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
-    for (const [client, known] of this.#reported) {
+    for (const [client, known] of reported) {
       if (state === known || !client.isReported()) continue;
-      this.#reported.set(client, state);
+      reported.set(client, state);
       client.onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
     }
   }
+
+  return (client) => {
+    reported.set(client, JSON.stringify(['working', record.statusMessage, []]));
+    schedule(0);
+    return () => {
+      reported.delete(client);
+      if (reported.size === 0) close();
+    };
+  };
 }

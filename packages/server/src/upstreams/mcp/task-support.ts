@@ -1,8 +1,8 @@
 import { memberText } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
-import type { Entry, KnownCatalog } from '../../../registry/entries.ts';
-import type { Upstream } from '../upstream.ts';
+import type { Entry, KnownCatalog } from '../../registry/entries.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Finds upstreams and tools that create tasks, for clients that do not support them. */
 export class TaskSupport {
@@ -49,19 +49,13 @@ function taskSupportOf({ discovered }: Entry): ReadonlySet<string> {
 
 /** Returns the eras in which an upstream with these catalogs declares tasks: core tasks, or the extension. */
 export function taskErasOf(catalogs: readonly KnownCatalog[]): ReadonlySet<Era> {
-  return new Set(
-    catalogs
-      .filter(({ identity }) => identity.includes('tasks'))
-      .filter(declaresTasks)
-      .map(({ era }) => era),
-  );
+  return new Set(catalogs.filter(declaresTasks).map(({ era }) => era));
 }
 
 function declaresTasks({ era, identity }: KnownCatalog): boolean {
+  if (!identity.includes('tasks')) return false;
   const capabilities = memberText(identity, 'capabilities') ?? '{}';
-  const declared =
-    era === 'legacy'
-      ? memberText(capabilities, 'tasks')
-      : memberText(memberText(capabilities, 'extensions') ?? '{}', TASKS_EXTENSION);
+  const extensions = memberText(capabilities, 'extensions') ?? '{}';
+  const declared = era === 'legacy' ? memberText(capabilities, 'tasks') : memberText(extensions, TASKS_EXTENSION);
   return declared?.startsWith('{') === true;
 }
