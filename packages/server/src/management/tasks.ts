@@ -1,14 +1,10 @@
 import { operations, type Task, type TaskFilter, taskFilter } from '@sluice/contract';
-import { truncateCharacters } from '@sluice/protocol/text';
 import { OperationError } from '../registry/operation-error.ts';
 import { isOpen, statusOf, type TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { ManagementContext } from './context.ts';
 import { pagedResponse } from './paging.ts';
 import { dataResponse } from './responses.ts';
 import type { Router } from './router.ts';
-
-/** Longest status message, in characters. */
-const MAX_MESSAGE = 1_000;
 
 /** `/api/v1/tasks`: long calls (docs/tasks.md). Neither their arguments nor their results, which are not stored. */
 export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementContext): void {
@@ -96,7 +92,7 @@ function taskBody(record: TaskRecord): Task {
     kind: replica !== undefined ? 'call' : era === 'legacy' ? 'core' : 'extension',
     ...(isInternal && { internal: true as const }),
     status: statusOf(record),
-    ...(statusMessage !== undefined && { statusMessage: truncateCharacters(statusMessage, MAX_MESSAGE) }),
+    ...(statusMessage !== undefined && { statusMessage }),
     states: states.map(({ status, at }) => ({ status, timestamp: time(at) })),
     createdAt: time(record.created),
     lastUpdatedAt: time(states.at(-1)?.at ?? record.created),

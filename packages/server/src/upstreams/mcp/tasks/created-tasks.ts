@@ -186,9 +186,10 @@ export class CreatedTasks implements TaskHandler {
     const { message, headers, progressToken } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
     const storing = this.#remember(task);
     let stopPolling = () => {};
+    const request = { message, headers, progressToken, edits: [], tasks: undefined, waitsForTask: true };
     const awaited: CallPlan = {
       ...plan,
-      ...{ message, headers, progressToken, edits: [], tasks: undefined, waitsForTask: true },
+      ...request,
       rewriter: plainResultRewriter(plan.rewriter),
       openSession: () => session,
       messages: plainMessages(target.upstreamId, requestId, token),
@@ -277,13 +278,11 @@ export class CreatedTasks implements TaskHandler {
   /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
   #targetOf({ plan, session, sink }: CreatedTask, upstreamId: string): TaskTarget {
     const { upstream, headers } = plan;
-    const { namespace, capabilities } = sink.client;
-    return {
-      ...{ upstream, upstreamId, namespace, era: session.era, openSession: () => session },
-      headers: headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? '')),
-      clientInfo: { ...this.#options.clientInfo },
-      capabilities: translatedCapabilities(capabilities, true),
-    };
+    const { namespace, capabilities: declared } = sink.client;
+    const sent = headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? ''));
+    const at = { upstream, upstreamId, era: session.era, headers: sent, openSession: () => session };
+    const capabilities = translatedCapabilities(declared, true);
+    return { ...at, namespace, clientInfo: { ...this.#options.clientInfo }, capabilities };
   }
 
   #cancel({ target }: Pick<OpenTask, 'target'>): void {

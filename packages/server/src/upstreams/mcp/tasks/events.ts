@@ -1,13 +1,11 @@
 import type { TaskEnd } from '@sluice/contract';
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { truncateCharacters } from '@sluice/protocol/text';
 import { type EventTask, NO_EVALUATIONS } from '../../../exchange/facts.ts';
 import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import {
   CANCELED,
-  contentOfResult,
   isErrorResult,
+  NO_CONTENT,
   type ToolCallIdentity,
   userOf,
 } from '../../../telemetry/tool-calls/event.ts';
@@ -25,9 +23,6 @@ export interface TaskEventsOptions {
   /** Undefined if no traces are exported. */
   readonly tracing: Pick<Tracing, 'begin'> | undefined;
 }
-
-/** Longest message of an event, in characters. */
-const MAX_MESSAGE = 1_000;
 
 /** Why a call has no result, if its task ended without one. */
 const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
@@ -62,12 +57,12 @@ export class TaskEvents {
     if (!call || eventId === undefined) return;
     const observer = this.observerOf(record);
     observer.task = () => eventTaskOf(record, report.by);
-    const { content = {} } = report;
-    if (outcome === 'completed' || content.result !== undefined) {
-      observer.completed(isErrorResult(content.result), contentOfResult(content.result));
-    } else {
-      const known = WITHOUT_RESULT[report.by] ?? messageOf(content) ?? record.statusMessage;
-      const message = known ?? `the task has the status ${outcome}`;
+    const { by, content = {} } = report;
+    const reason = WITHOUT_RESULT[by];
+    if (reason === undefined && (content.result ?? content.error) !== undefined) observer.responded(content);
+    else if (outcome === 'completed') observer.completed(false, NO_CONTENT);
+    else {
+      const message = reason ?? record.statusMessage ?? `the task has the status ${outcome}`;
       observer.failed('UNKNOWN', message, outcome === 'cancelled' ? CANCELED : '_OTHER');
     }
     this.#trace(record, call, outcome);
@@ -90,7 +85,7 @@ export class TaskEvents {
       tool: tool.key,
       ...(forward !== undefined && { forward }),
       status: statusOf(record),
-      ...(statusMessage !== undefined && { statusMessage: truncateCharacters(statusMessage, MAX_MESSAGE) }),
+      ...(statusMessage !== undefined && { statusMessage }),
       ...(end !== undefined && { end }),
       ...(eventId !== undefined && { eventId }),
     });
@@ -126,22 +121,10 @@ export function eventTaskOf({ id, states = [] }: TaskRecord, end?: TaskEnd): Eve
 function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): ToolCallIdentity {
   const { namespace, tool, forward, address, principal } = record;
   const { toolType, conversationId, requestId, via, trace } = call;
-  return {
-    transport: 'mcp',
-    namespace,
-    toolName: tool.key,
-    toolType,
-    forward,
-    serviceId: undefined,
-    serviceAddress: new URL(address).origin,
-    conversationId,
-    requestId,
-    serviceRequestId: undefined,
-    traceId: trace?.traceId,
-    via,
-    user: userOf(principal),
-    evaluations: NO_EVALUATIONS,
-  };
+  const known = { namespace, toolName: tool.key, toolType, forward, conversationId, requestId, via };
+  const service = { serviceId: undefined, serviceAddress: new URL(address).origin, serviceRequestId: undefined };
+  const more = { traceId: trace?.traceId, user: userOf(principal), evaluations: NO_EVALUATIONS };
+  return { transport: 'mcp', ...known, ...service, ...more };
 }
 
 function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOutcome {
@@ -150,9 +133,4 @@ function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOu
   if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
   // The result became known without the status.
   return isErrorResult(content.result) ? 'failed' : 'completed';
-}
-
-function messageOf({ error }: JsonObject): string | undefined {
-  const { message }: JsonObject = isJsonObject(error) ? error : {};
-  return typeof message === 'string' ? message : undefined;
 }

@@ -128,12 +128,8 @@ export class PromotedCalls {
     const { client } = call;
     const { facts } = client;
     const now = new Date().toISOString();
-    const task = {
-      ...newTask(client, target, address),
-      era: 'modern',
-      replica,
-      eventId: facts?.call?.eventId,
-    } as const;
+    const { eventId } = facts?.call ?? {};
+    const task = { ...newTask(client, target, address), era: 'modern', replica, eventId } as const;
     const times = { createdAt: now, lastUpdatedAt: now, ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS) };
     const state = { taskId: randomUUID(), status: 'working', statusMessage: undefined, ...times } as const;
     const record = await tasks.create(task, { ...state, pollIntervalMs: POLL_INTERVAL_MS });
@@ -144,10 +140,14 @@ export class PromotedCalls {
     return record;
   }
 
-  /** Records the status, and the message of progress with it. */
-  report({ id }: TaskRecord, status: TaskStatus, statusMessage?: string): void {
-    const record = this.options.tasks.get(id);
-    if (record) this.#observe(record, status, statusMessage ?? record.statusMessage);
+  /** Records the status, the message of progress with it, and the error. */
+  report({ id }: TaskRecord, status: TaskStatus, statusMessage?: string, content?: JsonObject): void {
+    const { tasks } = this.options;
+    const record = tasks.get(id);
+    if (!record) return;
+    const state = { ...stateOf(record), status, lastUpdatedAt: new Date().toISOString() };
+    const by = status === 'cancelled' ? 'cancelled' : 'returned';
+    tasks.observe(record, { ...state, statusMessage: statusMessage ?? record.statusMessage }, { by, content });
   }
 
   /** Reserves memory for what a task keeps, in place of what it has; false if there is none. */
@@ -174,12 +174,7 @@ export class PromotedCalls {
   }
 
   #lose(record: TaskRecord): void {
-    if (!isTerminal(record.status)) this.#observe(record, 'failed', record.statusMessage, { error: LOST });
-  }
-
-  #observe(record: TaskRecord, status: TaskStatus, statusMessage: string | undefined, content?: JsonObject): void {
-    const state = { ...stateOf(record), status, statusMessage, lastUpdatedAt: new Date().toISOString() };
-    this.options.tasks.observe(record, state, { by: status === 'cancelled' ? 'cancelled' : 'returned', content });
+    if (!isTerminal(record.status)) this.report(record, 'failed', undefined, { error: LOST });
   }
 }
 
@@ -394,8 +389,7 @@ class PromotedCall extends ForwardingSink {
   /** Ends the task, and the call upstream. */
   cancel(): void {
     if (!this.#record || isTerminal(this.#status)) return;
-    this.#clear();
-    this.#set('cancelled');
+    this.#finish('cancelled');
     this.#disconnect?.();
   }
 
@@ -406,11 +400,12 @@ class PromotedCall extends ForwardingSink {
     this.#clear();
     // It continues, but cannot get input.
     if (this.#status === 'working' || this.#status === 'cancelled') return;
-    this.#end = noResult(problem);
+    this.#end = Buffer.from(noResult(problem));
     this.#status = 'failed';
   }
 
-  #finish(status: 'completed' | 'failed', end: string): void {
+  /** Ends the task; `end` is the last member of its state. */
+  #finish(status: TaskStatus, end = ''): void {
     const record = this.#record;
     if (!record || isTerminal(this.#status)) return;
     this.#clear();
@@ -420,14 +415,12 @@ class PromotedCall extends ForwardingSink {
     if (!hasRoom && (status === 'completed' || bytes.length > MAX_FREE_BYTES)) {
       return this.#fail('there is no room for its result');
     }
-    this.#end = bytes;
+    this.#end = end === '' ? undefined : bytes;
     this.#set(status);
   }
 
   #fail(what: string): void {
-    this.#clear();
-    if (!isTerminal(this.#status)) this.#end = noResult(what);
-    this.#set('failed');
+    this.#finish('failed', noResult(what));
   }
 
   /** Fails while the call waits for input. */
@@ -437,7 +430,7 @@ class PromotedCall extends ForwardingSink {
   }
 
   #set(status: TaskStatus): void {
-    if (!this.#record || isTerminal(this.#status)) return;
+    if (!this.#record) return;
     this.#status = status;
     this.#owner.report(this.#record, status);
   }
@@ -511,6 +504,6 @@ function errorText({ code, message, data }: RpcError): string {
 }
 
 /** The last member of the state of a task that has failed here. */
-function noResult(what: string): Buffer {
-  return Buffer.from(`"error":${errorText({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` })}`);
+function noResult(what: string): string {
+  return `"error":${errorText({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` })}`;
 }
