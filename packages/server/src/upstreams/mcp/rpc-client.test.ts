@@ -134,22 +134,19 @@ describe('openModern', () => {
   it('sends its metadata with every request, mirrored in headers', async () => {
     const { seen, options } = await serve({
       'server/discover': result(DISCOVERED),
-      'resources/read': result('{"contents":[]}'),
+      ping: result('{}'),
     });
     const client = await openModern(options);
     expect(client).toMatchObject({ identity: DISCOVERED, protocolVersion: '2026-07-28' });
-    await client.request('resources/read', { uri: 'file:///世界' });
+    await client.request('ping', { a: 1 });
     expect(seen[0]?.headers).toMatchObject({
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': 'server/discover',
       'x-service-hops': '1',
     });
-    expect(seen[1]?.headers).toMatchObject({
-      'mcp-method': 'resources/read',
-      'mcp-name': `=?base64?${Buffer.from('file:///世界').toString('base64')}?=`,
-    });
+    expect(seen[1]?.headers).toMatchObject({ 'mcp-method': 'ping' });
     expect(seen[1]?.message.params).toEqual({
-      uri: 'file:///世界',
+      a: 1,
       _meta: {
         'io.modelcontextprotocol/protocolVersion': '2026-07-28',
         'io.modelcontextprotocol/clientInfo': { name: 'sluice', version: '1.2.3' },
@@ -166,4 +163,16 @@ describe('openModern', () => {
     const { options } = await serve({ 'server/discover': result(json) });
     await expect(openModern(options)).rejects.toMatchObject({ kind: 'invalid' });
   });
+});
+
+it('sends requests of its own only', async () => {
+  const { options } = await serve({ 'server/discover': result(DISCOVERED) });
+  const client = await openModern(options);
+  const send = (): readonly unknown[] => [
+    // @ts-expect-error A call needs a permit.
+    client.request('tools/call', { name: 'a' }),
+    // @ts-expect-error And so does a read.
+    client.request('resources/read', { uri: 'a://b' }),
+  ];
+  expect(send).toBeInstanceOf(Function);
 });

@@ -5,7 +5,6 @@ import {
   type Era,
   HEADER_HOPS,
   HEADER_METHOD,
-  HEADER_NAME,
   HEADER_PROTOCOL_VERSION,
   HEADER_SESSION_ID,
   LATEST_LEGACY,
@@ -16,10 +15,8 @@ import {
   META_PROTOCOL_VERSION,
   METHOD_NOT_FOUND,
   MODERN_VERSIONS,
-  NAME_PARAM,
   UNSUPPORTED_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
@@ -54,6 +51,17 @@ export type RpcReply =
       readonly isSessionLost?: boolean;
     };
 
+/** Methods of lists. */
+export type ListMethod = 'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list';
+
+/**
+ * Methods of requests of our own in a session. They are a closed list: whatever else is sent to an upstream is a request of a
+ * client, which needs a permit.
+ */
+export type SessionMethod = 'ping' | 'logging/setLevel' | 'resources/subscribe' | 'resources/unsubscribe';
+
+type Method = ListMethod | SessionMethod | 'initialize' | 'server/discover';
+
 const UPDATE_REMEDY = 'update the upstream, or Sluice';
 
 const TIMEOUT_MS = 30_000;
@@ -71,7 +79,7 @@ interface Envelope<E extends Era> {
   /** Headers of the session: version and session id. */
   readonly sessionHeaders: readonly string[];
   /** All headers of a message. */
-  headers(method?: string, params?: Params): readonly string[];
+  headers(method?: Method): readonly string[];
   params(params: Params | undefined): Params | undefined;
 }
 
@@ -103,13 +111,7 @@ function modernEnvelope(options: RpcClientOptions, protocolVersion: string): Env
     protocolVersion,
     sessionId: undefined,
     sessionHeaders: [HEADER_PROTOCOL_VERSION, protocolVersion],
-    headers(method = '', params = {}) {
-      const headers = [HEADER_HOPS, '1', HEADER_PROTOCOL_VERSION, protocolVersion, HEADER_METHOD, method];
-      const named = NAME_PARAM.get(method);
-      const name = named === undefined ? undefined : params[named];
-      if (typeof name === 'string') headers.push(HEADER_NAME, encodeHeaderValue(name));
-      return headers;
-    },
+    headers: (method) => [HEADER_HOPS, '1', HEADER_PROTOCOL_VERSION, protocolVersion, HEADER_METHOD, method ?? ''],
     params: (params) => ({ ...params, _meta }),
   };
 }
@@ -118,7 +120,7 @@ function modernEnvelope(options: RpcClientOptions, protocolVersion: string): Env
 function send(
   { transport, timeoutMs = TIMEOUT_MS, signal }: RpcClientOptions,
   envelope: Envelope<Era>,
-  method: string,
+  method: Method,
   params?: Params,
   scan?: RpcRequest['scan'],
 ): Promise<RpcResponse> {
@@ -129,7 +131,7 @@ function send(
     message,
     method,
     sessionId,
-    headers: envelope.headers(method, params),
+    headers: envelope.headers(method),
     timeoutMs,
     signal,
     scan,
@@ -205,7 +207,7 @@ export class RpcClient<E extends Era = Era> {
   }
 
   /** Sends one request; `params` without `_meta`. Rejects with an {@link UpstreamError} if there is no reply. */
-  async request(method: string, params?: Params): Promise<RpcReply> {
+  async request(method: SessionMethod, params?: Params): Promise<RpcReply> {
     const response = await send(this.#options, this.#envelope, method, params);
     return toReply(response, method, this.#options.transport.address);
   }
@@ -215,7 +217,7 @@ export class RpcClient<E extends Era = Era> {
    * begins. Rejects with an {@link UpstreamError} if there is no result.
    */
   async requestScanned(
-    method: string,
+    method: ListMethod,
     params: Params | undefined,
     scan: (id: number, isStream: boolean) => ResultScan,
   ): Promise<ObjectOutcome> {

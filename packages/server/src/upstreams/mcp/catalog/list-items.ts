@@ -7,13 +7,14 @@ import { counted, singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
 import type { AnnouncedList } from '../../forward-connection.ts';
+import type { ListMethod } from '../rpc-client.ts';
 import type { CatalogTexts, CheckedItem, ServedList } from './catalog-texts.ts';
 
 /** A list of an upstream, requested if it declares `capability`. */
 export interface ListSpec {
   readonly into: ServedList;
   readonly capability: AnnouncedList;
-  readonly method: string;
+  readonly method: ListMethod;
   /** Member of the result with the list. */
   readonly member: string;
   /** Member of an item that identifies it. */

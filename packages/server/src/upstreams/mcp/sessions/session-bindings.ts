@@ -5,7 +5,7 @@ import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import type { MessageTranslator } from '../relay/call-plan.ts';
 import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
-import type { LegacyClient, RpcReply } from '../rpc-client.ts';
+import type { LegacyClient, RpcReply, SessionMethod } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { subscribeEach } from '../streams/legacy-driver.ts';
 import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
@@ -291,7 +291,7 @@ async function resubscribe(
 
 async function request(
   { client }: UpstreamSession,
-  method: string,
+  method: SessionMethod,
   uri: string,
   upstream: Upstream,
 ): Promise<RpcReply> {
