@@ -93,10 +93,7 @@ function startsWith(bytes: Uint8Array, start: readonly number[]): boolean {
 }
 
 function limitsOf(section: ByteReader, type: (section: ByteReader) => Limits): Limits[] {
-  const items: Limits[] = [];
-  section.vector(() => {
-    items.push(type(section));
-  });
+  const items = section.list(() => type(section));
   section.finish();
   return items;
 }

@@ -1,6 +1,6 @@
 import { walkComponent } from './component.ts';
 import { checkSize, InvalidComponentError, isReservedName, printable, quote } from './reader.ts';
-import { type ComponentImport, type ComponentType, importsOf, isSameType } from './types.ts';
+import { type ComponentImport, type ComponentType, importsOf, isFunction, isSameType } from './types.ts';
 
 /** Tools and reference of the validation. */
 export interface ValidationContext {
@@ -75,10 +75,10 @@ function checkImport(item: ComponentImport, interfaces: ReadonlyMap<string, Comp
     return;
   }
   const expected = interfaces.get(item.name);
-  if (item.sort !== 'instance' || expected?.kind !== 'instance') throw unavailableImport(item.name);
-  if (item.type.kind !== 'instance') throw mismatchedImport(item.name);
-  for (const [name, type] of item.type.exports) {
-    const expectedType = expected.exports.get(name);
+  if (item.sort !== 'instance' || typeof expected !== 'object') throw unavailableImport(item.name);
+  if (typeof item.type !== 'object') throw mismatchedImport(item.name);
+  for (const [name, type] of item.type) {
+    const expectedType = expected.get(name);
     if (expectedType === undefined) throw unavailableImport(`${item.name}.${name}`);
     if (!isSameType(expectedType, type)) throw mismatchedImport(`${item.name}.${name}`);
   }
@@ -86,9 +86,9 @@ function checkImport(item: ComponentImport, interfaces: ReadonlyMap<string, Comp
 
 /** Stubs accept any type, but glue declares functions with the names of their members. */
 function checkStubbedImport({ name, type }: ComponentImport): void {
-  if (type.kind !== 'instance') throw mismatchedImport(name);
-  for (const [member, { kind }] of type.exports) {
-    if (kind === 'func' && isReservedName(member)) throw mismatchedImport(`${name}.${member}`);
+  if (typeof type !== 'object') throw mismatchedImport(name);
+  for (const [member, memberType] of type) {
+    if (isFunction(memberType) && isReservedName(member)) throw mismatchedImport(`${name}.${member}`);
   }
 }
 

@@ -187,11 +187,18 @@ export class ByteReader {
   }
 
   /** Reads a count and calls `item` that many times. */
-  vector(item: () => void): void {
+  vector(item: () => unknown): void {
     const count = this.u32();
     // An item takes at least one byte, so a larger count is rejected up front.
     if (count > this.end - this.at) throw this.malformed('unexpected end');
     for (let index = 0; index < count; index += 1) item();
+  }
+
+  /** Reads a count and that many items. */
+  list<T>(item: () => T): T[] {
+    const items: T[] = [];
+    this.vector(() => items.push(item()));
+    return items;
   }
 
   /** Throws unless all bytes were read. */

@@ -2,33 +2,29 @@ import { externName, externType, type Sort, sort } from './component.ts';
 import { ByteReader, InvalidComponentError } from './reader.ts';
 
 /**
- * Component type with all references resolved. Types that the interfaces of actions do not use (variants, flags,
- * resources, streams ...) are `other`.
+ * Component type with all references resolved: a text that is the same for equal types, or the exports of an instance. Types that
+ * the interfaces of actions do not use (variants, flags, resources, streams ...) are `OTHER` in the text.
  */
-export type ComponentType =
-  | { readonly kind: 'primitive'; readonly code: number }
-  | { readonly kind: 'record'; readonly fields: readonly NamedType[] }
-  | { readonly kind: 'tuple'; readonly of: readonly ComponentType[] }
-  | { readonly kind: 'list' | 'option'; readonly of: ComponentType }
-  | { readonly kind: 'result'; readonly ok: ComponentType | undefined; readonly error: ComponentType | undefined }
-  | {
-      readonly kind: 'func';
-      readonly async: boolean;
-      readonly parameters: readonly NamedType[];
-      readonly result: ComponentType | undefined;
-    }
-  | { readonly kind: 'instance'; readonly exports: ReadonlyMap<string, ComponentType> }
-  | { readonly kind: 'other' };
+export type ComponentType = string | ReadonlyMap<string, ComponentType>;
 
-interface NamedType {
-  readonly name: string;
-  readonly type: ComponentType;
+const OTHER = '?';
+/** Longer types, which few bytes can describe by nesting, become `OTHER` where they are used; those of actions are shorter. */
+const MAX_TEXT = 1000;
+
+/** Whether two types are equal, of which `expected` has no `OTHER`. */
+export function isSameType(expected: ComponentType, actual: ComponentType): boolean {
+  return typeof expected === 'string' && !expected.includes(OTHER) && expected === actual;
+}
+
+/** Whether a type is that of a function. */
+export function isFunction(type: ComponentType): boolean {
+  return typeof type === 'string' && /^(?:async )?func/.test(type);
 }
 
 /** Import of a component. */
 export interface ComponentImport {
   readonly name: string;
-  readonly sort: 'instance' | 'type' | 'other';
+  readonly sort: Sort;
   readonly type: ComponentType;
 }
 
@@ -49,46 +45,6 @@ export function importsOf(component: Uint8Array): ComponentImport[] {
   return imports;
 }
 
-/** Whether two types are equal. Recurses no deeper than `expected`. */
-export function isSameType(expected: ComponentType | undefined, actual: ComponentType | undefined): boolean {
-  if (expected === undefined || actual === undefined) return expected === actual;
-  switch (expected.kind) {
-    case 'primitive':
-      return actual.kind === 'primitive' && actual.code === expected.code;
-    case 'record':
-      return actual.kind === 'record' && areSameFields(expected.fields, actual.fields);
-    case 'tuple':
-      return actual.kind === 'tuple' && areSameTypes(expected.of, actual.of);
-    case 'list':
-    case 'option':
-      return actual.kind === expected.kind && isSameType(expected.of, actual.of);
-    case 'result':
-      return actual.kind === 'result' && isSameType(expected.ok, actual.ok) && isSameType(expected.error, actual.error);
-    case 'func':
-      return (
-        actual.kind === 'func' &&
-        actual.async === expected.async &&
-        areSameFields(expected.parameters, actual.parameters) &&
-        isSameType(expected.result, actual.result)
-      );
-    case 'instance':
-    case 'other':
-      return false;
-  }
-}
-
-function areSameFields(expected: readonly NamedType[], actual: readonly NamedType[]): boolean {
-  return (
-    expected.length === actual.length &&
-    expected.every((item, index) => item.name === actual[index]?.name && isSameType(item.type, actual[index]?.type))
-  );
-}
-
-function areSameTypes(expected: readonly ComponentType[], actual: readonly ComponentType[]): boolean {
-  return expected.length === actual.length && expected.every((item, index) => isSameType(item, actual[index]));
-}
-
-const OTHER: ComponentType = { kind: 'other' };
 const MAX_DEPTH = 16;
 
 /** Index spaces of a component, a component type or an instance type. */
@@ -108,18 +64,10 @@ class Scope {
       );
     }
   }
-
-  type(reader: ByteReader): ComponentType {
-    const type = this.types[reader.u32()];
-    if (!type) throw reader.malformed('type index out of range');
-    return type;
-  }
 }
 
 function readImport(reader: ByteReader, scope: Scope): ComponentImport {
-  const name = externName(reader);
-  const { sort: kind, type } = readExtern(reader, scope);
-  return { name, sort: kind === 'instance' || kind === 'type' ? kind : 'other', type };
+  return { name: externName(reader), ...readExtern(reader, scope) };
 }
 
 /** Reads the type of an import or export and adds it to its index space. */
@@ -146,7 +94,7 @@ function readAlias(reader: ByteReader, scope: Scope): void {
   }
   const instance = scope.instances[reader.u32()];
   const name = text(reader);
-  const found = target === 0x00 && instance?.kind === 'instance' ? instance.exports.get(name) : undefined;
+  const found = target === 0x00 && typeof instance === 'object' ? instance.get(name) : undefined;
   addToIndex(kind, found ?? OTHER, scope);
 }
 
@@ -180,10 +128,10 @@ function isPrimitive(code: number): boolean {
 
 function readType(reader: ByteReader, scope: Scope): ComponentType {
   const code = reader.byte();
-  if (isPrimitive(code)) return { kind: 'primitive', code };
+  if (isPrimitive(code)) return String(code);
   switch (code) {
     case 0x72:
-      return { kind: 'record', fields: namedTypes(reader, scope) };
+      return `record(${namedTypes(reader, scope)})`;
     case 0x71:
       reader.vector(() => {
         text(reader);
@@ -192,19 +140,17 @@ function readType(reader: ByteReader, scope: Scope): ComponentType {
       });
       return OTHER;
     case 0x70:
-      return { kind: 'list', of: valueType(reader, scope) };
+      return `list(${valueType(reader, scope)})`;
     case 0x6f:
-      return { kind: 'tuple', of: valueTypes(reader, scope) };
+      return `tuple(${reader.list(() => valueType(reader, scope)).join()})`;
     case 0x6e:
     case 0x6d:
-      reader.vector(() => {
-        text(reader);
-      });
+      reader.vector(() => text(reader));
       return OTHER;
     case 0x6b:
-      return { kind: 'option', of: valueType(reader, scope) };
+      return `option(${valueType(reader, scope)})`;
     case 0x6a:
-      return { kind: 'result', ok: optionalType(reader, scope), error: optionalType(reader, scope) };
+      return `result(${optionalType(reader, scope)},${optionalType(reader, scope)})`;
     case 0x69:
     case 0x68:
       reader.u32();
@@ -215,12 +161,7 @@ function readType(reader: ByteReader, scope: Scope): ComponentType {
       return OTHER;
     case 0x43:
     case 0x40:
-      return {
-        kind: 'func',
-        async: code === 0x43,
-        parameters: namedTypes(reader, scope),
-        result: resultType(reader, scope),
-      };
+      return `${code === 0x43 ? 'async ' : ''}func(${namedTypes(reader, scope)}):${resultType(reader, scope)}`;
     case 0x42:
     case 0x41:
       return readInstanceType(reader, scope, code === 0x41);
@@ -246,47 +187,34 @@ function readInstanceType(reader: ByteReader, outer: Scope, isComponentType: boo
       scope.exports.set(name, readExtern(reader, scope).type);
     } else throw reader.malformed(`unknown declaration ${form} in a type`);
   });
-  return isComponentType ? OTHER : { kind: 'instance', exports: scope.exports };
+  return isComponentType ? OTHER : scope.exports;
 }
 
-function valueType(reader: ByteReader, scope: Scope): ComponentType {
+function valueType(reader: ByteReader, scope: Scope): string {
   // A non-negative number is a type index; a negative one, of one byte, is a primitive.
-  const code = reader.bytes[reader.at] ?? 0;
-  if (!isPrimitive(code)) {
-    const index = reader.s33();
-    const type = index < 0 ? undefined : scope.types[index];
-    if (!type) throw reader.malformed('type index out of range');
-    return type;
-  }
-  reader.byte();
-  return { kind: 'primitive', code };
+  if (isPrimitive(reader.bytes[reader.at] ?? 0)) return String(reader.byte());
+  const index = reader.s33();
+  const type = index < 0 ? undefined : scope.types[index];
+  if (type === undefined) throw reader.malformed('type index out of range');
+  return typeof type === 'string' && type.length <= MAX_TEXT ? type : OTHER;
 }
 
-function optionalType(reader: ByteReader, scope: Scope): ComponentType | undefined {
-  return reader.byte() === 0x01 ? valueType(reader, scope) : undefined;
+/** Empty without a type. */
+function optionalType(reader: ByteReader, scope: Scope): string {
+  return reader.byte() === 0x01 ? valueType(reader, scope) : '';
 }
 
-function resultType(reader: ByteReader, scope: Scope): ComponentType | undefined {
+/** Empty without a result. */
+function resultType(reader: ByteReader, scope: Scope): string {
   if (reader.byte() === 0x00) return valueType(reader, scope);
   // An empty list of named results, from an earlier encoding, means no result.
   if (reader.byte() !== 0x00) throw reader.malformed('functions with named results are not supported');
-  return undefined;
+  return '';
 }
 
-function namedTypes(reader: ByteReader, scope: Scope): NamedType[] {
-  const items: NamedType[] = [];
-  reader.vector(() => {
-    items.push({ name: text(reader), type: valueType(reader, scope) });
-  });
-  return items;
-}
-
-function valueTypes(reader: ByteReader, scope: Scope): ComponentType[] {
-  const items: ComponentType[] = [];
-  reader.vector(() => {
-    items.push(valueType(reader, scope));
-  });
-  return items;
+/** Names are kebab-case, which the component tools ensure. */
+function namedTypes(reader: ByteReader, scope: Scope): string {
+  return reader.list(() => `${text(reader)}:${valueType(reader, scope)}`).join();
 }
 
 function text(reader: ByteReader): string {
