@@ -7,7 +7,7 @@ import { Secrets } from '../http/secrets/secrets.ts';
 import { createUser } from '../identity/principal.ts';
 import { PostgresSessionStore } from '../mcp/sessions/postgres-session-store.ts';
 import type { StoredSession } from '../mcp/sessions/session-state.ts';
-import { memorySessionStore } from '../mcp/sessions/session-store.ts';
+import { MemorySessionStore } from '../mcp/sessions/session-store.ts';
 import { SessionTable } from '../mcp/sessions/session-table.ts';
 import { newSessionKey } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
@@ -185,7 +185,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
     );
   },
   'SessionStore.subscriptionEvicted': async () => {
-    const store = memorySessionStore(undefined, { subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
+    const store = new MemorySessionStore(undefined, { subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
     const subscribe = (uri: string, user: string) =>
       store.change(
         user,
@@ -202,13 +202,14 @@ const EVENTS: Readonly<Record<string, Open>> = {
     return emission(table.subscriptionEvicted, () => table.admit('3', subscribed('3', 'bob')));
   },
   'SessionTable.sessionForgotten': () => {
-    const table = new SessionTable({ maxLevels: 1 });
+    const table = new SessionTable({ maxEnded: 1 });
     table.set('1', subscribed('1', 'ann', 'error'));
     return emission(table.sessionForgotten, () => table.set('2', subscribed('2', 'ann', 'error')));
   },
   'PostgresSessionStore.ended': async () => {
     const store = await PostgresSessionStore.open({ log: shared });
-    const json = JSON.stringify({ kind: 'ended', expires: Number.MAX_SAFE_INTEGER });
+    const ended = { kind: 'ended', expires: Number.MAX_SAFE_INTEGER, holder: { namespace: 'n', name: 'ann' } };
+    const json = JSON.stringify(ended);
     return emission(store.ended, () => store.apply([{ section: 'sessions', id: 'a', json }]));
   },
   'PostgresTaskStore.changed': () => {

@@ -4,12 +4,8 @@ import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
-import {
-  FileSessionStore,
-  memorySessionStore,
-  type SessionStore,
-  type SessionStoreLimits,
-} from '../mcp/sessions/session-store.ts';
+import { FileSessionStore, MemorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
+import type { SessionStoreLimits } from '../mcp/sessions/session-table.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
@@ -274,7 +270,7 @@ export async function openSessionStore(
     const { PostgresSessionStore } = await import('../mcp/sessions/postgres-session-store.ts');
     return await PostgresSessionStore.open({ log: shared, ...limits });
   }
-  if (persist.backend !== 'file') return memorySessionStore(undefined, limits);
+  if (persist.backend !== 'file') return new MemorySessionStore(undefined, limits);
   return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
 }
 

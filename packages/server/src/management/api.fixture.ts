@@ -17,7 +17,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
-import { memorySessionStore } from '../mcp/sessions/session-store.ts';
+import { MemorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import type { DryRuns } from '../policy/dry-run.ts';
@@ -249,7 +249,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     tasks,
     cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
     openStreams,
-    sessions: memorySessionStore().sessions,
+    sessions: new MemorySessionStore().sessions,
     diagnostics: {
       folder: undefined,
       auth: undefined,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
 import type { SessionState } from './session-state.ts';
-import { FileSessionStore, memorySessionStore, type SessionStore } from './session-store.ts';
+import { FileSessionStore, MemorySessionStore, type SessionStore } from './session-store.ts';
 
 const FOREVER = 8e15;
 const now = () => 0;
@@ -47,7 +47,7 @@ function stateOf(store: SessionStore, count: number): string {
 
 /** The stored state after each number of steps. */
 async function statesOf(count: number): Promise<string[]> {
-  const store = memorySessionStore(now);
+  const store = new MemorySessionStore(now);
   const states = [stateOf(store, count)];
   for (let index = 0; index < count; index++) {
     await step(store, index);
@@ -146,7 +146,7 @@ describe('a failing disk', () => {
     const files = new VolatileFiles(undefined, fault);
     const store = await start(files);
     armed = true;
-    const reference = memorySessionStore(now);
+    const reference = new MemorySessionStore(now);
     for (let index = 0; index < count; index++) {
       const rejected = await step(store, index).then(
         () => false,

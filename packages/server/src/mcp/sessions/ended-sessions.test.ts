@@ -19,7 +19,8 @@ it('the oldest ends of the largest holder are forgotten, with which its older se
     { ...ann, expires: 20 },
     { ...eve, expires: 5 },
   ]);
-  const again = new EndedSessions(4, ended.forgotten());
+  const again = new EndedSessions(4);
+  for (const forgotten of ended.forgotten()) again.addForgotten(forgotten);
   expect([again.covers(ann, 20), again.covers(ann, 21), again.covers(eve, 5)]).toEqual([true, false, true]);
   again.removeExpired(10);
   expect(again.forgotten()).toEqual([{ ...ann, expires: 20 }]);

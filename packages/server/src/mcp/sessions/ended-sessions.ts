@@ -26,10 +26,9 @@ export class EndedSessions {
   readonly #forgotten = new Map<string, Map<string | undefined, number>>();
   #forgottenSize = 0;
 
-  constructor(limit: number = MAX_ENDED_SESSIONS, forgotten: Iterable<ForgottenSessions> = []) {
+  constructor(limit: number = MAX_ENDED_SESSIONS) {
     this.#limit = limit;
     this.#shares = new Shares(limit);
-    for (const { namespace, name, expires } of forgotten) this.#forget(namespace, name, expires);
   }
 
   /** Adds an ended session. Returns the ids of those that are forgotten for it. */
@@ -40,14 +39,13 @@ export class EndedSessions {
       const session = this.#ended.get(victim);
       this.delete(victim);
       forgotten.push(victim);
-      if (session) this.#forget(session.holder.namespace, session.holder.name, session.expires);
+      if (session) this.addForgotten({ ...session.holder, expires: session.expires });
     };
     if (!this.#shares.makeRoom(holder, 1, forget)) {
       const [oldest] = this.#shares.items(holder);
       if (oldest !== undefined) forget(oldest);
     }
-    this.#ended.set(id, { holder, expires });
-    this.#shares.set(id, holder, 1);
+    this.restore(id, holder, expires);
     return forgotten;
   }
 
@@ -56,11 +54,6 @@ export class EndedSessions {
     if (this.#ended.has(id)) return;
     this.#ended.set(id, { holder, expires });
     this.#shares.set(id, holder, 1);
-  }
-
-  /** Adds what another replica has forgotten. */
-  addForgotten({ namespace, name, expires }: ForgottenSessions): void {
-    this.#forget(namespace, name, expires);
   }
 
   delete(id: string): void {
@@ -90,7 +83,8 @@ export class EndedSessions {
     );
   }
 
-  #forget(namespace: string, name: string | undefined, expires: number): void {
+  /** All sessions of a holder that expire at this time or before are over. */
+  addForgotten({ namespace, name, expires }: ForgottenSessions): void {
     const users = this.#forgotten.get(namespace) ?? new Map<string | undefined, number>();
     this.#forgotten.set(namespace, users);
     if (!users.has(name)) this.#forgottenSize++;

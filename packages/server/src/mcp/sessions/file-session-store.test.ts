@@ -173,18 +173,12 @@ it.each(['closed', 'killed'])(
   },
 );
 
-describe('folder contents', () => {
-  it('is a file from before there were changes', async () => {
-    const store = await open(
-      await folderWith({ 'sessions.json': '{\n  "version": 1,\n  "ended": {"a": 8000000000000000}\n}\n' }),
-    );
-    expect([store.sessions.hasEnded('a'), store.sessions.hasEnded('b'), store.sessions.state('a')]).toEqual([
-      true,
-      false,
-      undefined,
-    ]);
-  });
+/** A `sessions.json` with these sessions, as JSON text. */
+function withSessions(sessions: string): string {
+  return `{"version":1,"forgotten":[],"journal":1,"sessions":${sessions}}`;
+}
 
+describe('folder contents', () => {
   it('drops an incomplete last line of the journal, which was never acknowledged', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
@@ -221,13 +215,13 @@ describe('folder contents', () => {
   });
 
   it.each([
-    ['{"version":1,"ended":{', /sessions.json is not valid JSON/],
+    ['{"version":1,"sessions":{', /sessions.json is not valid JSON/],
     ['[]', /sessions.json is not a JSON object with a version/],
     ['{"version":"1"}', /sessions.json is not a JSON object with a version/],
     ['{"version":0}', /sessions.json has an unknown version: 0/],
-    ['{"version":1,"ended":{"a":"soon"}}', /is not valid: ended\.a/],
-    ['{"version":1,"changed":{"a":{"expires":1,"subscriptions":[{"uri":1}]}}}', /changed\.a\.subscriptions\.0\.uri/],
-    ['{"version":1,"journal":0}', /is not valid: journal/],
+    [withSessions('{"a":{"kind":"ended","expires":"soon"}}'), /is not valid: sessions\.a\.expires/],
+    [withSessions('{"a":{"kind":"changed","expires":1,"state":{"subscriptions":[{"uri":1}]}}}'), /sessions\.a\./],
+    ['{"version":1,"forgotten":[],"journal":0}', /is not valid: journal/],
     ['{"version":2}', /sessions\.json has version 2, but this release reads version 1/],
   ])('is not a sessions.json of %s', async (content, message) => {
     const opening = open(await folderWith({ 'sessions.json': content }));

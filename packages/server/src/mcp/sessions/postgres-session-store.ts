@@ -1,20 +1,12 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { QuotaOwner } from '../../http/shares.ts';
+import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
 import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import { ExpiryScan } from '../../registry/store/postgres/shared-records.ts';
 import type { Commit, RecordedChange, RecordedPut, RecordedRemoval } from '../../registry/store/store.ts';
-import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
-import { forgottenSchema, parseStoredSession, type SessionState, type StoredSession } from './session-state.ts';
-import {
-  ChangeBatch,
-  type EvictedSubscription,
-  endEvicted,
-  type PendingChange,
-  type SessionStore,
-  type SessionStoreLimits,
-} from './session-store.ts';
-import { SessionTable } from './session-table.ts';
+import type { ForgottenSessions } from './ended-sessions.ts';
+import { forgottenSchema, type StoredSession, storedSession } from './session-state.ts';
+import { ChangeBatch, type PendingChange, type SessionChange, SessionStore } from './session-store.ts';
+import type { SessionStoreLimits } from './session-table.ts';
 
 const SECTION = 'sessions';
 /** Ends of sessions that are forgotten, by holder. */
@@ -26,11 +18,9 @@ export interface PostgresSessionStoreOptions extends SessionStoreLimits {
 }
 
 /** Sessions that replicas share (docs/replicas.md). One commit contains all changes that wait. */
-export class PostgresSessionStore implements SessionStore, Follower {
+export class PostgresSessionStore extends SessionStore implements Follower {
   readonly sections = [SECTION, FORGOTTEN];
-  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
-  readonly ended = new Emitter<string>();
-  readonly sessions: SessionTable;
+  override readonly ended = new Emitter<string>();
   readonly #log: SharedLog;
   /** The records of {@link FORGOTTEN} by id. */
   readonly #forgotten = new Map<string, string>();
@@ -38,10 +28,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
   #forgottenVersion = 0;
   /** Sessions that were forgotten here, and are still stored. */
   readonly #excess = new Set<string>();
-  readonly #expiry = new ExpiryScan(() => {
-    this.sessions.removeExpired(Date.now());
-    return this.sessions.size;
-  });
+  readonly #expiry = new ExpiryScan(() => this.sessions.removeExpired(Date.now()));
   #queue: PendingChange[] = [];
   #writing: Promise<void> | undefined;
 
@@ -53,24 +40,9 @@ export class PostgresSessionStore implements SessionStore, Follower {
   }
 
   private constructor({ log, ...limits }: PostgresSessionStoreOptions) {
+    super(limits);
     this.#log = log;
-    const { subscriptions, maxEnded } = limits;
-    this.sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded), maxLevels: maxEnded });
-    this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
     this.sessions.sessionForgotten.subscribe((id) => this.#excess.add(id));
-  }
-
-  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
-    return this.#put({ id, expires, change: 'end', holder });
-  }
-
-  change(
-    id: string,
-    expires: number,
-    change: (before: SessionState) => SessionState,
-    holder?: QuotaOwner,
-  ): Promise<void> {
-    return this.#put({ id, expires, change, holder });
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
@@ -93,7 +65,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
     await this.#writing;
   }
 
-  #put(change: Omit<PendingChange, 'resolve' | 'reject'>): Promise<void> {
+  protected put(change: SessionChange): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ ...change, resolve, reject });
       this.#writing ??= this.#write();
@@ -160,7 +132,8 @@ export class PostgresSessionStore implements SessionStore, Follower {
   }
 
   #follow(id: string, json: string | null): void {
-    const stored = json === null ? undefined : this.#log.readRecord(SECTION, json, parseStoredSession);
+    const stored =
+      json === null ? undefined : this.#log.readRecord(SECTION, json, () => storedSession.parse(JSON.parse(json)));
     const hadEnded = this.sessions.hasEnded(id);
     this.sessions.follow(id, stored);
     if (stored?.kind === 'ended' && !hadEnded) this.ended.emit(id);

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { trackedFiles } from '../../registry/store/fixtures/tracked-files.ts';
 import { type SessionState, STATE_LIMITS } from './session-state.ts';
-import { FileSessionStore, memorySessionStore, type SessionStore } from './session-store.ts';
+import { FileSessionStore, MemorySessionStore, type SessionStore } from './session-store.ts';
 
 let folder: string;
 let files: ReturnType<typeof trackedFiles>;
@@ -43,7 +43,7 @@ function uris(store: SessionStore, id: string): string[] | undefined {
 }
 
 describe.each([
-  ['in memory', async (now?: () => number) => memorySessionStore(now)],
+  ['in memory', async (now?: () => number) => new MemorySessionStore(now)],
   ['in a folder', inFolder],
 ])('sessions stored %s', (_where, make) => {
   it('are not changed or ended before the change is applied', async () => {
@@ -170,14 +170,23 @@ describe('sessions stored in a folder', () => {
 
   it('lie in one readable file once it is closed, for the owner alone', async () => {
     const store = await inFolder();
-    await store.end('a', 5e15);
-    await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)));
+    const holder = { namespace: 'n', name: 'ann' };
+    await store.end('a', 5e15, holder);
+    await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)), holder);
     await store.close();
     expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
       version: 1,
-      ended: { a: 5e15 },
-      changed: { b: { expires: 6e15, logLevel: 'info', subscriptions: [{ uri: 'u', forward: 'g' }] } },
+      forgotten: [],
       journal: 2,
+      sessions: {
+        a: { kind: 'ended', expires: 5e15, holder },
+        b: {
+          kind: 'changed',
+          expires: 6e15,
+          holder,
+          state: { logLevel: 'info', subscriptions: [{ uri: 'u', forward: 'g' }] },
+        },
+      },
     });
     expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
     expect(await files.list(folder)).toEqual(['sessions.json']);
@@ -213,12 +222,12 @@ describe('a session that has expired', () => {
     ]);
     await second.end('another', 9_000);
     await second.close();
-    expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('old');
+    expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('"old ');
   });
 
   it('is also ignored by a process without storage', async () => {
     let now = 1_000;
-    const store = memorySessionStore(() => now);
+    const store = new MemorySessionStore(() => now);
     await store.end('old', 2_000);
     await store.change('old change', 2_000, level('info'));
     now = 3_000;

@@ -1,42 +1,61 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import { NO_OWNER, type QuotaOwner } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/shares.ts';
 import { forEachInSteps } from '../../registry/steps.ts';
+import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
 import { JournaledStore, type JournaledStoreOptions, type Pending } from '../../registry/store/journaled-store.ts';
-import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
 import { readSnapshot, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
+  applyRecord,
   recordOf,
   recordsSchema,
   type SessionRecord,
-  SessionReplay,
   type SessionState,
   type StoredSession,
   type Subscription,
 } from './session-state.ts';
-import { type SessionSubscription, SessionTable } from './session-table.ts';
-import type { SubscriptionShares } from './subscription-shares.ts';
+import { type SessionStoreLimits, type SessionSubscription, SessionTable } from './session-table.ts';
+
+/** A session and its subscription that has ended. */
+export interface EvictedSubscription {
+  readonly session: { readonly id: string; readonly holder: QuotaOwner };
+  readonly subscription: Subscription;
+}
+
+/** A change of a session. */
+export interface SessionChange {
+  readonly id: string;
+  readonly expires: number;
+  readonly holder: QuotaOwner | undefined;
+  readonly change: 'end' | ((before: SessionState) => SessionState);
+}
 
 /**
  * The part of sessions that their ids do not contain: ended sessions, and the state of the others.
  * Stored until the session expires; `expires` is that time in epoch milliseconds, the same in every call for a session.
  * `holder` is whom the session counts for.
  */
-export interface SessionStore {
+export abstract class SessionStore {
   /** A subscription has ended to make room for those of others. */
-  readonly subscriptionEvicted: Emitter<EvictedSubscription>;
+  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
   /** Another replica has ended the session with this id; undefined without other replicas. */
-  readonly ended?: Emitter<string>;
-
+  readonly ended: Emitter<string> | undefined = undefined;
   /** The stored sessions, as of the latest durable change. */
-  readonly sessions: Pick<SessionTable, 'hasEnded' | 'state' | 'entries' | 'forgotten'>;
+  readonly sessions: SessionTable;
+
+  constructor(limits: SessionStoreLimits) {
+    this.sessions = new SessionTable(limits);
+    this.sessions.subscriptionEvicted.subscribe((evicted) => void this.#endEvicted(evicted));
+  }
 
   /**
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
    * stored: the session then continues unchanged.
    */
-  end(id: string, expires: number, holder?: QuotaOwner): Promise<void>;
+  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
+    return this.put({ id, expires, change: 'end', holder });
+  }
 
   /**
    * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link
@@ -51,93 +70,54 @@ export interface SessionStore {
     expires: number,
     change: (before: SessionState) => SessionState,
     holder?: QuotaOwner,
-  ): Promise<void>;
+  ): Promise<void> {
+    return this.put({ id, expires, change, holder });
+  }
 
   /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
-  close(): Promise<void>;
-}
+  abstract close(): Promise<void>;
 
-/** A session and its subscription that has ended. */
-export interface EvictedSubscription {
-  readonly session: { readonly id: string; readonly holder: QuotaOwner };
-  readonly subscription: Subscription;
-}
+  protected abstract put(change: SessionChange): Promise<void>;
 
-/** Limits of a store. */
-export interface SessionStoreLimits {
-  /** Subscriptions of all clients. */
-  readonly subscriptions?: SubscriptionShares;
-  /** Maximum number of ended sessions, and of those with a log level. */
-  readonly maxEnded?: number;
+  /** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
+  async #endEvicted({ id, uri }: SessionSubscription): Promise<void> {
+    const stored = this.sessions.get(id);
+    if (stored?.kind !== 'changed') return;
+    let ended: Subscription | undefined;
+    const without = (before: SessionState): SessionState => {
+      ended = before.subscriptions.find((subscription) => subscription.uri === uri);
+      return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
+    };
+    await this.change(id, stored.expires, without).catch(() => undefined);
+    if (ended) this.subscriptionEvicted.emit({ session: { id, holder: stored.holder }, subscription: ended });
+  }
 }
 
 /** A session store without persistence. */
-export function memorySessionStore(
-  now: () => number = Date.now,
-  { subscriptions, maxEnded }: SessionStoreLimits = {},
-): SessionStore {
-  const sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded), maxLevels: maxEnded });
-  /** Writes until expired sessions are removed again: the scan then costs no more than the writes before it. */
-  let writesUntilScan = 0;
-  const set = (id: string, stored: StoredSession | undefined): void => {
-    sessions.set(id, stored);
-    if (--writesUntilScan > 0) return;
-    sessions.removeExpired(now());
-    writesUntilScan = sessions.size;
-  };
-  const store: SessionStore = {
-    subscriptionEvicted: new Emitter(),
-    sessions,
-    async end(id, expires, holder) {
-      set(id, applyChange(sessions.get(id), expires, 'end', holder));
-    },
-    async change(id, expires, change, holder) {
-      const before = sessions.get(id);
-      const stored = applyChange(before, expires, change, holder);
-      try {
-        sessions.admit(id, stored);
-      } catch (error) {
-        sessions.restore(id, before);
-        throw error;
-      }
-      set(id, stored);
-    },
-    async close() {},
-  };
-  sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(store, sessions, evicted));
-  return store;
-}
+export class MemorySessionStore extends SessionStore {
+  readonly #expiry: ExpiryScan;
 
-/** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
-export async function endEvicted(
-  store: SessionStore,
-  sessions: SessionTable,
-  { id, uri }: SessionSubscription,
-): Promise<void> {
-  const stored = sessions.get(id);
-  if (stored?.kind !== 'changed') return;
-  let ended: Subscription | undefined;
-  const without = (before: SessionState): SessionState => {
-    ended = before.subscriptions.find((subscription) => subscription.uri === uri);
-    return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
-  };
-  await store.change(id, stored.expires, without).catch(() => undefined);
-  if (!ended) return;
-  store.subscriptionEvicted.emit({ session: { id, holder: stored.holder ?? NO_OWNER }, subscription: ended });
+  constructor(now: () => number = Date.now, limits: SessionStoreLimits = {}) {
+    super(limits);
+    this.#expiry = new ExpiryScan(() => this.sessions.removeExpired(now()));
+  }
+
+  async close(): Promise<void> {}
+
+  protected put(change: SessionChange): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const batch = new ChangeBatch(this.sessions, [{ ...change, resolve, reject }]);
+      batch.apply();
+      batch.settle();
+      this.#expiry.onChanges(1);
+    });
+  }
 }
 
 /** Options of {@link FileSessionStore}. */
 export interface FileSessionStoreOptions extends SessionStoreLimits, JournaledStoreOptions {
   /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: () => number;
-}
-
-/** A change of a session. */
-interface SessionChange {
-  readonly id: string;
-  readonly expires: number;
-  readonly holder: QuotaOwner | undefined;
-  readonly change: 'end' | ((before: SessionState) => SessionState);
 }
 
 /** A change that is not stored yet. */
@@ -208,49 +188,48 @@ export class ChangeBatch {
 }
 
 /** Sessions in `sessions.json` and a journal of differences: a change costs the same with any number of stored sessions. */
-export class FileSessionStore implements SessionStore {
-  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
-  sessions = new SessionTable();
+export class FileSessionStore extends SessionStore {
   readonly #store: JournaledStore<SessionChange>;
-  readonly #now: () => number;
-  readonly #limits: SessionStoreLimits;
-  /** What was read of the files, until it is loaded. */
-  #replay = new SessionReplay(new Map());
-  #forgotten: readonly ForgottenSessions[] = [];
 
   /** Reads the folder. Throws `StoreError` when a file is corrupt or cannot be read. */
   static async open(options: FileSessionStoreOptions): Promise<FileSessionStore> {
-    const store = new FileSessionStore(options);
-    await store.#load();
+    const store = await FileSessionStore.#load(options);
     await store.#store.compactLoaded();
     return store;
   }
 
   /** Reads the sessions of a folder without writing to it. Throws `StoreError` like {@link open}. */
   static async read(options: FileSessionStoreOptions): Promise<SessionTable> {
-    const store = new FileSessionStore(options);
-    await store.#load();
-    return store.sessions;
+    return (await FileSessionStore.#load(options)).sessions;
   }
 
-  private constructor({ now = Date.now, subscriptions, maxEnded, ...options }: FileSessionStoreOptions) {
-    this.#now = now;
-    this.#limits = { subscriptions, maxEnded };
+  static async #load(options: FileSessionStoreOptions): Promise<FileSessionStore> {
+    const store = new FileSessionStore(options);
+    await store.#store.load();
+    store.sessions.removeExpired((options.now ?? Date.now)());
+    return store;
+  }
+
+  private constructor({ now = Date.now, ...options }: FileSessionStoreOptions) {
+    super(options);
+    const { sessions } = this;
     this.#store = new JournaledStore<SessionChange>(
       {
         kind: 'session',
         lost: 'session changes',
         read: (bytes) => {
           if (!bytes) return undefined;
-          const { sessions, forgotten, generation } = readSnapshot(bytes);
-          this.#replay = new SessionReplay(sessions);
-          this.#forgotten = forgotten;
-          return generation;
+          const snapshot = readSnapshot(bytes);
+          for (const forgotten of snapshot.forgotten) sessions.addForgotten(forgotten);
+          for (const [id, stored] of Object.entries(snapshot.sessions)) sessions.set(id, stored);
+          return snapshot.journal;
         },
         replay: (line, ...place) =>
-          forEachInSteps(parseRecords(line.toString(), ...place), (record) => this.#replay.apply(record)),
+          forEachInSteps(parseRecords(line.toString(), ...place), (record) => {
+            sessions.set(record.id, applyRecord(sessions.get(record.id), record));
+          }),
         batch: (changes) => {
-          const batch = new ChangeBatch(this.sessions, changes);
+          const batch = new ChangeBatch(sessions, changes);
           const apply = () => {
             batch.apply();
             batch.settle();
@@ -258,40 +237,20 @@ export class FileSessionStore implements SessionStore {
           return { records: batch.records, apply, fail: (error) => batch.fail(error) };
         },
         snapshot: (generation) => {
-          this.sessions.removeExpired(this.#now());
-          return snapshotSlices(this.sessions.entries(), this.sessions.forgotten(), generation);
+          sessions.removeExpired(now());
+          return snapshotSlices(sessions.entries(), sessions.forgotten(), generation);
         },
       },
       options,
     );
   }
 
-  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
-    return this.#store.put({ id, expires, change: 'end', holder });
-  }
-
-  change(
-    id: string,
-    expires: number,
-    change: (before: SessionState) => SessionState,
-    holder?: QuotaOwner,
-  ): Promise<void> {
-    return this.#store.put({ id, expires, change, holder });
-  }
-
   close(): Promise<void> {
     return this.#store.close();
   }
 
-  async #load(): Promise<void> {
-    await this.#store.load();
-    const { subscriptions, maxEnded } = this.#limits;
-    const ended = new EndedSessions(maxEnded, this.#forgotten);
-    this.sessions = new SessionTable({ sessions: this.#replay.finish(), subscriptions, ended, maxLevels: maxEnded });
-    this.#replay = new SessionReplay(new Map());
-    this.#forgotten = [];
-    this.sessions.subscriptionEvicted.subscribe((evicted) => void endEvicted(this, this.sessions, evicted));
-    this.sessions.removeExpired(this.#now());
+  protected put(change: SessionChange): Promise<void> {
+    return this.#store.put(change);
   }
 }
 

@@ -17,7 +17,8 @@ const ofBob = (...uris: string[]): StoredSession => ({
 it('limits the total size, and frees it when a session ends or expires', () => {
   const shares = new SubscriptionShares({ count: 1_000, bytes: 100 });
   const x = (characters: number) => 'x'.repeat(characters);
-  const table = new SessionTable({ sessions: new Map([['old', subscribed(x(40))]]), subscriptions: shares });
+  const table = new SessionTable({ subscriptions: shares });
+  table.set('old', subscribed(x(40)));
   table.admit('a', subscribed(x(60)));
   table.set('a', subscribed(x(60)));
   expect(() => table.admit('b', subscribed('y'))).toThrow('try again later');
@@ -25,7 +26,7 @@ it('limits the total size, and frees it when a session ends or expires', () => {
   // Changes that do not grow the state are always accepted.
   table.admit('a', subscribed(x(60)));
   table.admit('a', undefined);
-  table.set('a', { kind: 'ended', expires: 2_000 });
+  table.set('a', { kind: 'ended', expires: 2_000, holder: { namespace: 'n', name: 'ann' } });
   table.admit('b', subscribed(x(60)));
   table.restore('b', undefined);
   expect(() => table.admit('b', subscribed(x(61)))).toThrow('try again later');
@@ -58,7 +59,7 @@ it('ends the oldest subscription of the largest holder for one with less than it
 });
 
 it('forgets the oldest log levels of the largest holder', () => {
-  const table = new SessionTable({ maxLevels: 3 });
+  const table = new SessionTable({ maxEnded: 3 });
   const level = (name: string): StoredSession => ({
     kind: 'changed',
     expires: 1_000,

@@ -1,16 +1,15 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import { NO_OWNER, type QuotaOwner, Shares } from '../../http/shares.ts';
+import { type QuotaOwner, Shares } from '../../http/shares.ts';
 import { EndedSessions, type ForgottenSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
 
-/** Content of {@link SessionTable}, and what is counted together with it. */
-export interface SessionTableOptions {
-  readonly sessions?: Map<string, StoredSession>;
+/** Limits of stored sessions. */
+export interface SessionStoreLimits {
+  /** Subscriptions of all clients. */
   readonly subscriptions?: SubscriptionShares | undefined;
-  readonly ended?: EndedSessions;
-  /** Maximum number of sessions with a log level. */
-  readonly maxLevels?: number | undefined;
+  /** Maximum number of ended sessions, and of those with a log level. */
+  readonly maxEnded?: number | undefined;
 }
 
 /** The subscription of a session, by its id, to a resource. */
@@ -25,32 +24,20 @@ export class SessionTable {
   readonly subscriptionEvicted = new Emitter<SessionSubscription>();
   /** The end or the log level of the session with this id is forgotten, since there are too many. */
   readonly sessionForgotten = new Emitter<string>();
-  readonly #sessions: Map<string, StoredSession>;
+  readonly #sessions = new Map<string, StoredSession>();
   readonly #shares: SubscriptionShares;
   readonly #ended: EndedSessions;
   /** Asked by every request of a session. */
-  #hasForgotten: boolean;
+  #hasForgotten = false;
   /** Sessions with a log level. */
   readonly #levels: Shares<string>;
   /** Counted subscriptions by session and uri. */
   readonly #counted = new Map<string, Map<string, CountedSubscription>>();
 
-  constructor({
-    sessions = new Map(),
-    subscriptions,
-    ended,
-    maxLevels = MAX_ENDED_SESSIONS,
-  }: SessionTableOptions = {}) {
-    this.#sessions = sessions;
+  constructor({ subscriptions, maxEnded = MAX_ENDED_SESSIONS }: SessionStoreLimits = {}) {
     this.#shares = subscriptions ?? new SubscriptionShares();
-    this.#ended = ended ?? new EndedSessions();
-    this.#hasForgotten = this.#ended.forgotten().length > 0;
-    this.#levels = new Shares(maxLevels);
-    for (const [id, stored] of [...sessions]) {
-      this.#count(id, stored);
-      this.#countEnded(id, stored);
-      this.#countLevel(id, stored);
-    }
+    this.#ended = new EndedSessions(maxEnded);
+    this.#levels = new Shares(maxEnded);
   }
 
   get size(): number {
@@ -78,10 +65,7 @@ export class SessionTable {
    * no room for them; {@link restore} must follow then, or if they cannot be stored.
    */
   admit(id: string, stored: StoredSession | undefined): void {
-    const add = (item: CountedSubscription, holder: QuotaOwner, uri: string): void => {
-      if (!this.#shares.add(item, holder, [uri])) throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
-    };
-    this.#count(id, stored, add);
+    this.#count(id, stored, true);
   }
 
   /** Counts exactly the subscriptions of this session, whether there is room or not. */
@@ -89,13 +73,11 @@ export class SessionTable {
     this.#count(id, stored);
   }
 
-  /** Replaces a session; undefined removes it. */
+  /** Replaces a session; undefined removes it. Forgets others if there are too many. */
   set(id: string, stored: StoredSession | undefined): void {
-    if (stored) this.#sessions.set(id, stored);
-    else this.#sessions.delete(id);
-    this.#count(id, stored);
-    this.#countEnded(id, stored);
-    this.#countLevel(id, stored);
+    if (stored?.kind === 'ended') this.#forgetEnds(id, stored);
+    else if (stored?.state.logLevel !== undefined && !this.#levels.has(id)) this.#forgetLevels(stored.holder);
+    this.follow(id, stored);
   }
 
   /** As {@link set}, for what another replica has stored: it also decides what is forgotten for it. */
@@ -103,10 +85,10 @@ export class SessionTable {
     if (stored) this.#sessions.set(id, stored);
     else this.#sessions.delete(id);
     this.#count(id, stored);
-    if (stored?.kind === 'ended' && stored.holder) this.#ended.restore(id, stored.holder, stored.expires);
+    if (stored?.kind === 'ended') this.#ended.restore(id, stored.holder, stored.expires);
     else this.#ended.delete(id);
-    if (stateOf(stored).logLevel === undefined) this.#levels.delete(id);
-    else if (!this.#levels.has(id)) this.#levels.set(id, stored?.holder ?? NO_OWNER, 1);
+    if (stored?.kind !== 'changed' || stored.state.logLevel === undefined) this.#levels.delete(id);
+    else if (!this.#levels.has(id)) this.#levels.set(id, stored.holder, 1);
   }
 
   /** Adds what another replica has forgotten. */
@@ -115,10 +97,11 @@ export class SessionTable {
     this.#hasForgotten = true;
   }
 
-  /** Removes expired sessions. `now` in epoch milliseconds. */
-  removeExpired(now: number): void {
+  /** Removes expired sessions. `now` in epoch milliseconds. Returns the number of those that remain. */
+  removeExpired(now: number): number {
     for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
     this.#ended.removeExpired(now);
+    return this.size;
   }
 
   /** See {@link EndedSessions.forgotten}. */
@@ -131,11 +114,8 @@ export class SessionTable {
     return [...this.#sessions];
   }
 
-  #countEnded(id: string, stored: StoredSession | undefined): void {
-    if (stored?.kind !== 'ended') return this.#ended.delete(id);
-    // Stored before holders were: it expires within a week, and nobody could be held to its end if it were forgotten.
-    if (!stored.holder) return;
-    const forgotten = this.#ended.add(id, stored.holder, stored.expires);
+  #forgetEnds(id: string, { holder, expires }: StoredSession): void {
+    const forgotten = this.#ended.add(id, holder, expires);
     for (const each of forgotten) {
       this.#sessions.delete(each);
       this.sessionForgotten.emit(each);
@@ -144,32 +124,23 @@ export class SessionTable {
   }
 
   /** Clients without a level get messages of all levels, so that levels can be forgotten without being stored. */
-  #countLevel(id: string, stored: StoredSession | undefined): void {
-    if (stateOf(stored).logLevel === undefined) {
-      this.#levels.delete(id);
-      return;
-    }
-    if (this.#levels.has(id)) return;
-    const holder = stored?.holder ?? NO_OWNER;
-    if (!this.#levels.makeRoom(holder, 1, (victim) => this.#forgetLevel(victim))) {
-      const [oldest] = this.#levels.items(holder);
-      if (oldest !== undefined) this.#forgetLevel(oldest);
-    }
-    this.#levels.set(id, holder, 1);
+  #forgetLevels(holder: QuotaOwner): void {
+    if (this.#levels.makeRoom(holder, 1, (victim) => this.#forgetLevel(victim))) return;
+    const [oldest] = this.#levels.items(holder);
+    if (oldest !== undefined) this.#forgetLevel(oldest);
   }
 
   #forgetLevel(id: string): void {
     this.#levels.delete(id);
     const stored = this.#sessions.get(id);
     if (stored?.kind !== 'changed') return;
-    const { subscriptions } = stored.state;
-    const rest = toStored(stored.expires, { subscriptions }, stored.holder);
+    const rest = toStored(stored.expires, { subscriptions: stored.state.subscriptions }, stored.holder);
     if (rest) this.#sessions.set(id, rest);
     else this.#sessions.delete(id);
     this.sessionForgotten.emit(id);
   }
 
-  #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {
+  #count(id: string, stored: StoredSession | undefined, isNew = false): void {
     const uris = new Set(stateOf(stored).subscriptions.map(({ uri }) => uri));
     const counted = this.#counted.get(id) ?? new Map<string, CountedSubscription>();
     for (const [uri, item] of counted) {
@@ -177,7 +148,7 @@ export class SessionTable {
       counted.delete(uri);
       this.#shares.delete(item);
     }
-    if (uris.size === 0) {
+    if (!stored || uris.size === 0) {
       this.#counted.delete(id);
       return;
     }
@@ -189,11 +160,10 @@ export class SessionTable {
         this.subscriptionEvicted.emit({ id, uri });
       };
       const item = { displace };
-      add(item, stored?.holder ?? NO_OWNER, uri);
+      if (!isNew) this.#shares.restore(item, stored.holder, [uri]);
+      else if (!this.#shares.add(item, stored.holder, [uri]))
+        throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
       counted.set(uri, item);
     }
   }
-
-  readonly #restore = (item: CountedSubscription, holder: QuotaOwner, uri: string): void =>
-    this.#shares.restore(item, holder, [uri]);
 }

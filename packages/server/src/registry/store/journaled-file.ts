@@ -4,7 +4,7 @@ import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
 import { errorCode, type Files, ifExists, replaceFile, type StoreFile } from './files.ts';
-import type { StoreLog } from './store.ts';
+import { StoreError, type StoreLog } from './store.ts';
 
 /** The content of a stored file is invalid. `file` is its name inside the folder; the message is a predicate of it. */
 export class CorruptFileError extends Error {
@@ -15,6 +15,17 @@ export class CorruptFileError extends Error {
     super(problem, options);
     this.file = file;
   }
+}
+
+/** Throws {@link StoreError} if a file is of a later version than this release reads, {@link CorruptFileError} for no version. */
+export function requireVersion(file: string, version: unknown, known: number): void {
+  if (version === known) return;
+  if (typeof version !== 'number' || version < known) {
+    throw new CorruptFileError(file, `has an unknown version: ${JSON.stringify(version)}`);
+  }
+  throw new StoreError(
+    `${file} has version ${version}, but this release reads version ${known}: start the release that wrote it`,
+  );
 }
 
 /** The files of one {@link JournaledFile}. */

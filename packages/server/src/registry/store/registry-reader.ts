@@ -6,9 +6,9 @@ import { z } from 'zod';
 import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
 import { errorReason } from './files.ts';
-import { CorruptFileError } from './journaled-file.ts';
+import { CorruptFileError, requireVersion } from './journaled-file.ts';
 import { JOURNAL_MEMBER, SNAPSHOT_NAME, VERSION } from './registry-file.ts';
-import { type Change, noEntries, SECTIONS, type Section, StoreError } from './store.ts';
+import { type Change, noEntries, SECTIONS, type Section } from './store.ts';
 
 /** The content of `registry.json`. */
 export interface Snapshot {
@@ -25,7 +25,7 @@ const STEP_BYTES = 256 * 1024;
 
 /**
  * Reads `registry.json`. All of it is checked to be JSON, so that the entries can be scanned without further checks.
- * Throws {@link CorruptFileError}, or {@link StoreError} for a later version.
+ * Throws {@link CorruptFileError}, or `StoreError` for a later version.
  */
 export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
   const outline = new SnapshotOutline();
@@ -37,7 +37,8 @@ export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
     const range = outline.members.get(member);
     return range && JSON.parse(bytes.toString(range.value, range.end));
   };
-  checkVersion(value('version'));
+  const version = value('version');
+  if (version !== undefined) requireVersion(SNAPSHOT_NAME, version, VERSION);
   if (outline.problem !== undefined) throw new CorruptFileError(SNAPSHOT_NAME, outline.problem);
   const known = new Set<string>(['version', JOURNAL_MEMBER, ...SECTIONS]);
   const extras = [...outline.members].filter(([member]) => !known.has(member));
@@ -173,16 +174,6 @@ class EntryTexts implements Iterable<string> {
       yield text.replaceAll('\n    ', '\n');
     }
   }
-}
-
-function checkVersion(version: unknown): void {
-  if (version === undefined || version === VERSION) return;
-  if (typeof version === 'number' && version > VERSION) {
-    throw new StoreError(
-      `${SNAPSHOT_NAME} has version ${version}, but this release reads version ${VERSION}: start the release that wrote it`,
-    );
-  }
-  throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown version: ${JSON.stringify(version)}`);
 }
 
 function readGeneration(value: unknown): number | undefined {

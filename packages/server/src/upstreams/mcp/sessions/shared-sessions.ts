@@ -1,9 +1,9 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
+import { ExpiryScan } from '../../../registry/store/expiry-scan.ts';
 import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
-import { ExpiryScan } from '../../../registry/store/postgres/shared-records.ts';
 import type { Commit, RecordedChange } from '../../../registry/store/store.ts';
 
 const SECTION = 'upstream_sessions';
