@@ -72,16 +72,67 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
     throw new ConfigError(`${file.where([unknown])}: ${formatPath([unknown])} ${unknownField(KEYS)}`);
   }
   const warnings = [...file.warnings];
-  const warn = (at: KeyPath, warning: string): void => {
-    warnings.push(`${file.where(at)}: ${warning}`);
+  const warn: Source['warn'] = (at, warning) => void warnings.push(`${file.where(at)}: ${warning}`);
+  const source = { ...file, warn };
+  return {
+    forwards: unique(source, 'name', parseList(source, 'forwards', forwardEntry)),
+    namespaces: parseNamespaces(source),
+    llmConnections: parseLlmConnections(source),
+    ...parseEvaluators(source),
+    plugins: parsePlugins(source),
+    bridgeGrpc: parseBridge(source),
+    warnings,
   };
-  const forwards = parseForwards(file, warn);
-  const namespaces = parseNamespaces(file, warn);
-  const llmConnections = parseLlmConnections(file, warn);
-  const evaluators = parseEvaluators(file, warn);
-  const plugins = parsePlugins(file, warn);
-  const bridgeGrpc = parseBridge(file, warn);
-  return { forwards, namespaces, llmConnections, ...evaluators, plugins, bridgeGrpc, warnings };
+}
+
+/** The file, and a function that records a warning for a position in it. */
+interface Source extends YamlFile {
+  readonly warn: (at: KeyPath, warning: string) => void;
+}
+
+/** A valid entry of a list. */
+interface ListEntry<Value> {
+  readonly value: Value;
+  readonly path: KeyPath;
+}
+
+/**
+ * Yields the valid entries of the list under a key. An invalid one is skipped with a warning or, if all are required, ends with
+ * {@link ConfigError}.
+ */
+function* parseList<Schema extends z.ZodObject>(
+  source: Source,
+  key: string,
+  schema: Schema,
+  { isRequired = false, items = readList(source, key) } = {},
+): Generator<ListEntry<z.output<Schema>>> {
+  for (const [index, item] of items.entries()) {
+    const path = [key, index];
+    const parsed = schema.safeParse(item, { error: wrongType });
+    if (parsed.success) {
+      warnUnknownKeys(source, item, schema, path);
+      yield { value: parsed.data, path };
+      continue;
+    }
+    const { at, problem } = firstProblem(parsed.error);
+    if (isRequired) throw new ConfigError(`${source.where([...path, ...at])}: ${formatPath(path)}: ${problem}`);
+    source.warn([...path, ...at], `${formatPath(path)} is skipped: ${problem}`);
+  }
+}
+
+/** Returns the values of entries; a duplicate of this member is skipped with a warning. */
+function unique<Member extends string, Value extends Readonly<Record<Member, string>>>(
+  { warn }: Source,
+  member: Member,
+  entries: Iterable<ListEntry<Value>>,
+): Value[] {
+  const values = new Map<string, Value>();
+  for (const { value, path } of entries) {
+    const id = value[member];
+    if (values.has(id)) warn(path, `${formatPath(path)} is skipped: duplicate ${member} ${quote(id)}`);
+    else values.set(id, value);
+  }
+  return [...values.values()];
 }
 
 /** Schema of an entry of `plugins`. */
@@ -104,24 +155,13 @@ function isHttpUrl(text: string): boolean {
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
 }
 
-/** Parses `plugins`: the addresses of their services. An invalid entry is skipped with a warning. */
-function parsePlugins(file: YamlFile, warn: Warn): PluginTargets {
-  const byId = new Map<string, ReadonlyMap<string, string>>();
-  readList(file, 'plugins').forEach((item, index) => {
-    const path = ['plugins', index];
-    const label = `plugins[${index}]`;
-    const parsed = pluginEntry.safeParse(item, { error: wrongType });
-    if (!parsed.success) {
-      const { at, problem } = firstProblem(parsed.error);
-      warn([...path, ...at], `${label} is skipped: ${problem}`);
-      return;
-    }
-    warnUnknownKeys(item, pluginEntry, path, warn);
-    const { id, services } = parsed.data;
-    if (byId.has(id)) warn(path, `${label} is skipped: duplicate id ${quote(id)}`);
-    else byId.set(id, new Map(Object.entries(services).map(([name, { target }]) => [name, target])));
+/** Parses `plugins`: the addresses of their services. */
+function parsePlugins(source: Source): PluginTargets {
+  const plugins = unique(source, 'id', parseList(source, 'plugins', pluginEntry));
+  const targets = plugins.map(({ id, services }) => {
+    return [id, new Map(Object.entries(services).map(([name, { target }]) => [name, target]))] as const;
   });
-  return byId;
+  return new Map(targets);
 }
 
 /** The contract's schema, with the registry's type. */
@@ -154,25 +194,6 @@ const forwardEntry = z.object(
 /** Upstream MCP server to register. */
 type ForwardEntry = Readonly<z.output<typeof forwardEntry>>;
 
-function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
-  const byName = new Map<string, ForwardEntry>();
-  readList(file, 'forwards').forEach((item, index) => {
-    const path = ['forwards', index];
-    const label = `forwards[${index}]`;
-    const parsed = forwardEntry.safeParse(item, { error: wrongType });
-    if (!parsed.success) {
-      const { at, problem } = firstProblem(parsed.error);
-      warn([...path, ...at], `${label} is skipped: ${problem}`);
-      return;
-    }
-    warnUnknownKeys(item, forwardEntry, path, warn);
-    const { name } = parsed.data;
-    if (byName.has(name)) warn(path, `${label} is skipped: duplicate name ${quote(name)}`);
-    else byName.set(name, parsed.data);
-  });
-  return [...byName.values()];
-}
-
 /** Schema of an entry of `namespaces` in its long form; the short form is the name. */
 const namespaceEntry = z.object(
   {
@@ -187,36 +208,22 @@ const namespaceEntry = z.object(
 type NamespaceEntry = Readonly<z.output<typeof namespaceEntry>>;
 
 /** Unlike a forward, an invalid namespace is an error: without the namespace its entries would not be isolated. */
-function parseNamespaces(file: YamlFile, warn: Warn): NamespaceEntry[] {
-  const byName = new Map<string, NamespaceEntry>();
-  readList(file, 'namespaces').forEach((item, index) => {
-    const path = ['namespaces', index];
-    const label = `namespaces[${index}]`;
-    const parsed = namespaceEntry.safeParse(typeof item === 'string' ? { name: item } : item, { error: wrongType });
-    if (!parsed.success) {
-      const { at, problem } = firstProblem(parsed.error);
-      throw new ConfigError(`${file.where([...path, ...at])}: ${label}: ${problem}`);
-    }
-    warnUnknownKeys(item, namespaceEntry, path, warn);
-    const { name } = parsed.data;
-    if (byName.has(name)) warn(path, `${label} is skipped: duplicate name ${quote(name)}`);
-    else byName.set(name, parsed.data);
-  });
-  return [...byName.values()];
+function parseNamespaces(source: Source): NamespaceEntry[] {
+  const items = readList(source, 'namespaces').map((item) => (typeof item === 'string' ? { name: item } : item));
+  return unique(source, 'name', parseList(source, 'namespaces', namespaceEntry, { isRequired: true, items }));
 }
 
 /** Invalid settings are errors: calls with a wrong timeout would be hard to diagnose. */
-function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
-  const bridge = file.content.bridge ?? {};
+function parseBridge(source: Source): BridgeGrpcSettings {
+  const bridge = source.content.bridge ?? {};
   const parsed = bridgeEntry.safeParse(bridge);
   if (!parsed.success) {
     const { at, problem } = firstProblem(parsed.error);
-    throw new ConfigError(`${file.where(['bridge', ...at])}: bridge: ${problem}`);
+    throw new ConfigError(`${source.where(['bridge', ...at])}: bridge: ${problem}`);
   }
-  warnUnknownKeys(bridge, bridgeEntry, ['bridge'], warn);
-  const { grpc } = parsed.data;
-  if (!grpc) return toBridgeGrpcSettings({});
-  warnUnknownKeys(grpc, bridgeGrpcEntry, ['bridge', 'grpc'], warn);
+  warnUnknownKeys(source, bridge, bridgeEntry, ['bridge']);
+  const grpc = parsed.data.grpc ?? {};
+  warnUnknownKeys(source, grpc, bridgeGrpcEntry, ['bridge', 'grpc']);
   return toBridgeGrpcSettings(grpc);
 }
 
@@ -224,21 +231,13 @@ function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
  * Parses `llm_connections`. Throws {@link ConfigError} for the first problem: an evaluator without its connection would be a gap
  * in the policy.
  */
-function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
+function parseLlmConnections(source: Source): LlmConnection[] {
   const byName = new Map<string, LlmConnection>();
-  readList(file, 'llm_connections').forEach((item, index) => {
-    const path = ['llm_connections', index];
-    const label = `llm_connections[${index}]`;
-    const invalid = (at: KeyPath, problem: string): ConfigError =>
-      new ConfigError(`${file.where([...path, ...at])}: ${label}: ${problem}`);
-    const parsed = llmConnectionEntry.safeParse(item, { error: wrongType });
-    if (!parsed.success) {
-      const { at, problem } = firstProblem(parsed.error);
-      throw invalid(at, problem);
-    }
-    warnUnknownKeys(item, llmConnectionEntry, path, warn);
-    const { name, model, url, api_key: apiKey } = parsed.data;
-    const warnAt = (key: string, warning: string) => warn([...path, key], `${label}: ${key} ${warning}`);
+  const entries = parseList(source, 'llm_connections', llmConnectionEntry, { isRequired: true });
+  for (const { value, path } of entries) {
+    const { name, model, url, api_key: apiKey } = value;
+    const label = formatPath(path);
+    const warnAt = (key: string, warning: string) => source.warn([...path, key], `${label}: ${key} ${warning}`);
     if (/\/chat\/completions\/*$/.test(url)) {
       warnAt('url', 'ends with /chat/completions, which is appended automatically; remove it');
     }
@@ -247,9 +246,11 @@ function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
       const what = apiKey.startsWith('$') ? 'starts with $ and is sent literally' : 'is written in the file';
       warnAt('api_key', `${what}: refer to a variable with $\{env:NAME} or to a file with $\{file:name} instead`);
     }
-    if (byName.has(name)) throw invalid(['name'], `duplicate name ${quote(name)}`);
+    if (byName.has(name)) {
+      throw new ConfigError(`${source.where([...path, 'name'])}: ${label}: duplicate name ${quote(name)}`);
+    }
     byName.set(name, { name, model, url, ...(apiKey && { apiKey }) });
-  });
+  }
   return [...byName.values()];
 }
 
@@ -260,17 +261,17 @@ const evaluatorsEntry = z.object({ evaluators: z.unknown() });
  * Parses `evaluators`: a list, or `{evaluators: [...]}`. Skips an invalid evaluator with a warning for each problem; its action
  * and connection are checked later. Throws {@link ConfigError} if there is no list.
  */
-function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
-  const value = file.content.evaluators ?? undefined;
+function parseEvaluators(source: Source): BootstrapEvaluators {
+  const value = source.content.evaluators ?? undefined;
   if (value === undefined) return { evaluators: undefined, invalidEvaluators: [] };
-  const { path, list } = unwrapEvaluators(value, warn);
-  if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: evaluators: must be a list of evaluators`);
+  const { path, list } = unwrapEvaluators(source, value);
+  if (!Array.isArray(list)) throw new ConfigError(`${source.where(path)}: evaluators: must be a list of evaluators`);
   const evaluators: Evaluator[] = [];
   const invalidEvaluators: string[] = [];
   for (const [index, item] of list.entries()) {
     const input = toJson(item);
     for (const { path: at, known } of findUnknownMembers(input)) {
-      warnUnknownKey([...path, index, ...at], known, warn);
+      warnUnknownKey(source, [...path, index, ...at], known);
     }
     const result = validate(evaluatorInput, input);
     if ('value' in result) {
@@ -279,7 +280,7 @@ function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
     }
     for (const issue of result.issues) {
       const { at, problem } = evaluatorProblem(issue);
-      warn([...path, index, ...at], `evaluators[${index}] is skipped: ${problem}`);
+      source.warn([...path, index, ...at], `evaluators[${index}] is skipped: ${problem}`);
     }
     const name = evaluatorInput.shape.name.safeParse(Object(input).name).data;
     if (name) invalidEvaluators.push(name);
@@ -287,11 +288,11 @@ function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
   return { evaluators, invalidEvaluators };
 }
 
-function unwrapEvaluators(value: unknown, warn: Warn): { path: KeyPath; list: unknown } {
+function unwrapEvaluators(source: Source, value: unknown): { path: KeyPath; list: unknown } {
   if (typeof value !== 'object' || value === null || !('evaluators' in value)) {
     return { path: ['evaluators'], list: value };
   }
-  warnUnknownKeys(value, evaluatorsEntry, ['evaluators'], warn);
+  warnUnknownKeys(source, value, evaluatorsEntry, ['evaluators']);
   return { path: ['evaluators', 'evaluators'], list: value.evaluators ?? [] };
 }
 
@@ -309,9 +310,6 @@ function toJson(item: unknown): unknown {
   }
 }
 
-/** Records a warning for a position in the file. */
-type Warn = (at: KeyPath, warning: string) => void;
-
 /** Returns the list under a key; an absent or empty key is an empty list. Throws {@link ConfigError} if it is no list. */
 function readList(file: YamlFile, key: string): readonly unknown[] {
   const value = file.content[key] ?? [];
@@ -320,15 +318,15 @@ function readList(file: YamlFile, key: string): readonly unknown[] {
 }
 
 /** Warns of unknown keys, which are most likely misspelled. */
-function warnUnknownKeys(item: unknown, schema: z.ZodObject, path: KeyPath, warn: Warn): void {
+function warnUnknownKeys(source: Source, item: unknown, schema: z.ZodObject, path: KeyPath): void {
   if (typeof item !== 'object' || item === null) return;
   const known = Object.keys(schema.shape);
   for (const key of Object.keys(item)) {
-    if (!known.includes(key)) warnUnknownKey([...path, key], known, warn);
+    if (!known.includes(key)) warnUnknownKey(source, [...path, key], known);
   }
 }
 
-function warnUnknownKey(at: KeyPath, known: readonly string[], warn: Warn): void {
+function warnUnknownKey({ warn }: Source, at: KeyPath, known: readonly string[]): void {
   warn(at, `${formatPath(at)} ${unknownField(known, 'is ignored')}`);
 }
 
