@@ -8,7 +8,7 @@ import type {
 } from '../client/client.ts';
 import { UpstreamError } from '../client/errors.ts';
 import { type SecretSearch, StreamRedactor } from './redaction.ts';
-import type { HeaderBlock, SecretHeaders } from './secret-headers.ts';
+import type { SecretHeaders } from './secret-headers.ts';
 
 /**
  * Adds the headers of a forward to all requests to its upstream, and removes their secrets from all of its responses: no
@@ -29,10 +29,23 @@ export class HeaderTransport implements UpstreamTransport {
 
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const block = this.#headers.current();
-    if (!(block instanceof Promise) && 'lines' in block) return this.#send(request, handler, block.lines);
-    return new PendingCall(Promise.resolve(block), handler, this.address, (lines) =>
-      this.#send(request, handler, lines),
-    );
+    const send = (lines: readonly string[], target: ResponseHandler): UpstreamCall => {
+      const headers = [...withoutNames(request.headers, this.#headers.names), ...lines];
+      return this.#transport.dispatch({ ...request, headers }, target);
+    };
+    const isReady = !(block instanceof Promise) && 'lines' in block;
+    if (isReady && this.#headers.search === undefined) return send(block.lines, handler);
+    const call = new RedactedCall(handler, () => this.#headers.search);
+    if (isReady) {
+      call.start(send(block.lines, call));
+      return call;
+    }
+    void Promise.resolve(block).then((resolved) => {
+      if (call.isAborted) return;
+      if ('lines' in resolved) call.start(send(resolved.lines, call));
+      else handler.onError(unusableHeaders(this.address, resolved.problem));
+    });
+    return call;
   }
 
   close(): Promise<void> {
@@ -41,14 +54,6 @@ export class HeaderTransport implements UpstreamTransport {
 
   destroy(): Promise<void> {
     return this.#transport.destroy();
-  }
-
-  #send(request: UpstreamRequest, handler: ResponseHandler, lines: readonly string[]): UpstreamCall {
-    const headers = [...withoutNames(request.headers, this.#headers.names), ...lines];
-    const search = () => this.#headers.search;
-    if (search() === undefined) return this.#transport.dispatch({ ...request, headers }, handler);
-    const redacting = new RedactingHandler(handler, search);
-    return redacting.send((wrapped) => this.#transport.dispatch({ ...request, headers }, wrapped));
   }
 }
 
@@ -62,45 +67,21 @@ function withoutNames(headers: readonly string[], names: ReadonlySet<string>): r
   return others;
 }
 
-/** A request that waits for its headers. */
-class PendingCall implements UpstreamCall {
-  #call: UpstreamCall | undefined = undefined;
-  #isAborted = false;
-
-  constructor(
-    block: Promise<HeaderBlock>,
-    handler: ResponseHandler,
-    address: string,
-    send: (lines: readonly string[]) => UpstreamCall,
-  ) {
-    void block.then((headers) => {
-      if (this.#isAborted) return;
-      if ('lines' in headers) this.#call = send(headers.lines);
-      else {
-        const remedy = 'set the secret where the service runs, or change "headers" of the forward';
-        handler.onError(new UpstreamError('refused', address, `was not called: its ${headers.problem}`, { remedy }));
-      }
-    });
-  }
-
-  abort(): void {
-    this.#isAborted = true;
-    this.#call?.abort();
-  }
-
-  resume(): void {
-    this.#call?.resume();
-  }
+function unusableHeaders(address: string, problem: string): UpstreamError {
+  const remedy = 'set the secret where the service runs, or change "headers" of the forward';
+  return new UpstreamError('refused', address, `was not called: its ${problem}`, { remedy });
 }
 
 /** Needed by the service as they are, and never passed on. */
 const UNCHANGED_HEADERS: ReadonlySet<string> = new Set(['mcp-session-id']);
 
-/** Passes a response on without the secrets of its request. */
-class RedactingHandler implements ResponseHandler {
+/** A call that may wait for its headers, and passes its response on without the secrets in them. */
+class RedactedCall implements UpstreamCall, ResponseHandler {
+  isAborted = false;
   readonly #handler: ResponseHandler;
   readonly #search: () => SecretSearch | undefined;
   readonly #redactor: StreamRedactor;
+  #call: UpstreamCall | undefined = undefined;
   /** The handler has paused. */
   #isPaused = false;
   /** The response has ended while the handler was paused. */
@@ -112,20 +93,21 @@ class RedactingHandler implements ResponseHandler {
     this.#redactor = new StreamRedactor(search);
   }
 
-  /** Sends the request with this handler. */
-  send(dispatch: (handler: ResponseHandler) => UpstreamCall): UpstreamCall {
-    const call = dispatch(this);
-    return {
-      abort: () => {
-        this.#hasEnded = false;
-        call.abort();
-      },
-      resume: () => {
-        this.#isPaused = false;
-        if (this.#hasEnded) this.#handler.onEnd();
-        else call.resume();
-      },
-    };
+  /** The request was sent as this call, with this handler. */
+  start(call: UpstreamCall): void {
+    this.#call = call;
+  }
+
+  abort(): void {
+    this.isAborted = true;
+    this.#hasEnded = false;
+    this.#call?.abort();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    if (this.#hasEnded) this.#handler.onEnd();
+    else this.#call?.resume();
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {

@@ -41,14 +41,10 @@ export class SecretHeaders {
   current(): HeaderBlock | Promise<HeaderBlock> {
     if (this.#block && performance.now() < this.#validUntil) return this.#block;
     if (this.#resolving) return this.#resolving;
-    const resolved = Object.entries(this.#headers).map(([name, value]) => {
-      return { name, value: this.#resolve(value) };
-    });
-    const ready: NamedValue[] = [];
-    for (const { name, value } of resolved) if (!(value instanceof Promise)) ready.push({ name, value });
-    if (ready.length === resolved.length) return this.#store(ready);
-    this.#resolving = Promise.all(resolved.map(async ({ name, value }) => ({ name, value: await value })))
-      .then((values) => this.#store(values))
+    const values = Object.values(this.#headers).map((value) => this.#resolve(value));
+    if (values.every(isResolved)) return this.#store(values);
+    this.#resolving = Promise.all(values)
+      .then((resolved) => this.#store(resolved))
       .finally(() => {
         this.#resolving = undefined;
       });
@@ -66,11 +62,13 @@ export class SecretHeaders {
     return problem === undefined ? this.#secrets.resolve(value, origin) : { problem };
   }
 
-  #store(values: readonly NamedValue[]): HeaderBlock {
+  #store(values: readonly Resolved[]): HeaderBlock {
     const lines: string[] = [];
     const secrets = new Set<string>();
     let readAt = Number.POSITIVE_INFINITY;
-    for (const { name, value } of values) {
+    const names = Object.keys(this.#headers);
+    for (const [at, value] of values.entries()) {
+      const name = names[at] ?? '';
       // A missing variable never appears, but one of several problems may be that of a file.
       if ('problem' in value) return this.#use({ problem: `header ${name} ${value.problem}` }, performance.now());
       lines.push(name, value.text);
@@ -105,7 +103,6 @@ function isLongEnough(secret: string): boolean {
   return secret.replaceAll('\\', '').length >= MIN_REDACTED_LENGTH;
 }
 
-interface NamedValue {
-  readonly name: string;
-  readonly value: Resolved;
+function isResolved(value: Resolved | Promise<Resolved>): value is Resolved {
+  return !(value instanceof Promise);
 }

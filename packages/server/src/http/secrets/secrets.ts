@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { isSecretVariable, parseReferences, type SecretReference } from '@sluice/contract';
 import { commaList, InvalidSettingError, quote, textSchema } from '../settings.ts';
-import { SecretFile } from './secret-file.ts';
+import { SecretFile, type SecretFileContent } from './secret-file.ts';
 
 /** Settings of references to secrets. */
 export interface SecretSettings {
@@ -94,28 +94,27 @@ export class Secrets {
   resolve(text: string, origin: string): Resolved | Promise<Resolved> {
     const problem = this.problem(text, origin);
     if (problem !== undefined) return { problem };
-    const references = referencesIn(text);
-    if (references.length === 0) return { text, secrets: [], readAt: Number.POSITIVE_INFINITY };
-    const isFile = references.some(({ kind }) => kind === 'file');
-    return isFile ? this.#resolveFiles(text) : this.#combine(text, new Map());
+    const names = referencesIn(text).flatMap(({ kind, name }) => (kind === 'file' ? [name] : []));
+    return names.length === 0
+      ? this.#combine(text, new Map())
+      : this.#read(names).then((files) => this.#combine(text, files));
   }
 
-  async #resolveFiles(text: string): Promise<Resolved> {
-    const files = new Map<string, Awaited<ReturnType<SecretFile['read']>>>();
-    for (const { kind, name } of referencesIn(text)) {
-      if (kind !== 'file') continue;
-      const { folder = '' } = this.#settings;
+  async #read(names: readonly string[]): Promise<Map<string, SecretFileContent>> {
+    const { folder = '' } = this.#settings;
+    const files = new Map<string, SecretFileContent>();
+    for (const name of names) {
       const file = this.#files.getOrInsertComputed(name, () => new SecretFile(folder, name));
       files.set(name, await file.read());
     }
-    return this.#combine(text, files);
+    return files;
   }
 
-  #combine(text: string, files: ReadonlyMap<string, Awaited<ReturnType<SecretFile['read']>>>): Resolved {
+  #combine(text: string, files: ReadonlyMap<string, SecretFileContent>): Resolved {
     let resolved = '';
     let readAt = Number.POSITIVE_INFINITY;
     const secrets: string[] = [];
-    for (const part of parseReferences(text) ?? []) {
+    for (const part of parseReferences(text) ?? [text]) {
       if (typeof part === 'string') {
         resolved += part;
         continue;
