@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { detach } from '@sluice/protocol/text';
 import { LOOPBACK_ADDRESS } from './address.ts';
 import {
@@ -10,45 +9,6 @@ import {
   shortened,
   splitHost,
 } from './host-rule.ts';
-
-/** The head of a request, as far as two parsers may interpret it differently. */
-interface ParsedHead {
-  readonly url: string;
-  readonly httpVersion: '1.0' | '1.1';
-  readonly headers: IncomingHttpHeaders;
-  readonly rawHeaders: readonly string[];
-}
-
-/** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
-function hasDuplicateHost({ rawHeaders }: ParsedHead): boolean {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  return hosts > 1;
-}
-
-/**
- * Returns why two HTTP parsers could interpret a request differently; undefined if they cannot. Accepted are bodies with one
- * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
- * forwarded without the header that names it, which is hop-by-hop.
- */
-export function ambiguity(request: ParsedHead): string | undefined {
-  const { headers, httpVersion, url } = request;
-  if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
-  if (hasDuplicateHost(request)) return 'duplicate Host header';
-  // A host in the target would compete with `Host`, which is checked; `*` is not a resource.
-  if (!url.startsWith('/')) return 'invalid request target: expected a path that begins with a slash';
-  if (url.includes('#')) return 'invalid request target: encode # as %23';
-  const { 'content-length': length, 'transfer-encoding': encoding } = headers;
-  if (encoding !== undefined) {
-    if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
-    if (httpVersion !== '1.1') return 'Transfer-Encoding requires HTTP/1.1';
-  }
-  if (length !== undefined && !Number.isSafeInteger(Number(length))) return 'invalid Content-Length';
-  return undefined;
-}
 
 /** Accepted values of `Host` and `Origin`, as parsed by the configuration: lower case, no default port. */
 interface GuardOptions extends HostRuleOptions {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
 import { copyOf, MalformedMessage } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
-import { type RequestHead, RequestParser, type RequestSink } from './request-parser.ts';
+import { type RequestHead, RequestParser, type RequestParserOptions, type RequestSink } from './request-parser.ts';
 import { type ResponseConnection, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
 
@@ -23,19 +23,30 @@ export type ErrorResponse = (
 
 type RejectionStatus = 400 | 403 | 408 | 431;
 
+/** Settings of the connections of a server. */
+export interface ConnectionSettings extends RequestParserOptions {
+  /** Idle time after which a connection is closed, in milliseconds. */
+  readonly keepAliveMs: number;
+  /** Time in which a client must send the head of a request. */
+  readonly headMs: number;
+  /** Time in which a client must send a whole request; 0 for no limit. */
+  readonly requestMs: number;
+  /** Status of the response to CONNECT. */
+  readonly connectStatus: 400 | 403;
+  /** Text by default. */
+  readonly errorResponse?: ErrorResponse | undefined;
+}
+
+const textResponse: ErrorResponse = (body) => ({ headers: ['Content-Type', 'text/plain'], body });
+
 /** What the connections of a server share. */
 export interface ConnectionOwner {
+  readonly settings: ConnectionSettings;
   readonly heads: HeadEncoder;
   /** Shares the time for large requests among connections. */
   readonly turns: InputTurns;
   /** Responds to a request whose head was received, usually with the whole body. */
   serve(request: ServerRequest, response: ServerResponse): void;
-  /** Status of the response to CONNECT. */
-  readonly connectStatus: 400 | 403;
-  readonly errorResponse: ErrorResponse;
-  /** See {@link RequestParser}. */
-  readonly passesOn: boolean;
-  readonly isForReplicas: boolean;
   /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
   endsLater(response: ServerResponse): boolean;
   /** Calls `close` of an ended response soon. */
@@ -90,7 +101,7 @@ export class Connection implements RequestSink, ResponseConnection {
     this.socket = socket;
     this.heads = owner.heads;
     this.#owner = owner;
-    this.#parser = new RequestParser(this, owner.passesOn, owner.isForReplicas);
+    this.#parser = new RequestParser(this, owner.settings);
     socket.on('end', () => this.#onEnd());
     socket.on('drain', () => this.#onDrain());
     // `close` follows.
@@ -105,12 +116,10 @@ export class Connection implements RequestSink, ResponseConnection {
     );
   }
 
-  /**
-   * Closes the connection if it has been idle for `keepAliveMs`; responds with 408 if its client has not sent a head after
-   * `headMs`, or a request after `requestMs` (0: no limit).
-   */
-  checkTimeout(now: number, keepAliveMs: number, headMs: number, requestMs: number): void {
+  /** Closes the connection if it has been idle for too long; responds with 408 if its client takes too long for a request. */
+  checkTimeout(now: number): void {
     if (this.#closing) return;
+    const { keepAliveMs, headMs, requestMs } = this.#owner.settings;
     // The client is still reading a response.
     if (!this.#receives && this.socket.writableLength > 0) this.#since = now;
     const age = now - this.#since;
@@ -231,7 +240,8 @@ export class Connection implements RequestSink, ResponseConnection {
     this.#isNew = false;
     const response = this.#response;
     if (response === undefined || this.socket.writableEnded) return;
-    if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus, 'method CONNECT is not supported');
+    if (request.method === 'CONNECT')
+      return this.#reject(this.#owner.settings.connectStatus, 'method CONNECT is not supported');
     if (request.head.expectsContinue) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
     this.#owner.serve(request, response);
   }
@@ -276,7 +286,8 @@ export class Connection implements RequestSink, ResponseConnection {
   /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
   #reject(status: RejectionStatus, message: string, origin = this.#request?.head.headers.origin): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
-    const { headers, body } = this.#owner.errorResponse(message, { status, origin });
+    const { errorResponse = textResponse } = this.#owner.settings;
+    const { headers, body } = errorResponse(message, { status, origin });
     const fields = [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
     const lines = fields.map((text, at) => text + (at % 2 === 0 ? ': ' : '\r\n'));
     this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);

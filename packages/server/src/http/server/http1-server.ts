@@ -1,7 +1,7 @@
 import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { InputTurns } from '../input-turns.ts';
-import { Connection, type ConnectionOwner, type ErrorResponse } from './connection.ts';
+import { Connection, type ConnectionOwner, type ConnectionSettings } from './connection.ts';
 import type { ServerRequest } from './request.ts';
 import type { ServerResponse } from './response.ts';
 import { HeadEncoder } from './response-head.ts';
@@ -20,28 +20,12 @@ export type ServerTls = Pick<
 >;
 
 /** Options of {@link createHttp1Server}. */
-export interface Http1ServerOptions {
+export interface Http1ServerOptions extends ConnectionSettings {
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined;
-  /** Idle time after which a connection is closed, in milliseconds. */
-  readonly keepAliveMs: number;
-  /** Time in which a client must send the head of a request. */
-  readonly headMs: number;
-  /** Time in which a client must send a whole request; 0 for no limit. */
-  readonly requestMs: number;
-  /** Interval of the checks for these times. */
+  /** Interval of the checks for timeouts, in milliseconds. */
   readonly checkMs: number;
-  /** Status of the response to CONNECT. */
-  readonly connectStatus: 400 | 403;
-  /** Whether requests are passed on to other servers, which may know other methods and targets. */
-  readonly passesOn?: boolean | undefined;
-  /** Whether the clients are other replicas, whose own headers are accepted. */
-  readonly isForReplicas?: boolean | undefined;
-  /** Text by default. */
-  readonly errorResponse?: ErrorResponse | undefined;
 }
-
-const textResponse: ErrorResponse = (body) => ({ headers: ['Content-Type', 'text/plain'], body });
 
 /**
  * Creates an HTTP/1.1 server on sockets. Compared with node:http it has no stream objects per request, parses a head that repeats
@@ -53,17 +37,7 @@ export function createHttp1Server(
   options: Http1ServerOptions,
   serve: (request: ServerRequest, response: ServerResponse) => void,
 ): HttpServer {
-  const {
-    tls,
-    keepAliveMs,
-    headMs,
-    requestMs,
-    checkMs,
-    connectStatus,
-    passesOn = false,
-    isForReplicas = false,
-    errorResponse = textResponse,
-  } = options;
+  const { tls, checkMs } = options;
   const connections = new Set<Connection>();
   let ended: ServerResponse[] = [];
   let unsent: ServerResponse[] = [];
@@ -87,12 +61,9 @@ export function createHttp1Server(
     setImmediate(endTurn);
   };
   const owner: ConnectionOwner = {
-    heads: new HeadEncoder(keepAliveMs),
+    settings: options,
+    heads: new HeadEncoder(options.keepAliveMs),
     turns: new InputTurns(),
-    connectStatus,
-    passesOn,
-    isForReplicas,
-    errorResponse,
     serve,
     // Written one after the other, responses of a turn wake up their clients less often than one by one.
     endsLater: (response) => ended.length > 0 && unsent.push(response) > 0,
@@ -128,7 +99,7 @@ export function createHttp1Server(
   server.on('listening', () => {
     checks = setInterval(() => {
       const now = performance.now();
-      for (const connection of connections) connection.checkTimeout(now, keepAliveMs, headMs, requestMs);
+      for (const connection of connections) connection.checkTimeout(now);
     }, checkMs).unref();
   });
   server.on('close', () => clearInterval(checks));

@@ -9,7 +9,6 @@ import {
   parseFields,
   type State,
 } from '../message-parser.ts';
-import { ambiguity } from '../request-validation.ts';
 
 /** Head of a request. Requests with the same head share it. */
 export interface RequestHead {
@@ -37,6 +36,14 @@ export interface RequestSink {
   onHead(head: RequestHead): void;
   /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`. */
   onBody(buffer: Buffer, start: number, end: number): void;
+}
+
+/** Options of {@link RequestParser}. */
+export interface RequestParserOptions {
+  /** Whether requests are passed on to other servers: any method, `OPTIONS *`, and a target with the host of the request. */
+  readonly passesOn?: boolean | undefined;
+  /** Whether clients are other replicas, with headers that these add; from others, headers with such names are dropped. */
+  readonly isForReplicas?: boolean | undefined;
 }
 
 const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
@@ -82,23 +89,16 @@ export class RequestParser extends MessageParser<RequestHead> {
   /** Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2). */
   protected override readonly allowsEmptyLine = true;
   readonly #sink: RequestSink;
-  readonly #passesOn: boolean;
-  readonly #isForReplicas: boolean;
+  readonly #options: RequestParserOptions;
 
-  /**
-   * `passesOn`: for a server that passes requests on: any method, `OPTIONS *`, and a target with the host of the request.
-   * `isForReplicas`: for a server that gets the requests of clients from other replicas, with headers that these add. From
-   * clients, headers with such names are dropped.
-   */
-  constructor(sink: RequestSink, passesOn = false, isForReplicas = false) {
-    super(isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
+  constructor(sink: RequestSink, options: RequestParserOptions = {}) {
+    super(options.isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
     this.#sink = sink;
-    this.#passesOn = passesOn;
-    this.#isForReplicas = isForReplicas;
+    this.#options = options;
   }
 
   protected override parseHead(text: string): RequestHead {
-    return parseHead(text, this.#passesOn, this.#isForReplicas);
+    return parseHead(text, this.#options);
   }
 
   protected override checkStart(text: string): void {
@@ -118,7 +118,7 @@ export class RequestParser extends MessageParser<RequestHead> {
   }
 }
 
-function parseHead(text: string, passesOn: boolean, isForReplicas: boolean): RequestHead {
+function parseHead(text: string, { passesOn = false, isForReplicas }: RequestParserOptions): RequestHead {
   const methodEnd = text.indexOf(' ');
   const method = text.slice(0, methodEnd);
   if (!KNOWN_METHODS.has(method) && !(passesOn && OTHER_METHOD.test(method)))
@@ -136,6 +136,7 @@ function parseHead(text: string, passesOn: boolean, isForReplicas: boolean): Req
     throw new MalformedMessage(`too many header lines: the limit is ${MAX_LINES}, which is fixed`, 'too-large');
   const headers: Record<string, string | string[] | undefined> = {};
   let contentLength = -1;
+  let hosts = 0;
   let encodings = 0;
   let closes = false;
   let keepsAlive = minor === 1;
@@ -149,6 +150,9 @@ function parseHead(text: string, passesOn: boolean, isForReplicas: boolean): Req
     }
     addHeader(headers, name, value);
     switch (name) {
+      case 'host':
+        hosts++;
+        break;
       case 'content-length':
         if (contentLength >= 0) throw new MalformedMessage('several Content-Lengths');
         contentLength = parseContentLength(value);
@@ -180,8 +184,29 @@ function parseHead(text: string, passesOn: boolean, isForReplicas: boolean): Req
     chunked: encodings > 0,
     persistent: keepsAlive && !closes,
     expectsContinue: typeof expect === 'string' && /(?:^|\W)100-continue(?:$|\W)/i.test(expect),
-    ambiguity: ambiguity({ headers, rawHeaders, httpVersion, url: isAsterisk ? '/' : url }),
+    ambiguity: ambiguityOf({ headers, httpVersion, url: isAsterisk ? '/' : url }, hosts),
   };
+}
+
+/**
+ * Returns why two HTTP parsers could interpret a request differently; undefined if they cannot. Accepted are bodies with one
+ * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
+ * forwarded without the header that names it, which is hop-by-hop.
+ */
+function ambiguityOf(
+  { headers, httpVersion, url }: Pick<RequestHead, 'headers' | 'httpVersion' | 'url'>,
+  hosts: number,
+): string | undefined {
+  if (hosts === 0 && httpVersion === '1.1') return 'a Host header is required';
+  // Two gateways in a row might use different ones.
+  if (hosts > 1) return 'duplicate Host header';
+  // A host in the target would compete with `Host`, which is checked; `*` is not a resource.
+  if (!url.startsWith('/')) return 'invalid request target: expected a path that begins with a slash';
+  if (url.includes('#')) return 'invalid request target: encode # as %23';
+  const { 'transfer-encoding': encoding } = headers;
+  if (encoding === undefined) return undefined;
+  if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
+  return httpVersion === '1.1' ? undefined : 'Transfer-Encoding requires HTTP/1.1';
 }
 
 function withoutPeerHeaders(raw: readonly string[]): string[] {
