@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { commaList, InvalidSettingError, textSchema } from './settings.ts';
 
-/** Address of a listener. `host` has no brackets; with port 0 the system chooses one. */
+/** Address of a listener or server. `host` has no brackets; with port 0 the system chooses one. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -51,6 +51,12 @@ export const listenAddress = textSchema('host:port, such as 0.0.0.0:8080 or [::]
 /** Formats an address as `host:port`, an IPv6 host in brackets: the inverse of {@link listenAddress}. */
 export function formatAddress({ host, port }: ListenAddress): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Returns host and port of an http or https URL. */
+export function endpointOf({ hostname, port, protocol }: URL): ListenAddress {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return { host, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
 }
 
 /** Addresses of all interfaces, as the URL parser normalizes them. */
@@ -114,8 +120,8 @@ export const httpUpstream = textSchema(
     }
     const url = parseHttpUrl(text);
     const scheme = url.protocol === 'https:' ? 'https' : 'http';
-    const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port);
-    return upstream(scheme, url.hostname.replace(/^\[|\]$/g, ''), port, url.pathname.replace(/\/+$/, ''));
+    const { host, port } = endpointOf(url);
+    return upstream(scheme, host, port, url.pathname.replace(/\/+$/, ''));
   },
 );
 

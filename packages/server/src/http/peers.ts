@@ -3,6 +3,7 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:h
 import { Agent, request as sendRequest } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
+import { endpointOf } from './address.ts';
 import type { ResponseLike } from './exchange.ts';
 import { HOP_BY_HOP } from './header-lines.ts';
 import type { PassedOutcome } from './outcome.ts';
@@ -160,12 +161,10 @@ export class Peers {
     // The body may be one message of a batch, and was read whole.
     const length = body.length > 0 && { 'content-length': String(body.length) };
     this.sent++;
-    const { hostname: host, port } = new URL(`https://${address}`);
     const sent = sendRequest(
       {
         ...options,
-        host: host.replace(/^\[|\]$/g, ''),
-        port,
+        ...endpointOf(new URL(`https://${address}`)),
         method,
         path: target,
         headers: {

@@ -3,6 +3,7 @@
  * CPU time than with `undici`. It does not rename headers or remove hop-by-hop headers.
  */
 
+import { endpointOf, formatAddress } from '../address.ts';
 import type { EgressProxy } from './egress-proxies.ts';
 import type { UpstreamError } from './errors.ts';
 import type { UpstreamSockets } from './upstream-sockets.ts';
@@ -141,6 +142,6 @@ export interface TransportOptions {
 }
 
 /** Returns `host:port` of an http or https URL. */
-export function serverOf({ hostname, port, protocol }: URL): string {
-  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
+export function serverOf(url: URL): string {
+  return formatAddress(endpointOf(url));
 }

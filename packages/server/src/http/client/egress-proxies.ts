@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
+import { endpointOf } from '../address.ts';
 import { isLoopback } from '../host-rule.ts';
 import { ConfigError } from '../settings.ts';
 
@@ -83,8 +84,8 @@ export class EgressProxies {
     if (setting !== undefined) return parseProxy(setting);
     const proxy = this.#proxies.get(url.protocol);
     if (!proxy || isOwnHost(url.hostname)) return undefined;
-    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    return this.#isException(bareHost(url.hostname), port) ? undefined : proxy;
+    const { host, port } = endpointOf(url);
+    return this.#isException(bareHost(host), port) ? undefined : proxy;
   }
 }
 

@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { endpointOf } from '../address.ts';
 
 /** Error codes of writes on a connection that the peer has closed or reset. */
 const PEER_CLOSED: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET']);
@@ -40,17 +41,14 @@ export function connectEvent({ protocol }: URL): 'connect' | 'secureConnect' {
 
 /** Starts connecting. All input is passed to `onread`, if there is one, instead of `data` events. */
 export function openSocket(target: SocketTarget, onread?: OnRead): Socket {
-  const { protocol, port } = target.url;
-  const secure = protocol === 'https:';
   const options = {
-    host: hostOf(target.url),
-    port: port === '' ? (secure ? 443 : 80) : Number(port),
+    ...endpointOf(target.url),
     noDelay: true,
     keepAlive: true,
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
     ...(onread && { onread }),
   };
-  return secure ? startTls(target, options) : connectTcp(options);
+  return target.url.protocol === 'https:' ? startTls(target, options) : connectTcp(options);
 }
 
 /** Starts TLS in a tunnel to the target. */
@@ -76,7 +74,7 @@ export function openTlsInTunnel(
 
 /** The host of the URL is the server name (SNI) that the certificate is verified against. */
 function startTls(target: SocketTarget, options: ConnectionOptions): Socket {
-  const host = hostOf(target.url);
+  const { host } = endpointOf(target.url);
   const tls: ConnectionOptions = {
     ...options,
     host,
@@ -89,8 +87,4 @@ function startTls(target: SocketTarget, options: ConnectionOptions): Socket {
     target.tlsSession = session;
   });
   return socket;
-}
-
-function hostOf({ hostname }: URL): string {
-  return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
 }
