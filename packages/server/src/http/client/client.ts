@@ -141,6 +141,10 @@ export interface TransportOptions {
   readonly defaultHeaders?: readonly string[];
 }
 
+/** {@link TransportOptions} with their defaults. */
+export type TransportSettings = TransportOptions &
+  Required<Pick<TransportOptions, 'connectTimeoutMs' | 'keepAliveMs' | 'maxDecodedBytes'>>;
+
 /** Returns `host:port` of an http or https URL. */
 export function serverOf(url: URL): string {
   return formatAddress(endpointOf(url));

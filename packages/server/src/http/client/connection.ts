@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
 import { copyOf, MalformedMessage } from '../message-parser.ts';
-import type { RawHeaders, ResponseHeaders, StreamedBody } from './client.ts';
+import type { RawHeaders, ResponseHeaders, StreamedBody, TransportSettings } from './client.ts';
 import { codingsOf } from './content-coding.ts';
 import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 import {
@@ -23,13 +23,7 @@ import { credentialsRejected, openTunnel } from './tunnel.ts';
 /** The pool of a connection. */
 export interface ConnectionOwner extends SocketTarget {
   readonly address: string;
-  readonly connectTimeoutMs: number;
-  readonly firstByteTimeoutMs: number | undefined;
-  readonly passesRedirects: boolean;
-  readonly passesCodings: boolean;
-  /** Bytes of a decoded response. */
-  readonly maxDecodedBytes: number;
-  readonly proxy: EgressProxy | undefined;
+  readonly settings: TransportSettings;
   /** Shares the time for large responses among connections. */
   readonly turns: InputTurns;
   /** Buffer for the reads of one connection, or of all. */
@@ -93,7 +87,8 @@ export class Connection implements ResponseSink, CallConnection {
     call.connection = this;
     const timeLeftMs = pool.connectTimeLeft(call, performance.now());
     this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
-    const { proxy, url } = pool;
+    const { settings, url } = pool;
+    const { proxy } = settings;
     if (proxy === undefined) {
       this.#socket = this.#use(openSocket(pool, this.#onread), url);
     } else if (url.protocol === 'http:') {
@@ -189,9 +184,9 @@ export class Connection implements ResponseSink, CallConnection {
     } else if (call.redirects > 0 && isLasting(headers)) {
       this.#pool.rememberRedirect(call);
     }
-    if (headers['content-encoding'] !== undefined && !this.#pool.passesCodings) {
+    if (headers['content-encoding'] !== undefined && this.#pool.settings.codings !== 'pass') {
       const codings = codingsOf(headers['content-encoding']);
-      if (codings) call.decode(codings, this.#pool);
+      if (codings) call.decode(codings, this.#pool.address, this.#pool.settings.maxDecodedBytes);
     }
     this.#isBodyNew = true;
     call.handler.onHead(status, headers, raw, reason);
@@ -199,13 +194,14 @@ export class Connection implements ResponseSink, CallConnection {
 
   /** Handles redirects that are not passed on, and the rejection of a proxy; the handler of the call does not get them. */
   #isHandledHere(call: Http1Call, status: number, headers: ResponseHeaders): boolean {
-    const { address, passesRedirects, proxy } = this.#pool;
+    const { address, settings } = this.#pool;
+    const { proxy, redirects } = settings;
     if (status === 407 && proxy !== undefined && !this.#isTunnelOpen) {
       this.#fail(proxyFailure(address, credentialsRejected(proxy)));
       return true;
     }
     if (status === 404) this.#pool.forgetRedirect();
-    if (passesRedirects || !isRedirect(status)) return false;
+    if (redirects === 'pass' || !isRedirect(status)) return false;
     // The next request may use another connection before the body of this response has arrived.
     this.close();
     this.#pool.redirect(call, status, headers);
@@ -225,7 +221,7 @@ export class Connection implements ResponseSink, CallConnection {
   }
 
   #write({ request, streamed, headOnly }: Http1Call): void {
-    const { firstByteTimeoutMs } = this.#pool;
+    const { firstByteTimeoutMs } = this.#pool.settings;
     this.#parser.headOnly = headOnly;
     if (firstByteTimeoutMs !== undefined) this.#deadline = this.#startDeadline(firstByteTimeoutMs);
     if (streamed !== undefined) return this.#stream(request, streamed);
@@ -356,20 +352,19 @@ export class Connection implements ResponseSink, CallConnection {
   }
 
   #onConnectTimeout(): void {
-    const { address, connectTimeoutMs, proxy } = this.#pool;
+    const { address, settings } = this.#pool;
+    const { connectTimeoutMs, proxy } = settings;
     if (proxy === undefined || this.#isTunnelOpen) return this.#fail(connectTimeout(address, connectTimeoutMs));
     const what = this.#socket.connecting ? 'accept a connection' : 'answer CONNECT';
     this.#fail(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
   }
 
   #failConnection(cause: Error): void {
-    const { address, proxy } = this.#pool;
+    const { address, settings } = this.#pool;
     if (this.#connected) return this.#fail(connectionFailure(address, cause, true));
     this.#pool.tlsSession = undefined;
-    const isProxyAtFault = proxy !== undefined && !this.#isTunnelOpen;
-    this.#fail(
-      isProxyAtFault ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false),
-    );
+    const proxy = this.#isTunnelOpen ? undefined : settings.proxy;
+    this.#fail(proxy ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false));
   }
 
   #fail(error: UpstreamError): void {

@@ -10,12 +10,6 @@ export interface CallConnection {
   resume(): void;
 }
 
-/** What decoding needs to know about the upstream. */
-interface DecodingOptions {
-  readonly address: string;
-  readonly maxDecodedBytes: number;
-}
-
 /** An in-flight request. */
 export class Http1Call implements UpstreamCall, ResponseInput {
   /** Replaced at the head of a response that has to be decoded. */
@@ -71,9 +65,9 @@ export class Http1Call implements UpstreamCall, ResponseInput {
     if (!this.ended) this.connection?.resume();
   }
 
-  /** Decodes the body of the response. */
-  decode(codings: readonly string[], { address, maxDecodedBytes }: DecodingOptions): void {
-    this.#decoded = new DecodedResponse(this.handler, { address, codings, maxBytes: maxDecodedBytes, input: this });
+  /** Decodes the body of the response of the upstream at `address`. */
+  decode(codings: readonly string[], address: string, maxBytes: number): void {
+    this.#decoded = new DecodedResponse(this.handler, { address, codings, maxBytes, input: this });
     this.handler = this.#decoded;
   }
 

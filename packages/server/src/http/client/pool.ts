@@ -3,17 +3,17 @@ import type {
   ResponseHandler,
   ResponseHeaders,
   TransportOptions,
+  TransportSettings,
   UpstreamCall,
   UpstreamRequest,
   UpstreamTransport,
 } from './client.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
-import type { EgressProxy } from './egress-proxies.ts';
 import { displayAddress, encodingFailure, noSocket, redirectTimeout, transportClosed } from './errors.ts';
 import { Http1Call } from './http1-call.ts';
 import { followedRedirect } from './redirects.ts';
 import { isInParts, RequestEncoder, targetOf } from './request-writer.ts';
-import type { IdleConnections, SocketRequest, UpstreamSockets } from './upstream-sockets.ts';
+import type { IdleConnections, UpstreamSockets } from './upstream-sockets.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
@@ -46,20 +46,13 @@ export function createTransport(address: string, options: TransportOptions = {})
 export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleConnections {
   readonly url: URL;
   readonly address: string;
-  readonly connectTimeoutMs: number;
-  readonly firstByteTimeoutMs: number | undefined;
-  readonly passesRedirects: boolean;
-  readonly passesCodings: boolean;
-  readonly maxDecodedBytes: number;
-  readonly proxy: EgressProxy | undefined;
+  readonly settings: TransportSettings;
   tlsSession: Buffer | undefined = undefined;
   /** Shares the time for large responses among connections. */
   readonly turns = new InputTurns();
   readonly #isSecure: boolean;
-  readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #sockets: UpstreamSockets | undefined;
-  readonly #onRedirect: TransportOptions['onRedirect'];
   /** Number of calls that wait for a socket. */
   #withoutSocket = 0;
   readonly #connections = new Set<Connection>();
@@ -74,20 +67,13 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
   #readBuffer: Buffer | undefined = undefined;
 
   constructor(url: URL, options: TransportOptions) {
-    const { connectTimeoutMs = 5_000, firstByteTimeoutMs, keepAliveMs = 4_000, redirects = 'follow' } = options;
     this.url = url;
     this.address = displayAddress(url);
-    this.connectTimeoutMs = connectTimeoutMs;
-    this.firstByteTimeoutMs = firstByteTimeoutMs;
-    this.passesRedirects = redirects === 'pass';
-    this.passesCodings = options.codings === 'pass';
-    this.maxDecodedBytes = options.maxDecodedBytes ?? MAX_DECODED_BYTES;
-    this.proxy = options.proxy;
+    const { connectTimeoutMs = 5_000, keepAliveMs = 4_000, maxDecodedBytes = MAX_DECODED_BYTES } = options;
+    this.settings = { ...options, connectTimeoutMs, keepAliveMs, maxDecodedBytes };
     this.#isSecure = url.protocol === 'https:' || options.proxy?.url.protocol === 'https:';
-    this.#keepAliveMs = keepAliveMs;
     this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
     this.#sockets = options.sockets;
-    this.#onRedirect = options.onRedirect;
     this.#sockets?.add(this);
   }
 
@@ -140,7 +126,9 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
   /** Returns an idle connection to the pool; `announcedMs` is the timeout that the upstream announced. */
   release(connection: Connection, announcedMs: number | undefined): void {
     const idleMs =
-      announcedMs === undefined ? this.#keepAliveMs : Math.min(announcedMs - KEEP_ALIVE_MARGIN_MS, MAX_KEEP_ALIVE_MS);
+      announcedMs === undefined
+        ? this.settings.keepAliveMs
+        : Math.min(announcedMs - KEEP_ALIVE_MARGIN_MS, MAX_KEEP_ALIVE_MS);
     if (this.#state !== 'open' || idleMs <= 0 || this.#sockets?.areScarce === true) return connection.close();
     connection.expiresAt = performance.now() + idleMs;
     this.#idle.push(connection);
@@ -173,7 +161,7 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
    * reached the upstream that handles it.
    */
   redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
-    const { address, url, connectTimeoutMs } = this;
+    const { address, url, settings } = this;
     const { request, redirects: count, streamed } = call;
     if (request instanceof Error) return;
     const redirected = { address, url: new URL(targetOf(request), url), count, isRepeatable: streamed === undefined };
@@ -181,8 +169,8 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     if (target instanceof Error) return call.fail(target);
     const now = performance.now();
     if (this.#state === 'destroyed') return call.fail(transportClosed(address));
-    if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, connectTimeoutMs));
-    this.#onRedirect?.(status, target);
+    if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, settings.connectTimeoutMs));
+    settings.onRedirect?.(status, target);
     call.redirects++;
     call.request = this.#encoder.redirect(request, pathOf(target));
     this.#send(call, now);
@@ -206,7 +194,8 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
 
   /** Milliseconds in which a call must be connected. */
   connectTimeLeft({ redirects, sentAt }: Http1Call, now: number): number {
-    return redirects === 0 ? this.connectTimeoutMs : sentAt + this.connectTimeoutMs - now;
+    const { connectTimeoutMs } = this.settings;
+    return redirects === 0 ? connectTimeoutMs : sentAt + connectTimeoutMs - now;
   }
 
   readonly #sendWaiting = (): void => {
@@ -236,22 +225,17 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
 
   #connect(call: Http1Call): void {
     const sockets = this.#sockets;
-    const waiting: SocketRequest = {
-      onSocket: () => {
-        this.#withoutSocket--;
-        if (call.ended || this.#state === 'destroyed') sockets?.release();
-        else this.#connections.add(new Connection(this, call));
-        if (!call.ended && this.#state === 'destroyed') call.fail(transportClosed(this.address));
-        this.#endIfDone();
-      },
-      onNoSocket: () => {
-        this.#withoutSocket--;
-        if (!call.ended)
-          call.fail(this.#state === 'destroyed' ? transportClosed(this.address) : noSocket(this.address));
-        this.#endIfDone();
-      },
+    const onWaited = (hasSocket: boolean) => {
+      this.#withoutSocket--;
+      const isDestroyed = this.#state === 'destroyed';
+      if (hasSocket && !isDestroyed && !call.ended) this.#connections.add(new Connection(this, call));
+      else {
+        if (hasSocket) sockets?.release();
+        if (!call.ended) call.fail(isDestroyed ? transportClosed(this.address) : noSocket(this.address));
+      }
+      this.#endIfDone();
     };
-    if (!sockets || sockets.take(waiting)) this.#connections.add(new Connection(this, call));
+    if (!sockets || sockets.take(onWaited)) this.#connections.add(new Connection(this, call));
     else this.#withoutSocket++;
   }
 

@@ -1,13 +1,11 @@
 /** Time for which a request waits for a socket. */
 const WAIT_MS = 1_000;
 
-/** A request that needs a socket. One of the callbacks is called, once. */
-export interface SocketRequest {
-  /** A socket may be opened, and must be returned by {@link UpstreamSockets.release}. */
-  onSocket(): void;
-  /** None became free in time. */
-  onNoSocket(): void;
-}
+/**
+ * Ends the wait of a request for a socket, once. With one, it may be opened, and must be returned by
+ * {@link UpstreamSockets.release}; otherwise none became free in time.
+ */
+type OnWaited = (hasSocket: boolean) => void;
 
 /** Idle connections of a transport. */
 export interface IdleConnections {
@@ -19,7 +17,7 @@ export interface IdleConnections {
 export class UpstreamSockets {
   readonly #limit: number;
   readonly #transports = new Set<IdleConnections>();
-  readonly #waiting = new Map<SocketRequest, NodeJS.Timeout>();
+  readonly #waiting = new Map<OnWaited, NodeJS.Timeout>();
   #open = 0;
 
   constructor(limit: number | undefined) {
@@ -41,16 +39,16 @@ export class UpstreamSockets {
   }
 
   /** Takes a socket. Returns false if there is none: the request waits for a second. */
-  take(request: SocketRequest): boolean {
+  take(onWaited: OnWaited): boolean {
     if (this.#open < this.#limit) {
       this.#open++;
       return true;
     }
     const timer = setTimeout(() => {
-      this.#waiting.delete(request);
-      request.onNoSocket();
+      this.#waiting.delete(onWaited);
+      onWaited(false);
     }, WAIT_MS);
-    this.#waiting.set(request, timer);
+    this.#waiting.set(onWaited, timer);
     for (const transport of this.#transports) if (transport.closeIdle()) break;
     return false;
   }
@@ -62,9 +60,9 @@ export class UpstreamSockets {
       this.#open--;
       return;
     }
-    const [request, timer] = next;
+    const [onWaited, timer] = next;
     clearTimeout(timer);
-    this.#waiting.delete(request);
-    request.onSocket();
+    this.#waiting.delete(onWaited);
+    onWaited(true);
   }
 }
