@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { endpointOf } from './address.ts';
 import { certificateProblem } from './certificate-problems.ts';
 import { canOpenFiles } from './open-files.ts';
 
@@ -11,7 +12,7 @@ export interface EndpointCheck {
   readonly status: 'ok' | 'warning' | 'failed';
   /** What was found; without path, query and credentials of the address. */
   readonly message: string;
-  readonly remedy?: string;
+  readonly remedy?: string | undefined;
   /** Time of the server's clock in epoch milliseconds, if it sent one. */
   readonly serverTime?: number;
 }
@@ -39,8 +40,7 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
   const signal = AbortSignal.timeout(timeoutMs);
   let socket: Socket | undefined;
   try {
-    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+    const { host, port } = endpointOf(url);
     const at = name ?? `${url.hostname}:${port}`;
     await resolveName(host, name === undefined ? `the name ${host}` : `the host name of ${name}`, signal);
     socket = await openConnection(host, port, at, signal);

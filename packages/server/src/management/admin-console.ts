@@ -60,12 +60,12 @@ export function adminConsoleRoutes(router: Router, { uiPath, consoleUrl }: Manag
   router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : notFound(request)));
   router.addPath('/admin', (request) => {
     if (!existsSync(uiPath)) return notFound(request);
-    return pathOf(request.http).endsWith('/') ? index(request, uiPath) : redirect();
+    return request.path.endsWith('/') ? index(request, uiPath) : redirect();
   });
   router.addPath('/admin/*', async (request) => {
     const { name: path, http } = request;
     if (!existsSync(uiPath)) return notFound(request);
-    if (path.split(/[\\/]/).includes('..')) return errorResponse('FORBIDDEN', `path not allowed: ${pathOf(http)}`);
+    if (path.split(/[\\/]/).includes('..')) return errorResponse('FORBIDDEN', `path not allowed: ${request.path}`);
     const lastSegment = path.split('/').at(-1) ?? '';
     if (path === 'index.html' || !lastSegment.includes('.')) return index(request, uiPath);
     const file = await findFile(http, uiPath, path);
@@ -73,12 +73,8 @@ export function adminConsoleRoutes(router: Router, { uiPath, consoleUrl }: Manag
   });
 }
 
-function notFound({ http }: ApiRequest<never>): ApiResponse {
-  return errorResponse('NOT_FOUND', `path not found: ${pathOf(http)}`);
-}
-
-function pathOf({ url }: ServerRequest): string {
-  return url.split('?', 1)[0] ?? '';
+function notFound({ path }: ApiRequest<never>): ApiResponse {
+  return errorResponse('NOT_FOUND', `path not found: ${path}`);
 }
 
 function secured({ status, headers, body }: ApiResponse): ApiResponse {
@@ -104,16 +100,16 @@ async function findFile(http: ServerRequest, root: string, path: string): Promis
 }
 
 /** Returns the page for a path below `/admin/`; 503 if the console has not been built. */
-async function index({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
+async function index({ http, path }: ApiRequest<never>, root: string): Promise<ApiResponse> {
   const html = await readFile(join(root, 'index.html'), 'utf8').catch(() => undefined);
   if (html === undefined && !canOpenFiles()) return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
   if (html === undefined) {
     const seconds = await remainingSeconds(root);
     if (seconds !== undefined) return buildingResponse(http, seconds);
-    return errorResponse('UNAVAILABLE', `the console is not built: run ${BUILD_COMMAND}, then reload ${pathOf(http)}`);
+    return errorResponse('UNAVAILABLE', `the console is not built: run ${BUILD_COMMAND}, then reload ${path}`);
   }
   // The router ignores a trailing slash.
-  const depth = pathOf(http).split('/').length - FIRST_DEPTH;
+  const depth = path.split('/').length - FIRST_DEPTH;
   const body = html.replaceAll('"./', `"${'../'.repeat(depth) || './'}`);
   return secured({
     status: 200,

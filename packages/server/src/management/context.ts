@@ -45,23 +45,10 @@ export interface DiagnosticSettings {
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<
-    Forwards,
-    'ensureDiscoveredFor' | 'history' | 'refresh' | 'kinds' | 'requireUsable' | 'settled' | 'status' | 'test'
-  >;
+  readonly forwards: Forwards;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
-  readonly evaluators: Pick<
-    Evaluators,
-    | 'activate'
-    | 'activeRevision'
-    | 'connectionNames'
-    | 'current'
-    | 'replace'
-    | 'revision'
-    | 'revisions'
-    | 'storedRevisions'
-  >;
+  readonly evaluators: Evaluators;
   readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;

@@ -1,6 +1,6 @@
 import { type DiagnosticCheck, failingReason, operations, serviceAddress } from '@sluice/contract';
 import { counted } from '@sluice/protocol/text';
-import { type HttpUpstream, httpUpstream } from '../http/address.ts';
+import { formatAddress, httpUpstream } from '../http/address.ts';
 import { serverOf } from '../http/client/client.ts';
 import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
@@ -91,17 +91,12 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
   }
   // Their URLs appear nowhere in the API.
   for (const { name, url } of llmConnections) add(`model ${name}`, url, { alias: `LLM connection ${name}` });
-  const upstream = new URL(addressOf(httpUpstream.parse(inference.upstreamText)));
+  const address = httpUpstream.parse(inference.upstreamText);
+  const upstream = new URL(`${address.scheme}://${formatAddress(address)}`);
   found.push({ name: 'inference upstream', url: upstream, isOptional: true });
   if (classicUrl !== undefined) add('legacy backend', classicUrl);
-  if (auth) {
-    add(IDENTITY_PROVIDER, auth.upstreamIssuer + DISCOVERY_PATH);
-  }
+  if (auth) add(IDENTITY_PROVIDER, auth.upstreamIssuer + DISCOVERY_PATH);
   return found;
-}
-
-function addressOf({ scheme, host, port }: HttpUpstream): string {
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressProxies, context: ManagementContext) {
@@ -111,10 +106,8 @@ async function checkEndpoints(endpoints: readonly Endpoint[], proxies: EgressPro
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       const [index, endpoint] = next;
       const found = await checkAddress(endpoint, proxies);
-      results[index] = {
-        endpoint,
-        found: endpoint.forward && endpoint.url ? await testForward(endpoint.forward, found, context) : found,
-      };
+      const { forward, url } = endpoint;
+      results[index] = { endpoint, found: forward && url ? await testForward(forward, found, context) : found };
     }
   };
   await Promise.all(Array.from({ length: CONCURRENT }, work));
@@ -144,11 +137,7 @@ async function checkAddress(
   const proxy = proxies.for(url, setting);
   if (!proxy) return checkEndpoint(url, undefined, alias);
   const { status, message, remedy } = await checkEndpoint(new URL(`tcp://${serverOf(proxy.url)}`));
-  return {
-    status,
-    message: `${alias ?? url.host} is reached through a proxy: ${message}`,
-    ...(remedy !== undefined && { remedy }),
-  };
+  return { status, message: `${alias ?? url.host} is reached through a proxy: ${message}`, remedy };
 }
 
 function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck): DiagnosticCheck {
@@ -162,7 +151,7 @@ function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck)
       remedy: `Refresh the forward: sluice ${name.replace('forward ', 'forwards refresh ')}`,
     };
   }
-  return { name, status, message, ...(remedy !== undefined && { remedy }) };
+  return { name, status, message, remedy };
 }
 
 /** Compares the issuer that a reachable identity provider names with the configured one. */

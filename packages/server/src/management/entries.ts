@@ -81,11 +81,12 @@ function addKind(
 
   router.addWithBody(create, async ({ body, origin }) => {
     const { value, unconfirmed } = await registry.commit((draft) => {
-      const unknown = new StoredUnknownMembers(kind);
-      const entry = createEntry(draft, kind, body, unknown.keep);
-      return { entry, location: locationOf(create.path, draft, entry), warnings: unknown.warnings };
+      const unknown: string[] = [];
+      const entry = createEntry(draft, kind, body, (found) => void unknown.push(...found));
+      return { entry, location: locationOf(create.path, draft, entry), unknown };
     }, origin);
-    const { entry, location, warnings } = value;
+    const { entry, location, unknown } = value;
+    const warnings = unknownMemberWarnings(kind, unknown);
     return dataResponse(entryJson(entry), { status: 201, headers: { location }, warnings, unconfirmed });
   });
 
@@ -101,24 +102,24 @@ function addKind(
     const { body, origin } = request;
     const keepsUnknown = request.query('unknown_members') === 'keep';
     const { value, unconfirmed } = await registry.commit((draft) => {
-      const unknown = new StoredUnknownMembers(kind);
-      const onUnknown = keepsUnknown ? unknown.keep : (found: readonly string[]) => rejectUnknownMembers(kind, found);
-      const updated = updateEntry(draft, kind, selectorOf(request), body, onUnknown);
+      const unknown: string[] = [];
+      const updated = updateEntry(draft, kind, selectorOf(request), body, (found) => {
+        if (!keepsUnknown) rejectUnknownMembers(kind, found);
+        unknown.push(...found);
+      });
       const { enabled = isEnabled(updated) } = body;
       const entry = enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
-      return { entry, warnings: unknown.warnings };
+      return { entry, unknown };
     }, origin);
-    return dataResponse(entryJson(value.entry), { warnings: value.warnings, unconfirmed });
+    const warnings = unknownMemberWarnings(kind, value.unknown);
+    return dataResponse(entryJson(value.entry), { warnings, unconfirmed });
   });
 
   router.add(remove, async (request) => {
     const remove = (draft: Draft) => removeEntry(draft, kind, selectorOf(request));
     const { value: removed, unconfirmed } = await registry.commit(remove, request.origin);
     const warnings = returnsWithDiscovery(removed);
-    return dataResponse(JSON.stringify({ removed: removed.name }), {
-      warnings: warnings && JSON.stringify(warnings),
-      unconfirmed,
-    });
+    return dataResponse(JSON.stringify({ removed: removed.name }), { warnings, unconfirmed });
   });
 
   router.addWithBody(enable, async ({ body: { enabled, forward, names, uris, namespace }, origin }) => {
@@ -132,22 +133,6 @@ function addKind(
     }, origin);
     return dataResponse(JSON.stringify(value), { unconfirmed });
   });
-}
-
-/** Unknown members that are stored, and the warnings about them. */
-class StoredUnknownMembers {
-  /** JSON text. */
-  warnings: string | undefined = undefined;
-  readonly #kind: Kind;
-
-  constructor(kind: Kind) {
-    this.#kind = kind;
-  }
-
-  readonly keep = (unknown: readonly string[]): void => {
-    const warnings = unknownMemberWarnings(this.#kind, unknown);
-    this.warnings = warnings && JSON.stringify(warnings);
-  };
 }
 
 /** Deleting a discovered entry does not hide it. Copies do not return. */

@@ -59,11 +59,7 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
 
 function updateResponse({ set, warnings, unconfirmed }: UpdateResult): ApiResponse {
   const definitions = set.list.map(({ definition }) => definition);
-  return dataResponse(JSON.stringify(definitions), {
-    headers: etag(set.revision),
-    warnings: warnings.length > 0 ? JSON.stringify(warnings) : undefined,
-    unconfirmed,
-  });
+  return dataResponse(JSON.stringify(definitions), { headers: etag(set.revision), warnings, unconfirmed });
 }
 
 function revisionResponse(revision: Revision | undefined, notFoundMessage: string): ApiResponse {

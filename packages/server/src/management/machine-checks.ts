@@ -71,12 +71,8 @@ export async function checkFolder(folder: string | undefined): Promise<Diagnosti
   const free = bavail * bsize;
   const status = free < LITTLE_SPACE.failed ? 'failed' : free < LITTLE_SPACE.warning ? 'warning' : 'ok';
   const message = `${folder} is writable, with ${Math.floor(free / 1024 ** 2)} MiB of free space`;
-  return {
-    name,
-    status,
-    message,
-    ...(status !== 'ok' && { remedy: 'Free space, or move the folder to a larger volume' }),
-  };
+  const remedy = status === 'ok' ? undefined : 'Free space, or move the folder to a larger volume';
+  return { name, status, message, remedy };
 }
 
 /** Checks the limit of open files of this process. */

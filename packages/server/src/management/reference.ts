@@ -85,8 +85,7 @@ export function referenceRoutes(router: Router): void {
   router.addPath(`${FILES}/*`, (request) => serveFile(request, files));
 }
 
-async function serveFile({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
-  const [path = ''] = http.url.split('?', 1);
+async function serveFile({ http, path }: ApiRequest<never>, root: string): Promise<ApiResponse> {
   const { isFile, response } = await openFile(http, path.slice(FILES.length), { root });
   if (isFile) return page(response);
   if (response.status <= 404) return page(errorResponse('NOT_FOUND', `path not found: ${path}`));

@@ -15,8 +15,7 @@ export interface DataOptions {
   /** 200 by default. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON text. */
-  readonly warnings?: string | undefined;
+  readonly warnings?: readonly object[] | undefined;
   /** Ids of the replicas that may not have applied the change. */
   readonly unconfirmed?: readonly string[] | undefined;
 }
@@ -36,9 +35,9 @@ const JSON_TYPE = { 'content-type': 'application/json' };
  */
 export function dataResponse(
   data: string,
-  { status = 200, headers, warnings, unconfirmed = [] }: DataOptions = {},
+  { status = 200, headers, warnings = [], unconfirmed = [] }: DataOptions = {},
 ): ApiResponse {
-  const warned = warnings === undefined ? '' : `,"warnings":${warnings}`;
+  const warned = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
   const pending = unconfirmed.length === 0 ? '' : `,"unconfirmed":${JSON.stringify(unconfirmed)}`;
   const body = `{"data":${data},"error":null${warned}${pending}}`;
   return { status, headers: { ...headers, ...JSON_TYPE }, body };

@@ -13,6 +13,8 @@ import type { ApiResponse } from './responses.ts';
 export interface ApiRequest<Parameter extends string> {
   /** Its method and headers. */
   readonly http: ServerRequest;
+  /** Without the query. */
+  readonly path: string;
   readonly principal: Principal;
   /** The decoded path parameter; empty for a path without one. */
   readonly name: string;

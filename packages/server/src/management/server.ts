@@ -302,6 +302,7 @@ export class Management {
     const query = new URLSearchParams(url.slice(path.length));
     const request = {
       http,
+      path,
       principal,
       name: route.name,
       origin: { actor: principal, reason: route.operation },
