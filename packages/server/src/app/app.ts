@@ -21,7 +21,6 @@ import { interactionView } from '../management/interactions.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
 import { RegistryChanges } from '../management/registry-changes.ts';
-import { plainError } from '../management/responses.ts';
 import { Management, managementTelemetry } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
@@ -464,7 +463,7 @@ async function start(
 
   const telemetry = managementTelemetry(requests);
   const managementLog = logger.target('service::mgmt');
-  const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
+  const legacyBackend = new LegacyBackendProxy(config.classicUrl, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
     egress,
   });

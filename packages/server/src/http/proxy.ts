@@ -74,7 +74,7 @@ export interface ExchangePlan {
   /** Headers for the upstream: names and values, alternating. */
   readonly headers: readonly string[];
   /** The request body if it has been read; otherwise it is streamed from the request. */
-  readonly body: Buffer | undefined;
+  readonly body?: Buffer | undefined;
   /** Headers added to the response: names and values, alternating. If there are any, the upstream's CORS headers are removed. */
   readonly responseHeaders: readonly string[];
   /** Changes the headers of the upstream's response: names and values, alternating. */
@@ -82,8 +82,8 @@ export interface ExchangePlan {
   /** Returns the response for the client if the upstream sends none. */
   readonly failureResponse: () => PlainOutcome;
   /** Called if the upstream sent no complete response; not if the client disconnected. */
-  readonly onFailure?: (error: UpstreamError) => void;
-  readonly observer: ExchangeObserver | undefined;
+  readonly onFailure?: ((error: UpstreamError) => void) | undefined;
+  readonly observer?: ExchangeObserver | undefined;
 }
 
 const EMPTY = Buffer.alloc(0);

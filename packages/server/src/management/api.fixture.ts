@@ -46,7 +46,6 @@ import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
-import { plainError } from './responses.ts';
 import { Management, managementTelemetry } from './server.ts';
 
 /** A response of the API as received by a client. */
@@ -188,7 +187,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   );
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
-  const legacyBackend = new LegacyBackendProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const legacyBackend = new LegacyBackendProxy(classicUrl, { firstByteTimeoutMs });
   const { evaluators: evaluating = {} } = settings;
   const { connections = [], baseFolder = import.meta.dirname, actionsPath, configured } = evaluating;
   const schemas = new ResultSchemas();

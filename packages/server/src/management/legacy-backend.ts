@@ -9,6 +9,7 @@ import { ProxiedExchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
+import { plainError } from './responses.ts';
 
 /**
  * True for a path that a server may normalize to another one: with a segment `.` or `..`, also percent-encoded, delimited
@@ -34,9 +35,6 @@ export function isLegacyPath(method: string, path: string): boolean {
   return PROXIED_PREFIXES.some((prefix) => path.startsWith(prefix));
 }
 
-/** Creates the response when there is none from the backend. */
-export type MakeErrorResponse = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
-
 /** Options of {@link LegacyBackendProxy}. */
 export interface LegacyBackendOptions {
   /** Called when the backend sent no response or an incomplete one. */
@@ -53,18 +51,16 @@ export class LegacyBackendProxy {
   readonly server: string | undefined;
   readonly #transport: UpstreamTransport | undefined;
   readonly #basePath: string = '';
-  readonly #errorResponse: MakeErrorResponse;
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
-  constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
+  constructor(url: string | undefined, options: LegacyBackendOptions = {}) {
     const { firstByteTimeoutMs = 30_000, onFailure, egress = new Egress() } = options;
     if (url !== undefined) {
       this.#transport = egress.open(url, { firstByteTimeoutMs, redirects: 'pass', codings: 'pass' });
       this.server = serverOf(new URL(url));
       this.#basePath = new URL(url).pathname.replace(/\/$/, '');
     }
-    this.#errorResponse = errorResponse;
     this.#onFailure = onFailure;
   }
 
@@ -81,18 +77,15 @@ export class LegacyBackendProxy {
       return false;
     };
     // The path was matched as it is written; the backend must not normalize it to another one.
-    if (hasDotSegments(url.split('?', 1)[0] ?? '')) return respond(this.#errorResponse('BAD_REQUEST', DOT_SEGMENTS));
-    if (!transport) return respond(this.#errorResponse('UNAVAILABLE', NOT_SET));
+    if (hasDotSegments(url.split('?', 1)[0] ?? '')) return respond(plainError('BAD_REQUEST', DOT_SEGMENTS));
+    if (!transport) return respond(plainError('UNAVAILABLE', NOT_SET));
     const plan = {
       transport,
       path: `${this.#basePath}${url}`,
       headers: [...upstreamRequestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
-      body: undefined,
       responseHeaders: ownHeaders,
-      failureResponse: () =>
-        this.#errorResponse('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
-      ...(this.#onFailure && { onFailure: this.#onFailure }),
-      observer: undefined,
+      failureResponse: () => plainError('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
+      onFailure: this.#onFailure,
     };
     new ProxiedExchange(plan, request, response).start();
     return true;

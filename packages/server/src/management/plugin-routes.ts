@@ -18,11 +18,10 @@ export function pluginRoutes(router: Router, { plugins, uiPath }: ManagementCont
   const list = uiPath === undefined ? [] : plugins.list;
   router.add(operations.observability.plugins, () => dataResponse(`[${list.map(({ json }) => json).join(',')}]`));
   if (uiPath === undefined) return;
-  router.addPath('/plugins/*', ({ http }) => pluginFile(http, plugins));
+  router.addPath('/plugins/*', ({ http, path }) => pluginFile(http, path, plugins));
 }
 
-async function pluginFile(http: ServerRequest, plugins: Plugins): Promise<ApiResponse> {
-  const [path = ''] = http.url.split('?', 1);
+async function pluginFile(http: ServerRequest, path: string, plugins: Plugins): Promise<ApiResponse> {
   if (hasDotSegments(path)) return errorResponse('BAD_REQUEST', DOT_SEGMENTS);
   const [, , id = '', ...segments] = decodeURI(path).split('/');
   const plugin = plugins.get(id);
@@ -100,12 +99,10 @@ export function servePluginService(
     transport: plugins.transport(target),
     path: `${target.pathname.replace(/\/$/, '')}${rest || '/'}${url.slice(path.length)}`,
     headers: upstreamRequestHeaders(onlySent(request.rawHeaders)),
-    body: undefined,
     responseHeaders: ownHeaders,
     editResponse: secureHeaders,
     failureResponse: () => plainError('BAD_GATEWAY', `service ${service} of plugin ${plugin} did not respond`),
     onFailure: ({ message }: Error) => log.warn('service of a plugin failed', { plugin, service, reason: message }),
-    observer: undefined,
   };
   new ProxiedExchange(plan, request, response).start();
   return target.host;
