@@ -1,17 +1,13 @@
 import type { Correlation } from '../exchange/correlation.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
 import { serverAddress } from './metrics/instruments.ts';
-import type { RequestMetrics } from './metrics/request-metrics.ts';
+import type { Completion, RequestMetrics } from './metrics/request-metrics.ts';
 import { spanOf } from './request-spans.ts';
 import type { Span } from './tracing/span.ts';
 
 /** A recorded chat completion, without its content. */
-export interface RecordedCompletion {
+export interface RecordedCompletion extends Omit<Completion, 'operation' | 'seconds' | 'server'> {
   readonly completionId: string | undefined;
-  readonly requestModel: string | undefined;
-  readonly responseModel: string | undefined;
-  readonly inputTokens: number | undefined;
-  readonly outputTokens: number | undefined;
   /** Finish reasons of the choices, if the response has any. */
   readonly finishReasons: readonly string[];
   /** Kind of the error that a response with a status of success contains. */
@@ -40,19 +36,11 @@ export function recordCompletion(
   completion: RecordedCompletion,
 ): void {
   const { failure, upstream: server = '' } = request.facts;
-  const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
+  const { statusCode, endedAt } = completion;
   const inResponse = failure ?? completion.errorType;
   const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : inResponse;
-  metrics.completion({
-    operation: 'chat',
-    requestModel,
-    responseModel,
-    inputTokens,
-    outputTokens,
-    errorType,
-    seconds: (endedAt - request.startedAt) / 1000,
-    server,
-  });
+  const seconds = (endedAt - request.startedAt) / 1000;
+  metrics.completion({ ...completion, operation: 'chat', errorType, seconds, server });
   const span = spanOf(request.facts);
   if (!span) return;
   const child = completionSpan(span, request, completion);
@@ -66,7 +54,6 @@ export function recordCompletion(
  */
 function completionSpan(parent: Span, request: CompletionRequest, completion: RecordedCompletion): Span {
   const { startedAt, correlation, facts } = request;
-  const { upstream } = facts;
   const { requestModel, responseModel, completionId, inputTokens, outputTokens, finishReasons } = completion;
   const { conversationId } = correlation;
   const name = requestModel === undefined ? 'chat' : `chat ${requestModel}`;
@@ -74,7 +61,7 @@ function completionSpan(parent: Span, request: CompletionRequest, completion: Re
   Object.assign(span.attributes, {
     'gen_ai.operation.name': 'chat',
     'gen_ai.provider.name': 'openai',
-    ...(upstream !== undefined && serverAddress(upstream)),
+    ...serverAddress(facts.upstream ?? ''),
     ...(requestModel !== undefined && { 'gen_ai.request.model': requestModel }),
     ...(responseModel !== undefined && { 'gen_ai.response.model': responseModel }),
     ...(completionId !== undefined && { 'gen_ai.response.id': completionId }),

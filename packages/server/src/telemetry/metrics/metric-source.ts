@@ -107,32 +107,23 @@ export interface RegisteredService {
 /** Returns the state of the service as metrics. */
 function stateMetrics(state: ServiceState): Metric[] {
   const { count, bytes } = state.interactions();
-  const loaded = state.activeEvaluators().map((one) => [one.name, Number(one.loaded)] as const);
-  const available = state.forwards().map((one) => [one.name, Number(one.available)] as const);
+  const evaluators = state.activeEvaluators().map((one) => [one.name, Number(one.loaded)] as const);
+  const loaded = by('sluice.evaluator', evaluators);
+  const entries = by('sluice.entry.kind', Object.entries(state.entries()));
+  const forwards = state.forwards().map((one) => [one.name, Number(one.available)] as const);
+  const available = by('sluice.forward', forwards);
+  const calls = state.inFlightCalls();
   const { open, ended } = state.tasks();
+  const outcomes = by('sluice.task.outcome', Object.entries(ended));
+  const dropped = state.droppedLines();
   return [
     ...filterMetrics(Object.entries(state.filters())),
     ...evaluatorMetrics(state.evaluators()),
-    gauge(
-      'sluice.evaluator.loaded',
-      '{evaluator}',
-      'Whether the evaluator is loaded: 1 or 0',
-      by('sluice.evaluator', loaded),
-    ),
+    gauge('sluice.evaluator.loaded', '{evaluator}', 'Whether the evaluator is loaded: 1 or 0', loaded),
     ...hostMetrics(state.hosts()),
-    upDownCounter(
-      'sluice.registry.entries',
-      '{entry}',
-      'Served tools, resources and prompts',
-      by('sluice.entry.kind', Object.entries(state.entries())),
-    ),
+    upDownCounter('sluice.registry.entries', '{entry}', 'Served tools, resources and prompts', entries),
     upDownCounter('sluice.registry.namespaces', '{namespace}', 'Namespaces', state.namespaces()),
-    gauge(
-      'sluice.forward.available',
-      '{forward}',
-      'Whether the forward is available: 1 or 0',
-      by('sluice.forward', available),
-    ),
+    gauge('sluice.forward.available', '{forward}', 'Whether the forward is available: 1 or 0', available),
     gauge(
       'sluice.service.healthy',
       '{service}',
@@ -142,25 +133,10 @@ function stateMetrics(state: ServiceState): Metric[] {
     upDownCounter('sluice.interaction.records', '{interaction}', 'Stored interactions', count),
     upDownCounter('sluice.interaction.size', 'By', 'Size of the bodies of stored interactions', bytes),
     counter('sluice.tool_call.events', '{event}', 'Tool call events', state.toolCallEvents().map(eventsOf)),
-    upDownCounter(
-      'sluice.call.active',
-      '{call}',
-      'In-flight calls of upstreams and capability services',
-      state.inFlightCalls(),
-    ),
+    upDownCounter('sluice.call.active', '{call}', 'In-flight calls of upstreams and capability services', calls),
     upDownCounter('sluice.task.open', '{task}', 'Tasks whose end is not known', open),
-    counter(
-      'sluice.task.ended',
-      '{task}',
-      'Tasks whose end became known',
-      by('sluice.task.outcome', Object.entries(ended)),
-    ),
-    counter(
-      'sluice.log.dropped',
-      '{line}',
-      'Log lines dropped because the log was not read in time',
-      state.droppedLines(),
-    ),
+    counter('sluice.task.ended', '{task}', 'Tasks whose end became known', outcomes),
+    counter('sluice.log.dropped', '{line}', 'Log lines dropped because the log was not read in time', dropped),
     upDownCounter('sluice.stream.active', '{stream}', 'Long-lived streams', state.openStreams()),
     ...replicaMetrics(state.database?.()),
   ];
@@ -169,21 +145,13 @@ function stateMetrics(state: ServiceState): Metric[] {
 function replicaMetrics(database: DatabaseState | undefined): Metric[] {
   if (!database) return [];
   const { isReachable, staleSeconds, commits, conflicts, passedOn } = database;
+  const reachable = 'Whether the database that replicas share can be reached: 1 or 0';
+  const repeated = 'Commits made again because other replicas had committed meanwhile';
   return [
-    gauge(
-      'sluice.replica.database.reachable',
-      '{database}',
-      'Whether the database that replicas share can be reached: 1 or 0',
-      Number(isReachable),
-    ),
+    gauge('sluice.replica.database.reachable', '{database}', reachable, Number(isReachable)),
     gauge('sluice.replica.stale', 's', 'Time since others regarded this replica as live', staleSeconds),
     counter('sluice.replica.commits', '{commit}', 'Commits of this replica', commits),
-    counter(
-      'sluice.replica.conflicts',
-      '{commit}',
-      'Commits made again because other replicas had committed meanwhile',
-      conflicts,
-    ),
+    counter('sluice.replica.conflicts', '{commit}', repeated, conflicts),
     counter('sluice.replica.passed_on', '{request}', 'Requests passed on to other replicas', passedOn),
   ];
 }
@@ -208,11 +176,10 @@ function filterMetrics(filters: readonly (readonly [string, FilterMetrics])[]): 
 function evaluatorMetrics(evaluators: readonly EvaluatorState[]): Metric[] {
   const each = (attribute: string, of: (counts: EvaluatorMetrics) => Readonly<Record<string, number>>) =>
     evaluators.flatMap(({ name, counts }) => by(attribute, Object.entries(of(counts)), { 'sluice.evaluator': name }));
-  const one = (of: (counts: EvaluatorMetrics) => number) =>
-    by(
-      'sluice.evaluator',
-      evaluators.map(({ name, counts }) => [name, of(counts)]),
-    );
+  const one = (of: (counts: EvaluatorMetrics) => number) => {
+    const values = evaluators.map(({ name, counts }) => [name, of(counts)] as const);
+    return by('sluice.evaluator', values);
+  };
   const decisions = each('sluice.evaluator.decision', (counts) => counts.decisions);
   const failures = each('error.type', ({ failures: { llm_failure, action_failure, busy } }) => {
     return { llm_failure, action_failure, busy };
@@ -300,18 +267,14 @@ class ProcessMetrics {
     const cpu = by('cpu.mode', Object.entries({ user: user / 1e6, system: system / 1e6 }));
     const heap = getHeapSpaceStatistics().map((space) => [space.space_name, space.space_used_size] as const);
     const states = by('nodejs.eventloop.state', Object.entries({ active: loop.active / 1e3, idle: loop.idle / 1e3 }));
+    const active = 'Share of active time of the event loop since the previous reading';
     return [
       counter('process.cpu.time', 's', 'CPU time of the process', cpu),
       upDownCounter('process.memory.usage', 'By', 'Resident memory of the process', rss ?? []),
       gauge('process.uptime', 's', 'Time since the start of the process', process.uptime()),
       upDownCounter('v8js.memory.heap.used', 'By', 'Used heap memory by heap space', by('v8js.heap.space.name', heap)),
       counter('nodejs.eventloop.time', 's', 'Time of the event loop by state', states),
-      gauge(
-        'nodejs.eventloop.utilization',
-        '1',
-        'Share of active time of the event loop since the previous reading',
-        utilization,
-      ),
+      gauge('nodejs.eventloop.utilization', '1', active, utilization),
     ];
   }
 }

@@ -71,11 +71,7 @@ export class UpDownCounter {
 export class RequestMetrics {
   readonly #secure: ReadonlySet<string>;
   readonly #mcpServer = new HistogramFamily<McpServerOperation>(
-    {
-      name: 'mcp.server.operation.duration',
-      description: 'Duration of MCP requests of clients',
-      unit: 's',
-    },
+    { name: 'mcp.server.operation.duration', description: 'Duration of MCP requests of clients', unit: 's' },
     MCP_SECONDS,
     (operation) => ({
       ...attributesOf(operation),
@@ -140,27 +136,15 @@ export class RequestMetrics {
   mcpServer(operation: McpServerOperation): void {
     const { namespace = '', seconds, method, errorType, subject } = operation;
     const outcome = outcomeOf(operation);
-    this.#mcpServer.record(
-      seconds,
-      operation,
-      namespace,
-      countedMethod(method),
-      outcome === 'completed' ? '' : `${outcome}/${countedErrorType(errorType)}`,
-      subject?.name,
-    );
+    const end = outcome === 'completed' ? '' : `${outcome}/${countedErrorType(errorType)}`;
+    this.#mcpServer.record(seconds, operation, namespace, countedMethod(method), end, subject?.name);
   }
 
   /** A message to an upstream ended. */
   mcpClient(operation: McpClientOperation): void {
     const { server, seconds, method, errorType, subject } = operation;
-    this.#mcpClient.record(
-      seconds,
-      operation,
-      server,
-      countedMethod(method),
-      countedErrorType(errorType),
-      subject?.name,
-    );
+    const end = countedErrorType(errorType);
+    this.#mcpClient.record(seconds, operation, server, countedMethod(method), end, subject?.name);
   }
 
   /** A call of a capability service ended. */
@@ -189,10 +173,9 @@ export class RequestMetrics {
       const method = String(attributes['mcp.method.name'] ?? OTHER);
       const before = methods.get(method);
       const outcome = toolCallOutcome.safeParse(attributes[OUTCOME]).data ?? 'completed';
+      const added = toolCallOutcome.options.map((each) => (each === outcome ? value.count : 0));
       methods.set(method, {
-        counts: toolCallOutcome.options.map(
-          (each, at) => (before?.counts[at] ?? 0) + (each === outcome ? value.count : 0),
-        ),
+        counts: added.map((count, at) => count + (before?.counts[at] ?? 0)),
         buckets: value.buckets.map((count, at) => count + (before?.buckets[at] ?? 0)),
       });
     }

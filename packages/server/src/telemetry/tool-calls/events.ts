@@ -44,15 +44,15 @@ export class ToolCallEvents implements ToolCallRecorder {
   readonly #metrics: UpstreamMetrics | undefined;
   readonly ring: EventRing<ToolCallRecord> = new EventRing(TOOL_CALL_EVENT_CAPACITY);
   readonly #ids = new EventIds();
-  readonly #logs: Readonly<Record<ToolCallTransport, EventLog>>;
+  readonly #logs: Readonly<Record<ToolCallTransport, TargetLogger>>;
 
   constructor(logger: Logger, options: ToolCallEventsOptions = {}) {
     const { now = Date.now, isCompletion = () => false, metrics } = options;
     this.#now = now;
     this.#isCompletion = isCompletion;
     this.#metrics = metrics;
-    const bridge = eventLog(logger.target('service::bridge'));
-    this.#logs = { mcp: eventLog(logger.target('service::forward')), grpc: bridge, code: bridge };
+    const bridge = logger.target('service::bridge');
+    this.#logs = { mcp: logger.target('service::forward'), grpc: bridge, code: bridge };
   }
 
   /** Creates the observer of a tool call. `facts` are those of the client's request. */
@@ -68,11 +68,12 @@ export class ToolCallEvents implements ToolCallRecorder {
   /** Records an event. Called by {@link CallObserver}. */
   record(eventId: string, identity: ToolCallIdentity, details: EventDetails): ToolCallRecord {
     this.counts.add(identity.transport, details);
-    const { log, enabled } = this.#logs[identity.transport];
-    const completionId = enabled || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
+    const log = this.#logs[identity.transport];
+    const isLogged = log.enabled('debug');
+    const completionId = isLogged || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
     const record: ToolCallRecord = { eventId, at: this.#now(), identity, details, completionId };
     this.ring.add(record);
-    if (enabled) logEvent(log, record);
+    if (isLogged) logEvent(log, record);
     return record;
   }
 
@@ -114,17 +115,6 @@ export class EventIds {
     }
     return `${this.#start}${ID_ENDS[this.#used++]}`;
   }
-}
-
-/** Log of the events of one transport. */
-interface EventLog {
-  readonly log: TargetLogger;
-  /** Whether events are logged at all. */
-  readonly enabled: boolean;
-}
-
-function eventLog(log: TargetLogger): EventLog {
-  return { log, enabled: log.enabled('debug') };
 }
 
 const MESSAGES: Readonly<Record<EventDetails['type'], string>> = {
