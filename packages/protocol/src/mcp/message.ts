@@ -462,6 +462,17 @@ export function progressTokenText(text: string): string | undefined {
   return memberText(paramText(text, '_meta') ?? '', 'progressToken');
 }
 
+/** Position of the progress token; undefined if the client requests no progress. */
+export function progressTokenRange({ paramMembers }: RequestMessage): Range | undefined {
+  return membersOf(paramMembers, '_meta').find(({ key }) => key === 'progressToken');
+}
+
+/** Like {@link progressTokenText}, of a parsed request. */
+export function progressTokenOf(message: RequestMessage): string | undefined {
+  const range = progressTokenRange(message);
+  return range && slice(message.bytes ?? message.text, range);
+}
+
 /** Replaces the value of a member of `params`, if it exists. */
 export function withParam(text: string, name: string, replacement: string): string {
   const edits: Edit[] = [];
@@ -493,9 +504,8 @@ function parseRequest(text: string): RequestMessage {
  * does not retain the text and params of the request.
  */
 export function outlineOf(message: RequestMessage): RequestMessage {
-  const { idText, method, paramMembers } = message;
-  const member = membersOf(paramMembers, '_meta').find(({ key }) => key === 'progressToken');
-  const token = member && slice(message.bytes ?? message.text, member);
+  const { idText, method } = message;
+  const token = progressTokenOf(message);
   const level = requestedLevel(message);
   const meta = [
     ...(token === undefined ? [] : [`"progressToken":${token}`]),

@@ -13,7 +13,7 @@ import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';
 import type { CallContext } from '../upstreams/mcp/relay/call-plan.ts';
-import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
+import { labelHeaders } from '../upstreams/mcp/relay/forwarded-headers.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { TaskSupport } from '../upstreams/mcp/task-support.ts';

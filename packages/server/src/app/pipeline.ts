@@ -46,8 +46,8 @@ import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/reque
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { Calls } from '../upstreams/calls.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
+import { isNeverCopied } from '../upstreams/mcp/relay/forwarded-headers.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';

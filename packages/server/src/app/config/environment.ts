@@ -38,7 +38,7 @@ import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/client-discoveries.ts';
 import { DISCOVERY_WAIT_MS } from '../../upstreams/first-discoveries.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
-import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
+import { forwardHeaders } from '../../upstreams/mcp/relay/forwarded-headers.ts';
 import { AUTO_AFTER_MS, MAX_TASK_RESULT_BYTES } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import { TASK_LIMITS } from '../../upstreams/mcp/tasks/tasks.ts';
 

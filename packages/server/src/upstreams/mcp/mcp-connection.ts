@@ -1,5 +1,4 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { insertEdit } from '@sluice/protocol/json/text';
 import {
   capabilityKey,
   isLowerLevel,
@@ -25,14 +24,7 @@ import { EraTranslator, type EraTranslatorOptions } from './era-translation/era-
 import { FOREIGN_STATE } from './era-translation/request-state.ts';
 import type { CallPlan, TaskHandler } from './relay/call-plan.ts';
 import { RelayedCall } from './relay/relayed-call.ts';
-import {
-  calledName,
-  declareTasks,
-  modernHeaders,
-  requestEdits,
-  traceEdits,
-  withTrace,
-} from './relay/request-rewrite.ts';
+import { calledName, RequestEdits } from './relay/request-edits.ts';
 import type { CallSessionPool } from './sessions/call-session-pool.ts';
 import type { SessionBindings } from './sessions/session-bindings.ts';
 import type { TaskSupport } from './task-support.ts';
@@ -141,44 +133,32 @@ export class McpConnection implements UpstreamConnection {
     const { entry } = target;
     const tool = message.method === 'tools/call' ? entry : undefined;
     const { copiedHeaders = [] } = client;
-    const called = calledName(message);
-    const name = upstreamName(target) ?? called;
+    const edits = new RequestEdits(message, copiedHeaders);
+    edits.rename(upstreamName(target));
     const era = upstream.eraFor(client.era);
-    const mirrored = era === 'modern' && tool ? mirroredParams(tool, client.capabilities) : undefined;
-    const headers =
-      era === 'modern'
-        ? [...copiedHeaders, ...modernHeaders(message, name, client.mcpHeaders, mirrored)]
-        : copiedHeaders;
+    if (era === 'modern') edits.mirror(client.mcpHeaders, tool && mirroredParams(tool, client.capabilities));
     const needsTranslation = era !== client.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(client, message) : client.capabilities;
-    const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
     const trace = observer?.trace;
     const declaresForClient = this.#declaresTasks(client, target) === true;
     if (upstream.taskEras.size > 0 && era === 'legacy' && !needsTranslation) {
-      edits.push(...tasks.relatedTaskEdits(message, client, upstream.transport.address));
+      edits.relateTask(tasks.relatedTask(message.params, client, upstream.transport.address));
     }
-    // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
-    if (!needsTranslation) {
-      if (declaresForClient && era === 'modern') edits.push(...declareTasks(message));
-      if (trace) edits.push(...traceEdits(message, trace));
-    }
-    if (declaresForClient && era === 'legacy' && message.paramsRange) {
-      edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
-    }
+    // The translator declares the capabilities of a translated request.
+    if (declaresForClient && era === 'modern' && !needsTranslation) edits.declareTasks();
+    if (declaresForClient && era === 'legacy') edits.requestTask();
+    if (trace) edits.setTrace(trace);
     const openSession =
       era === 'modern'
         ? () => upstream.sessions.modern
-        : legacySession(upstream, client, { ...this.#parts, capabilities, headers });
+        : legacySession(upstream, client, { ...this.#parts, capabilities, headers: copiedHeaders });
     // Written out: spreading one object into another costs more than the rest of this function.
     return {
       message,
       capabilities,
-      headers: trace ? withTrace(headers, trace) : headers,
-      trace,
       upstream,
       edits,
-      progressToken,
       rewriter: undefined,
       needsTranslation,
       serverRequests: undefined,

@@ -53,14 +53,22 @@ export interface Rejection {
   readonly value?: JsonObject | undefined;
 }
 
-/**
- * Receives what a {@link ResponseReader} reads: messages, then exactly one of `onResponse`, `onScanned`, `onAccepted`,
- * `onStreamEnd`, `onRejected` and `onSessionUnknown`; nothing after `abort`.
- */
+/** How the reading of a response ends, other than with the response. */
+export type ResponseEnd =
+  /** The scan has found the response, or the upstream has accepted a notification. */
+  | { readonly kind: 'done' }
+  /** The event stream has ended before the response; `isRegular`: it was not cut off. */
+  | { readonly kind: 'interrupted'; readonly error: UpstreamError; readonly isRegular: boolean }
+  /** There is no response, or it cannot be used. */
+  | ({ readonly kind: 'rejected' } & Rejection)
+  /** The upstream does not know the session, and did not process the request. */
+  | ({ readonly kind: 'session-unknown' } & Rejection);
+
+/** Receives what a {@link ResponseReader} reads: messages, then either `onResponse` or `onEnd`, once; nothing after `abort`. */
 export interface RpcResponseHandler {
   /** True while nothing more is to be read, until `resume`. */
   readonly isBlocked: boolean;
-  /** Something of the response has arrived: its head, a part of a body, or a message. */
+  /** Something of the response has arrived: its head, or a part of a body. */
   onActivity(): void;
   /** The response is an event stream. */
   onStream?(): void;
@@ -68,28 +76,18 @@ export interface RpcResponseHandler {
   onMessage(text: string, value: JsonObject): void;
   /** Id to resume from (empty to clear it) and `retry` of an event, after its message. */
   onCursor?(id: string | undefined, retryMs: number | undefined): void;
-  /** The response. `isAscii`: the text is known to be ASCII. A large one that need not be text has `large` in its place. */
-  onResponse(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void;
+  /** The response: as text, or a large one that need not be text. `isAscii`: the text is known to be ASCII. */
+  onResponse(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void;
   /** Whether this large response, of which some members are known, must be text. */
   requiresText(value: JsonObject): boolean;
   /** A part of a large message has arrived. */
   onLargePart?(large: LargeMessage, isFirst: boolean): void;
   /** A large message is complete; true if its parts were all that is needed. */
-  onLargeEnd?(large: LargeMessage): boolean;
-  /** The scan has found the response. */
-  onScanned?(): void;
-  /** The upstream has accepted a notification. */
-  onAccepted?(): void;
-  /** The event stream has ended without the response; `error` unless it ended regularly. */
-  onStreamEnd(error: UpstreamError | undefined): void;
-  /** There is no response, or it cannot be used. */
-  onRejected(rejection: Rejection): void;
-  /** The upstream does not know the session, and did not process the request. */
-  onSessionUnknown(rejection: Rejection): void;
-  /** Events that arrive together are between these two. */
-  cork?(): void;
-  uncork?(): void;
-  /** The handler has thrown an error. */
+  onLargeEnd?(): boolean;
+  onEnd(end: ResponseEnd): void;
+  /** Events that arrive together are between two calls of this. */
+  cork?(isCorked: boolean): void;
+  /** The handler has thrown an error, perhaps after the end. */
   onInternalError(error: unknown): void;
 }
 
@@ -213,7 +211,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (id === undefined && !requiresStream && this.#isSuccess) {
       this.#finish();
       this.#linger();
-      return this.#handler.onAccepted?.();
+      return this.#handler.onEnd({ kind: 'done' });
     }
     if (this.#isSuccess && isEventStream(headers)) {
       this.#isStreamByLabel = !requiresStream;
@@ -259,9 +257,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
     }
     switch (this.#mode) {
       case 'stream':
-        this.#handler.cork?.();
+        this.#handler.cork?.(true);
         this.#decoder?.write(chunk);
-        this.#handler.uncork?.();
+        this.#handler.cork?.(false);
         return !this.#handler.isBlocked;
       case 'json':
         this.#readJson(chunk);
@@ -384,7 +382,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (isEnough && scan.isFound) {
       this.#finish();
       this.#linger();
-      this.#handler.onScanned?.();
+      this.#handler.onEnd({ kind: 'done' });
     } else if (this.#hasEnded) this.#complete();
     this.#call?.resume();
   }
@@ -420,8 +418,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#mayBeProcessed = true;
     if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#guard(() => this.#complete());
     this.#finish();
-    if (this.#isStream) this.#handler.onStreamEnd(error);
-    else this.#handler.onRejected({ error, status: this.status || undefined });
+    if (this.#isStream) this.#handler.onEnd({ kind: 'interrupted', error, isRegular: false });
+    else this.#handler.onEnd({ kind: 'rejected', error, status: this.status || undefined });
   }
 
   /** The body is complete, or as much of it as is read. */
@@ -432,8 +430,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
         return this.#completeJson();
       case 'stream':
         if (!this.#isSuccess) return this.#rejectBody(Buffer.alloc(0));
-        this.#finish();
-        return this.#handler.onStreamEnd(undefined);
+        return this.#onStreamEnd();
       case 'scan':
         return this.#completeScan();
       default:
@@ -469,9 +466,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   /** Takes a JSON body; false if it is not the response. */
-  #takeJson(text: string, value: JsonObject, large?: LargeMessage): boolean {
+  #takeJson(content: string | LargeMessage, value: JsonObject): boolean {
     if (!this.#isResponse(value, !this.#isSuccess)) return false;
-    this.#respond(text, value, this.#isAscii, large);
+    this.#respond(content, value, this.#isAscii);
     return true;
   }
 
@@ -487,7 +484,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     return anyId || isAnonymousId(value.id);
   }
 
-  #respond(text: string, value: JsonObject, isAscii: boolean, large: LargeMessage | undefined): void {
+  #respond(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void {
     const { id, sessionId } = this.#request;
     const isFailure = 'error' in value || !this.#isSuccess;
     if (isFailure && sessionId !== undefined) {
@@ -496,8 +493,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
     }
     this.#finish();
     if (this.#isStream) this.#linger();
-    if (this.session === 'unknown') return this.#handler.onSessionUnknown(this.reject(Buffer.from(text), value));
-    this.#handler.onResponse(text, value, isAscii, large);
+    if (this.session !== 'unknown') return this.#handler.onResponse(content, value, isAscii);
+    const body = Buffer.from(typeof content === 'string' ? content : '');
+    this.#handler.onEnd({ kind: 'session-unknown', ...this.reject(body, value) });
   }
 
   /** A request that the upstream may have processed is not repeated. */
@@ -509,7 +507,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
   #completeLarge(large: LargeMessage, event: Omit<ServerSentEvent, 'data'> | undefined): void {
     this.#large = undefined;
-    if (this.#handler.onLargeEnd?.(large)) {
+    if (this.#handler.onLargeEnd?.()) {
       this.#finish();
       if (event) this.#linger();
       return;
@@ -525,11 +523,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
     }
     if (event) {
       if (parsed) this.#takeEvent(parsed.text, parsed.value);
-      else if (isResponse && this.#isResponse(value)) this.#respond('', value, false, large);
+      else if (isResponse && this.#isResponse(value)) this.#respond(large, value, false);
       return;
     }
     const known = parsed ? parsed.value : value;
-    if (isJsonObject(known) ? this.#takeJson(parsed?.text ?? '', known, parsed ? undefined : large) : false) return;
+    if (isJsonObject(known) ? this.#takeJson(parsed?.text ?? large, known) : false) return;
     if (parsed && this.#takeBatch(parsed.text, known)) return;
     this.#rejectBody(large.start(MAX_OTHER_BYTES), known);
   }
@@ -537,10 +535,20 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #completeScan(): void {
     const scan = this.#scan;
     const body = this.#body?.concat() ?? Buffer.alloc(0);
+    if (this.#isStream && !scan?.isFound) return this.#onStreamEnd();
     this.#finish();
-    if (scan?.isFound) this.#handler.onScanned?.();
-    else if (this.#isStream) this.#handler.onStreamEnd(undefined);
-    else this.#handler.onRejected(this.reject(body, scan?.isJson ? {} : undefined));
+    if (scan?.isFound) this.#handler.onEnd({ kind: 'done' });
+    else this.#handler.onEnd({ kind: 'rejected', ...this.reject(body, scan?.isJson ? {} : undefined) });
+  }
+
+  /** The event stream has ended before the response. */
+  #onStreamEnd(): void {
+    this.#finish();
+    // Of JSON, which may be the result of another request, it has only the names of the members.
+    const skipped = this.#skipped === undefined ? '' : `, and another event: "${quoted(this.#skipped)}"`;
+    const what = `ended the event stream of ${this.#request.name} before the response${skipped}`;
+    const error = new UpstreamError('dropped', this.#address, what, { status: this.status });
+    this.#handler.onEnd({ kind: 'interrupted', error, isRegular: true });
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {
@@ -577,19 +585,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #takeMessage(text: string, value: unknown): void {
     if (isJsonObject(value) && typeof value.method === 'string') {
       this.#mayBeProcessed = true;
-      this.#handler.onActivity();
       this.#handler.onMessage(text, value);
     } else if (isJsonObject(value) && this.#isResponse(value)) {
       this.#handler.onActivity();
-      this.#respond(text, value, false, undefined);
+      this.#respond(text, value, false);
     } else this.#skipped ??= isJsonObject(value) ? Object.keys(value).join(', ') : detach(text.slice(0, 100));
-  }
-
-  /** Describes the end of an event stream before the response. */
-  get incompleteStream(): string {
-    // Of JSON, which may be the result of another request, it has only the names of the members.
-    const skipped = this.#skipped === undefined ? '' : `, and another event: "${quoted(this.#skipped)}"`;
-    return `ended the event stream of ${this.#request.name} before the response${skipped}`;
   }
 
   #rejectBody(body: Buffer, parsed?: unknown): void {
@@ -604,8 +604,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const { session } = this;
     this.#finish();
     call?.abort();
-    if (session === 'unknown') this.#handler.onSessionUnknown(rejection);
-    else this.#handler.onRejected(rejection);
+    this.#handler.onEnd({ kind: session === 'unknown' ? 'session-unknown' : 'rejected', ...rejection });
   }
 
   /** Describes the response as one that cannot be used; `parsed` is its body, undefined if that is not JSON. */
@@ -633,14 +632,14 @@ export class ResponseReader implements ResponseHandler, EventSink {
       status,
     });
     this.abort();
-    this.#handler.onRejected({ error, status });
+    this.#handler.onEnd({ kind: 'rejected', error, status });
   }
 
   /** Reading or the handler failed. */
   #onError(error: unknown): void {
     if (error instanceof UpstreamError && this.#mode !== 'done') {
       this.abort();
-      return this.#handler.onRejected({ error, status: this.status });
+      return this.#handler.onEnd({ kind: 'rejected', error, status: this.status });
     }
     this.#handler.onInternalError(error);
   }

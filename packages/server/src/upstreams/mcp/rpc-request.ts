@@ -4,7 +4,7 @@ import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { newRequestId, releaseRequestId } from './request-ids.ts';
-import { type BodyScan, type Rejection, ResponseReader, type RpcResponseHandler } from './response-reader.ts';
+import { type BodyScan, type ResponseEnd, ResponseReader, type RpcResponseHandler } from './response-reader.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
 
 /** Headers of every POST of a message to an upstream: names and values, alternating. */
@@ -136,34 +136,19 @@ class Exchange implements RpcResponseHandler {
     this.#succeed({ text, outcome, isSessionLost: session === 'lost' });
   }
 
-  onScanned(): void {
-    const outcome = this.#scan?.outcome;
-    if (outcome) this.#succeed({ outcome });
-  }
-
-  onAccepted(): void {
-    this.#succeed({});
-  }
-
-  onStreamEnd(error: UpstreamError | undefined): void {
-    const { status, incompleteStream } = this.#reader;
-    this.#fail(
-      error ??
-        new UpstreamError('dropped', this.#address, incompleteStream, {
-          status,
-          remedy: 'see the log of the upstream',
-        }),
-    );
-  }
-
-  onRejected({ error }: Rejection): void {
-    this.#fail(error);
-  }
-
-  onSessionUnknown({ error }: Rejection): void {
+  onEnd(end: ResponseEnd): void {
+    const { outcome } = this.#scan ?? {};
+    if (end.kind === 'done') return this.#succeed(outcome ? { outcome } : {});
     const address = this.#address;
-    const what = `no longer knows the session: it ${error.problem.replace(`upstream ${address} `, '')}`;
-    this.#fail(new UpstreamError('session-lost', address, what, { cause: error, remedy: LOST_SESSION_REMEDY }));
+    const { error } = end;
+    const what = error.problem.replace(`upstream ${address} `, '');
+    if (end.kind === 'session-unknown') {
+      const lost = `no longer knows the session: it ${what}`;
+      this.#fail(new UpstreamError('session-lost', address, lost, { cause: error, remedy: LOST_SESSION_REMEDY }));
+    } else if (end.kind === 'interrupted' && end.isRegular) {
+      const { status } = this.#reader;
+      this.#fail(new UpstreamError('dropped', address, what, { status, remedy: 'see the log of the upstream' }));
+    } else this.#fail(error);
   }
 
   onInternalError(error: unknown): void {

@@ -7,7 +7,8 @@ import type { ClientRequests, ServerRequestSource } from '../../client-requests.
 import type { ResponseSink } from '../../response-sink.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
-import { addModernMetadata, LegacyResponseRewriter, ModernResponseRewriter, removeModernMetadata } from './messages.ts';
+import { RequestEdits } from '../relay/request-edits.ts';
+import { LegacyResponseRewriter, ModernResponseRewriter } from './messages.ts';
 import { MultiRoundCall } from './multi-round-call.ts';
 
 export interface EraTranslatorOptions extends CallContext {
@@ -38,19 +39,18 @@ export class EraTranslator {
       clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
       capabilities: plan.declaresTasks ? withTasksExtension(declared) : declared,
       logLevel: accepts.sse ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
-      trace: plan.trace,
     };
     // Only these methods may have a result that requires input (2026-07-28, MRTR).
     const isMultiRound = NAME_PARAM.has(plan.message.method);
     const translated = { ...plan, rewriter: new LegacyResponseRewriter(plan.failure, isMultiRound) };
     if (isMultiRound) return new MultiRoundCall(this.#options, translated, metadata, sink).start();
-    const edits = [...plan.edits, ...addModernMetadata(plan.message, metadata)];
+    const edits = plan.edits.toModern(metadata);
     new RelayedCall(this.#options, { ...translated, edits }, sink).start();
   }
 
   #toLegacy(plan: CallPlan, sink: ResponseSink): void {
     const { message, capabilities } = plan;
-    const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
+    const edits = plan.edits.toLegacy();
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
     const translated = { ...plan, edits, rewriter };
     if (sink.clientRequests) startSuspendable(this.#options, translated, sink, sink.clientRequests);
@@ -70,9 +70,14 @@ function startSuspendable(
   const serverRequests = (source: ServerRequestSource) => clientRequests.connect(source);
   const call = new RelayedCall(context, { ...plan, serverRequests, rewriter }, sink);
   clientRequests.continueWith({
-    onSuspended: (outline) => call.continueWith({ message: outline }),
-    onRetry: (retry, { copiedHeaders: headers = [], capabilities: declared }) =>
-      call.continueWith({ message: retry, headers, rewriter: rewriter.forRetry(legacyCapabilities(declared)) }),
+    onSuspended: (outline) => {
+      const edits = new RequestEdits(outline, call.plan.edits.headers);
+      call.plan = { ...call.plan, message: outline, edits };
+    },
+    onRetry: (retry, { copiedHeaders: headers = [], capabilities: declared }) => {
+      const renewed = rewriter.forRetry(legacyCapabilities(declared));
+      call.plan = { ...call.plan, message: retry, edits: new RequestEdits(retry, headers), rewriter: renewed };
+    },
   });
   call.start();
 }

@@ -1,9 +1,9 @@
-import { applyEdits } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { InteractiveClient, lastMessage } from '../../../../testing/interactive-client.ts';
 import { lastCall, relayTests } from '../../../../testing/relay.ts';
-import { ModernResponseRewriter, removeModernMetadata } from './messages.ts';
+import { RequestEdits } from '../relay/request-edits.ts';
+import { ModernResponseRewriter } from './messages.ts';
 
 const { register, upstreamWith } = relayTests();
 
@@ -19,7 +19,7 @@ const ENVELOPE = [
 function sent(params: string): string {
   const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = applyEdits(message.text, removeModernMetadata(message));
+  const result = String(new RequestEdits(message, []).toLegacy().request(1, []).body);
   expect(() => JSON.parse(result)).not.toThrow();
   return result.slice(result.indexOf('"params":') + 9, -1);
 }
@@ -34,7 +34,7 @@ describe('a modern request', () => {
     ],
     [
       `{"_meta":{${ENVELOPE[0]}, "progressToken":"t" ,${ENVELOPE[1]}},"n":1.0}`,
-      '{"_meta":{ "progressToken":"t"},"n":1.0}',
+      '{"_meta":{ "progressToken":1},"n":1.0}',
     ],
     [`{"_meta":{"${KEY}other":1,${ENVELOPE[1]}}}`, `{"_meta":{"${KEY}other":1}}`],
     [

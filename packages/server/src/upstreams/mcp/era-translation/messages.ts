@@ -1,99 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
-import {
-  INTERNAL_ERROR,
-  LATEST_MODERN,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_LOG_LEVEL,
-  META_PROTOCOL_VERSION,
-  METHOD_NOT_FOUND,
-  MISSING_CAPABILITY,
-} from '@sluice/protocol/mcp/constants';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
-import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../../telemetry/tracing/trace-context.ts';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
 import { type ByteEdit, type ResultPositions, removalEdits } from '../relay/large-message.ts';
-import { metaEdits, replaceMembers, replaceRetiredCode } from '../relay/request-rewrite.ts';
-
-/** Members of `_meta` that every modern request has. */
-export const MODERN_META: readonly string[] = [
-  META_PROTOCOL_VERSION,
-  META_CLIENT_INFO,
-  META_CLIENT_CAPABILITIES,
-  META_LOG_LEVEL,
-];
-/** Params that only a retry has. */
-export const RETRY_PARAMS: readonly string[] = ['inputResponses', 'requestState'];
-/** Params of a legacy request that a modern one does not have: the request for a task, and those of a retry. */
-const REPLACED_PARAMS: readonly string[] = [...RETRY_PARAMS, 'task'];
-
-/** Metadata that a legacy client declares once and a modern upstream expects with every request. */
-export interface ModernMetadata {
-  readonly clientInfo: JsonObject;
-  /** Capabilities of the client. */
-  readonly capabilities: JsonObject;
-  /** Minimum level of log messages; undefined for none. */
-  readonly logLevel: string | undefined;
-  /** Trace context; if undefined, the client's own is unchanged. */
-  readonly trace: TraceContext | undefined;
-}
-
-/**
- * Returns the edits that add the metadata of a modern request to the `_meta` of a legacy one. `more` are further params, as
- * JSON text: those of a retry.
- */
-export function addModernMetadata(
-  { text, params, paramsRange }: RequestMessage,
-  { clientInfo, capabilities, logLevel, trace }: ModernMetadata,
-  more: readonly string[] = [],
-): Edit[] {
-  const own = JSON.stringify({
-    [META_PROTOCOL_VERSION]: LATEST_MODERN,
-    [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: capabilities,
-    [META_LOG_LEVEL]: logLevel,
-  }).slice(1, -1);
-  const envelope = trace ? `${own},${traceMembers(trace)}` : own;
-  if (!paramsRange) {
-    const end = text.lastIndexOf('}');
-    return [{ start: end, end, text: `,"params":{${[`"_meta":{${envelope}}`, ...more].join(',')}}` }];
-  }
-  const { _meta: meta } = params;
-  if (!isJsonObject(meta)) {
-    return replaceMembers(text, paramsRange.start, params, [`"_meta":{${envelope}}`, ...more].join(','), [
-      ...REPLACED_PARAMS,
-      '_meta',
-    ]);
-  }
-  const edits = replaceMembers(text, paramsRange.start, params, more.join(','), REPLACED_PARAMS);
-  for (const { key, start } of members(text, paramsRange.start)) {
-    if (key !== '_meta') continue;
-    edits.push(
-      ...replaceMembers(text, start, meta, envelope, trace ? [...MODERN_META, ...TRACE_MEMBERS] : MODERN_META),
-    );
-  }
-  return edits;
-}
-
-/** Returns the edits that remove the params of a retry, for an upstream that did not request them. */
-function removeRetryParams({ text, paramsRange }: RequestMessage): Edit[] {
-  return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY_PARAMS.includes(key)) : [];
-}
-
-/** Returns the edits that remove the params of a retry, and modern metadata from `_meta`, which legacy servers may reject. */
-export function removeModernMetadata(message: RequestMessage, trace?: TraceContext): Edit[] {
-  const { text, params, paramsRange } = message;
-  if (!trace) return paramsRange ? [...removeRetryParams(message), ...metaEdits(message, '', MODERN_META)] : [];
-  const inserted = traceMembers(trace);
-  // Both kinds of edits change the params and might overlap.
-  if (paramsRange && !isJsonObject(params._meta)) {
-    return replaceMembers(text, paramsRange.start, params, `"_meta":{${inserted}}`, [...RETRY_PARAMS, '_meta']);
-  }
-  return [...removeRetryParams(message), ...metaEdits(message, inserted, [...MODERN_META, ...TRACE_MEMBERS])];
-}
+import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 
 /** Translates the response of a modern upstream for its legacy client. */
 export class LegacyResponseRewriter implements ResponseRewriter {

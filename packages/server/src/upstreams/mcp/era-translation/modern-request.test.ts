@@ -1,4 +1,3 @@
-import { applyEdits } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { post } from '../../../../../../test/fixtures/raw-client.ts';
@@ -6,14 +5,15 @@ import { LIST_END, textResultText, toolList, toolText } from '../../../../../../
 import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
 import { liveTests } from '../../../../testing/live-tests.ts';
 import { callText, clientOf, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+import { RequestEdits } from '../relay/request-edits.ts';
 import { type MultiRoundSetup, multiRoundStarter } from './fixtures/multi-round.ts';
-import { addModernMetadata, LegacyResponseRewriter } from './messages.ts';
+import { LegacyResponseRewriter } from './messages.ts';
 
 const startSession = multiRoundStarter(liveTests());
 
 const DONE = textResultText('done');
 const KEY = 'io.modelcontextprotocol/';
-const FACTS = { clientInfo: { name: 'c', version: '1' }, capabilities: {}, logLevel: undefined, trace: undefined };
+const FACTS = { clientInfo: { name: 'c', version: '1' }, capabilities: {}, logLevel: undefined };
 const ENVELOPE =
   `"${KEY}protocolVersion":"2026-07-28","${KEY}clientInfo":{"name":"c","version":"1"},` +
   `"${KEY}clientCapabilities":{}`;
@@ -24,7 +24,7 @@ function sent(params: string | undefined, more: readonly string[] = []): string 
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call"${params === undefined ? '' : `,"params":${params}`}}`;
   const message = parseMessage(Buffer.from(text));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = applyEdits(text, addModernMetadata(message, FACTS, more));
+  const result = String(new RequestEdits(message, []).toModern(FACTS, more).request(1, []).body);
   expect(result.startsWith('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":')).toBe(true);
   return result.slice(result.indexOf('"params":') + 9, -1);
 }

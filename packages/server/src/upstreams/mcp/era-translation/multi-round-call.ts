@@ -8,9 +8,9 @@ import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../respo
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
+import type { ModernMetadata } from '../relay/request-edits.ts';
 import { requiresInput } from '../relay/response-rewrite.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
-import { addModernMetadata, type ModernMetadata } from './messages.ts';
 
 /** Maximum number of times that an upstream may require input for one call. */
 const MAX_ROUNDS = 10;
@@ -106,11 +106,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
 
   /** Sends the request upstream; `more` are further params, as JSON text. */
   #send(more: readonly string[]): void {
-    const { message, edits } = this.#plan;
-    const plan = {
-      ...this.#plan,
-      edits: [...edits, ...addModernMetadata(message, this.#metadata, more)],
-    };
+    const plan = { ...this.#plan, edits: this.#plan.edits.toModern(this.#metadata, more) };
     new RelayedCall(this.#context, plan, this, this.startedAt).start();
   }
 

@@ -3,7 +3,6 @@ import type { Script } from '../../../../../../test/fixtures/raw-upstream/messag
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { type IsolatedCall, isolatedCall, NO_OPEN_RESOURCES } from '../fixtures/isolated-call.ts';
-import { modernHeaders } from '../relay/request-rewrite.ts';
 import { inputRequired, rootsRequests } from './fixtures/multi-round.ts';
 import { LegacyResponseRewriter } from './messages.ts';
 import { MultiRoundCall } from './multi-round-call.ts';
@@ -37,9 +36,9 @@ function started(responses: readonly Script[]): void {
     rewriter: new LegacyResponseRewriter('failed', true),
     needsTranslation: true,
   });
-  const headers = modernHeaders(plan.message, 'work', {}, undefined);
-  const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined, trace: undefined };
-  new MultiRoundCall(isolated.parts, { ...plan, headers }, facts, isolated.answer()).start();
+  plan.edits.mirror({}, undefined);
+  const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined };
+  new MultiRoundCall(isolated.parts, plan, facts, isolated.answer()).start();
 }
 
 /** The server requests, once the client has got two more than `before`. */

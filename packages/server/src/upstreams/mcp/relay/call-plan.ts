@@ -1,16 +1,15 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
+import type { RequestEdits } from './request-edits.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 
 /** Dependencies that all calls share. */
@@ -60,10 +59,10 @@ export interface TaskHandler {
   /** Takes over the call: it is responded to and observed from here. */
   onCreated(task: CreatedTask, text: string, value: JsonObject): void;
   /**
-   * Returns the edits that replace the id of the task which a legacy request is related to: by that of the upstream, or by an
-   * empty one if it is no task of this client. An upstream session may be shared with others.
+   * Returns the id at the upstream of the task which a legacy request is related to, or an empty one if it is no task of this
+   * client: an upstream session may be shared with others.
    */
-  relatedTaskEdits(message: RequestMessage, client: ClientFacts, address: string): Edit[];
+  relatedTask(params: JsonObject, client: ClientFacts, address: string): string;
   /** Continues a task for the retry of a call. */
   resume(plan: CallPlan, task: string, sink: ResponseSink): void;
 }
@@ -82,21 +81,14 @@ export interface CallPlan {
   readonly message: RequestMessage;
   /** Capabilities of the client in the form of the era of the upstream. */
   readonly capabilities: JsonObject;
-  /** Headers besides those of the upstream session: names and values, alternating. */
-  readonly headers: readonly string[];
   readonly upstream: Upstream;
-  /** Undefined where no traces are exported. */
-  readonly trace?: TraceContext | undefined;
-  /** Edits of the message besides id and progress token, such as the upstream's own name of a tool. */
-  readonly edits: readonly Edit[];
+  readonly edits: RequestEdits;
   /** Translates the response; undefined within one era. */
   readonly rewriter?: ResponseRewriter | undefined;
   /** True if client and upstream are of different eras. */
   readonly needsTranslation: boolean;
   /** Relays server requests to a client without a session, by suspending its call. */
   readonly serverRequests?: ((source: ServerRequestSource) => ServerRequests) | undefined;
-  /** Position of the client's progress token in the message; undefined if it requests no progress. */
-  readonly progressToken?: Edit | undefined;
   /** Prefix of the message of a failure: `forwarded tool call failed`. */
   readonly failure: string;
   /** Forward of the upstream; undefined for an unregistered upstream. */

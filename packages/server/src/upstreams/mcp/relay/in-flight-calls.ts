@@ -107,20 +107,19 @@ export interface InFlightCall extends TrackedCall {
   matches(session: string, idText: string): boolean;
   /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
   cancel(message: NotificationMessage): void;
-  /**
-   * True if the call has this progress token upstream. This member and the following are present while a request is in
-   * flight upstream.
-   */
-  hasProgressToken?(token: string | undefined): boolean;
-  /** A progress notification for this call arrived on the stream of its session. */
-  onProgress?(text: string): void;
-  /** True if the call was sent in this session. */
-  usesSession?(session: UpstreamSession): boolean;
-  /**
-   * A request or notification for this call arrived on the stream of its session. False: send no more until `resume` of
-   * the session's bridge is called.
-   */
-  onSessionMessage?(text: string, value: JsonObject): boolean;
+  /** Set while its request is in flight upstream. */
+  readonly attempt?: RequestInSession | undefined;
+}
+
+/** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
+export interface RequestInSession {
+  readonly session: UpstreamSession;
+  /** True if the request has this progress token. */
+  hasProgressToken(token: string | undefined): boolean;
+  /** A progress notification for the request has arrived. */
+  onProgress(text: string): void;
+  /** Another message for the request has arrived. False: send no more until `resume` of the session's bridge is called. */
+  onMessage(text: string, value: JsonObject): boolean;
 }
 
 /** Returns the progress token of a notification as text: a server may send a number as a string. */
@@ -140,9 +139,8 @@ export function dispatchProgress(
   value: JsonObject,
 ): void {
   const token = tokenOf(value);
-  calls
-    .find((call) => call.usesSession?.(session) === true && call.hasProgressToken?.(token) === true)
-    ?.onProgress?.(text);
+  const call = calls.find(({ attempt }) => attempt?.session === session && attempt.hasProgressToken(token));
+  call?.attempt?.onProgress(text);
 }
 
 /** The request of a {@link CancelableRequest}. */

@@ -1,46 +1,42 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type Era, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
+import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import { withId } from '@sluice/protocol/mcp/message';
 import type { ResponseSink } from '../../response-sink.ts';
-import type { CallPlan } from './call-plan.ts';
+import type { CallPlan, RewrittenResponse } from './call-plan.ts';
 import type { LargeMessage } from './large-message.ts';
-import { replaceRetiredCode } from './request-rewrite.ts';
+
+/** The response of an upstream. `value`: it parsed, or its known members; `status`: its HTTP status. */
+export type UpstreamResponse =
+  /** As text, which is replaced by that for the client. `isAscii`: the text is known to be ASCII. */
+  | { readonly kind: 'response'; text: string; value: JsonObject; status: number; isAscii: boolean }
+  | { readonly kind: 'large'; readonly large: LargeMessage; readonly value: JsonObject; readonly status: number };
 
 /**
- * Sends the client the response of the upstream, as text and parsed, with the client's id and in the form that it gets;
- * `status` is the HTTP status of the upstream. `isAscii`: the text is known to be ASCII.
+ * Sends the client the response with the client's id and in the form that it gets: of a large one the bytes that arrived, with
+ * the edits of translation.
  */
-export function sendResponse(
-  sink: ResponseSink,
-  { rewriter, message }: CallPlan,
-  text: string,
-  value: JsonObject,
-  status: number,
-  isAscii = false,
-): void {
+export function sendResponse(sink: ResponseSink, plan: CallPlan, response: UpstreamResponse): void {
+  if (response.kind === 'large') return sendLarge(sink, plan, response);
   const { idText, era, capabilities } = sink.client;
-  const own = withId(text, idText);
-  let rewritten = rewriter?.rewrite(own, value);
-  if (!rewriter && era === 'modern' && 'error' in value) {
-    rewritten = replaceRetiredCode(own, value, message.method, capabilities);
-  }
-  const sent = rewritten?.value ?? value;
-  sink.complete({
-    kind: 'response',
-    text: rewritten?.text ?? own,
-    value: sent,
-    status: sentStatus(era, sent, status),
-    isAscii: isAscii && !rewritten && idText.length === Buffer.byteLength(idText),
-  });
+  const { value, isAscii, status } = response;
+  const own = withId(response.text, idText);
+  const isRetired = !plan.rewriter && era === 'modern' && 'error' in value;
+  const rewritten = isRetired
+    ? replaceRetiredCode(own, value, plan.message.method, capabilities)
+    : plan.rewriter?.rewrite(own, value);
+  // The same object, since nearly all calls have such a response.
+  response.text = rewritten?.text ?? own;
+  response.value = rewritten?.value ?? value;
+  response.status = sentStatus(era, response.value, status);
+  response.isAscii = isAscii && !rewritten && idText.length === Buffer.byteLength(idText);
+  sink.complete(response);
 }
 
-/** Like {@link sendResponse}, for a large response: sends the bytes that arrived, with the edits of translation. */
-export function sendLargeResponse(
+function sendLarge(
   sink: ResponseSink,
   { rewriter }: CallPlan,
-  large: LargeMessage,
-  value: JsonObject,
-  received: number,
+  { large, value, status: received }: Extract<UpstreamResponse, { kind: 'large' }>,
 ): void {
   const { idText, era } = sink.client;
   const rewritten = large.result && rewriter?.rewriteLarge(large.result, value, idText);
@@ -51,14 +47,32 @@ export function sendLargeResponse(
   sink.complete({ kind: 'large', bytes: large.cut(rewritten), value, status: sentStatus(era, value, received) });
 }
 
+/**
+ * Replaces an error code that the modern era has retired, for modern clients of upstreams of either era. Returns undefined for
+ * other responses. `newRestartState` creates the `requestState` of a client that is to visit a URL and then to call again.
+ */
+export function replaceRetiredCode(
+  text: string,
+  { error }: JsonObject,
+  method: string,
+  capabilities: JsonObject,
+  newRestartState?: () => string,
+): RewrittenResponse | undefined {
+  if (!isJsonObject(error)) return undefined;
+  const changed = withoutRetiredCode(text, error, method, capabilities, newRestartState);
+  const parsed = changed === undefined ? undefined : tryParseJson(changed);
+  return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
+}
+
 /** True for a result that requires input of the user. */
 export function requiresInput({ result }: JsonObject): boolean {
   return isJsonObject(result) && result.resultType === 'input_required';
 }
 
-/** True for a result that may create a task: of the extension, or of core tasks. */
-export function mayCreateTask({ result }: JsonObject): boolean {
-  return isJsonObject(result) && (result.resultType === 'task' || result.task !== undefined);
+/** True for a response that creates a task, at an upstream session of this era. */
+export function createsTask(plan: CallPlan, era: Era, { result }: JsonObject): boolean {
+  if (!isJsonObject(result) || (result.resultType !== 'task' && result.task === undefined)) return false;
+  return plan.tasks?.isCreated(plan, era, result) === true;
 }
 
 /** True for the state of a task that requires input, by which it becomes known what its client may respond to. */

@@ -1,65 +1,8 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import {
-  paramText,
-  progressTokenText,
-  type ResponseMessage,
-  rejectServerRequest,
-  withParam,
-} from '@sluice/protocol/mcp/message';
-import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
+import { paramText, progressTokenText, type ResponseMessage, withParam } from '@sluice/protocol/mcp/message';
+import type { ServerRequests } from '../../client-requests.ts';
 import type { DownstreamChannel, PendingServerRequest } from '../../downstream.ts';
-import { DefaultResponder } from '../rpc-request.ts';
-
-/** Maximum number of requests that are rejected on one call before the call fails. */
-const MAX_REJECTED = 16;
-
-/** Server requests of one call: relayed to the client if it supports server requests, else rejected. */
-export class CallServerRequests {
-  readonly #relayed: ServerRequests | undefined;
-  readonly #source: ServerRequestSource;
-  readonly #onTooManyRejected: () => void;
-  readonly #pings: DefaultResponder;
-  #rejected = 0;
-
-  /** `relayed` is undefined if the client does not support server requests. */
-  constructor(relayed: ServerRequests | undefined, source: ServerRequestSource, onTooManyRejected: () => void) {
-    this.#relayed = relayed;
-    this.#source = source;
-    this.#onTooManyRejected = onTooManyRejected;
-    this.#pings = new DefaultResponder((response) => source.post(response));
-  }
-
-  get pending(): number {
-    return this.#relayed?.pending ?? 0;
-  }
-
-  /** Relays or rejects a request, as text and parsed. `isClientDisconnected`: it cannot be relayed any more. */
-  handle(text: string, value: JsonObject, isClientDisconnected: boolean): void {
-    if (isClientDisconnected || !this.#relayed?.relay(text, value)) this.#reject(text, value);
-  }
-
-  onCancelled(text: string): void {
-    this.#relayed?.onCancelled(text);
-  }
-
-  cancelAll(): void {
-    this.#relayed?.cancelAll();
-  }
-
-  failAll(): void {
-    this.#relayed?.failAll();
-  }
-
-  #reject(text: string, { method, params }: JsonObject): void {
-    // An upstream may ping for as long as the call takes: pings do not count.
-    if (method === 'ping') return this.#pings.respond(text, method);
-    if (typeof method === 'string') this.#source.onRejected(method, params);
-    if (++this.#rejected > MAX_REJECTED) return this.#onTooManyRejected();
-    this.#source.post(rejectServerRequest(text, method)).catch(() => undefined);
-  }
-}
 
 /** Maximum number of pending requests of one call, or of one upstream session. */
 export const MAX_PENDING_REQUESTS = 32;

@@ -1,11 +1,10 @@
-import { applyEdits, members } from '@sluice/protocol/json/text';
+import { members } from '@sluice/protocol/json/text';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { type TraceContext, traceParent } from '../../../telemetry/tracing/trace-context.ts';
-import { addModernMetadata, MODERN_META, RETRY_PARAMS, removeModernMetadata } from '../era-translation/messages.ts';
-import { requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
+import { MODERN_META, RETRY_PARAMS, RequestEdits } from './request-edits.ts';
 
 // Whatever is in the `_meta` of a client: the trace is inserted once, and no other byte changes.
 
@@ -71,6 +70,17 @@ function requestOf(text: string | undefined): RequestMessage {
   return message;
 }
 
+/** Edits that insert this trace. */
+function traced(message: RequestMessage, trace: TraceContext): RequestEdits {
+  const edits = new RequestEdits(message, []);
+  edits.setTrace(trace);
+  return edits;
+}
+
+/** Id of the requests, and of the edited ones. */
+const ID = 1;
+const bodyOf = (edits: RequestEdits): string => String(edits.request(ID, []).body);
+
 type Pairs = readonly (readonly [string, string])[];
 /** Names and texts of the members of an object. */
 const pairsOf = (text: string): Pairs =>
@@ -91,10 +101,11 @@ function output(trace: TraceContext): Pairs {
   return trace.state === undefined ? [parent] : [parent, ['tracestate', JSON.stringify(trace.state)]];
 }
 
-/** Members of the client that must not change. */
+/** Members of the client that must not change, with our progress token. */
 function stored({ text }: RequestMessage, names: readonly string[]): Pairs {
   const own = textOf(pairsOf(textOf(pairsOf(text), 'params')), '_meta');
-  return own.startsWith('{') ? without(pairsOf(own), names) : [];
+  if (!own.startsWith('{')) return [];
+  return without(pairsOf(own), names).map(([name, json]) => [name, name === 'progressToken' ? String(ID) : json]);
 }
 
 describe('the trace context of a call', () => {
@@ -102,9 +113,9 @@ describe('the trace context of a call', () => {
     fc.assert(
       fc.property(params, context, fc.boolean(), (given, trace, renamed) => {
         const message = requestOf(given);
-        const { edits, progressToken } = requestEdits(message, renamed ? 'renamed "tool"' : 'tool');
-        const token = progressToken ? [{ ...progressToken, text: '7' }] : [];
-        const sent = paramsOf(message, applyEdits(message.text, [...edits, ...token, ...traceEdits(message, trace)]));
+        const edits = traced(message, trace);
+        edits.rename(renamed ? 'renamed "tool"' : 'tool');
+        const sent = paramsOf(message, bodyOf(edits));
         const before = pairsOf(given);
         expect(without(sent, ['_meta', 'name'])).toEqual(without(before, ['_meta', 'name']));
         expect(sent.filter(([name]) => name === 'name')).toEqual([
@@ -112,12 +123,7 @@ describe('the trace context of a call', () => {
         ]);
         expect(sent.filter(([name]) => name === '_meta')).toHaveLength(1);
         const metadata = pairsOf(textOf(sent, '_meta'));
-        // Of two tokens the last one counts.
-        const ours = stored(message, TRACED).map(([name, text], index, all) => {
-          const counts = index === all.findLastIndex(([each]) => each === 'progressToken');
-          return [name, counts && progressToken ? '7' : text];
-        });
-        expect(metadata).toEqual([...output(trace), ...ours]);
+        expect(metadata).toEqual([...output(trace), ...stored(message, TRACED)]);
       }),
       { numRuns: propertyRuns(500) },
     );
@@ -131,12 +137,12 @@ describe('the trace context of a call', () => {
         const removed = [...TRACED, ...MODERN_META];
         const before = without(pairsOf(given), ['_meta', ...RETRY_PARAMS]);
 
-        const legacy = paramsOf(message, applyEdits(message.text, removeModernMetadata(message, trace)));
+        const legacy = paramsOf(message, bodyOf(traced(message, trace).toLegacy()));
         expect(without(legacy, ['_meta'])).toEqual(before);
         expect(legacy).toHaveLength(before.length + 1);
         expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...output(trace), ...stored(message, removed)]);
 
-        const modern = paramsOf(message, applyEdits(message.text, addModernMetadata(message, { ...facts, trace })));
+        const modern = paramsOf(message, bodyOf(traced(message, trace).toModern(facts)));
         expect(without(modern, ['_meta'])).toEqual(before);
         expect(modern).toHaveLength(before.length + 1);
         const metadata = pairsOf(textOf(modern, '_meta'));
@@ -155,12 +161,12 @@ describe('the trace context of a call', () => {
       sampled: true,
       state: 'a=1',
     };
-    for (const edits of [traceEdits(message, trace), removeModernMetadata(message, trace)]) {
-      expect(JSON.parse(applyEdits(message.text, edits)).params).toEqual({
+    for (const edits of [traced(message, trace), traced(message, trace).toLegacy()]) {
+      expect(JSON.parse(bodyOf(edits)).params).toEqual({
         _meta: { traceparent: traceParent(trace), tracestate: 'a=1' },
       });
     }
-    expect(removeModernMetadata(message)).toEqual([]);
+    expect(bodyOf(new RequestEdits(message, []).toLegacy())).toBe(message.text);
   });
 
   it('replaces the client’s headers', () => {
@@ -172,6 +178,8 @@ describe('the trace context of a call', () => {
     };
     const own = ['x-a', 'traceparent', 'traceparent', 'a', 'tracestate', 'b', 'baggage', 'c'];
     const headers = ['x-a', 'traceparent', 'baggage', 'c', 'traceparent', traceParent(trace)];
-    expect(withTrace(own, trace)).toEqual(headers);
+    const edits = new RequestEdits(requestOf(undefined), own);
+    edits.setTrace(trace);
+    expect(edits.request(ID, []).headers).toEqual(headers);
   });
 });

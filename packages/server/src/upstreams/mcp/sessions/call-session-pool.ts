@@ -63,8 +63,8 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
       return true;
     }
     if (this.#onTaskMessage?.(this.#upstream, this.#session, text, value)) return true;
-    const call = this.#calls.find((candidate) => candidate.usesSession?.(this.#session) ?? false);
-    if (call?.onSessionMessage) return call.onSessionMessage(text, value);
+    const call = this.#calls.find(({ attempt }) => attempt?.session === this.#session);
+    if (call?.attempt) return call.attempt.onMessage(text, value);
     if ('id' in value) this.#stream?.respondByDefault(text, method);
     return true;
   }

@@ -2,7 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { type ReadRequest, type Rejection, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
+import { type ReadRequest, type ResponseEnd, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** End of a connection. */
@@ -82,12 +82,8 @@ export class StreamConnection implements RpcResponseHandler {
     this.#handler.onStream();
   }
 
-  cork(): void {
-    this.#delivering = true;
-  }
-
-  uncork(): void {
-    this.#delivering = false;
+  cork(isCorked: boolean): void {
+    this.#delivering = isCorked;
   }
 
   onMessage(text: string, value: JsonObject): void {
@@ -110,18 +106,14 @@ export class StreamConnection implements RpcResponseHandler {
     this.#end({ kind: 'ended', error: undefined });
   }
 
-  onStreamEnd(error: UpstreamError | undefined): void {
-    this.#end({ kind: 'ended', error });
-  }
-
-  onRejected({ error, status, value }: Rejection): void {
+  onEnd(end: ResponseEnd): void {
+    if (end.kind === 'done') return;
+    const { error } = end;
+    if (end.kind === 'interrupted') return this.#end({ kind: 'ended', error: end.isRegular ? undefined : error });
+    const { status, value } = end;
     if (this.#reader.isStream) this.#end({ kind: 'ended', error });
     else if (status === undefined) this.#end({ kind: 'failed', error });
     else this.#end({ kind: 'answered', status, value, error });
-  }
-
-  onSessionUnknown(rejection: Rejection): void {
-    this.onRejected(rejection);
   }
 
   onInternalError(cause: unknown): void {

@@ -1,11 +1,10 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { type Implementation, membersOf, paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { type Implementation, paramText, progressTokenOf } from '@sluice/protocol/mcp/message';
 import {
   isTerminal,
-  META_RELATED_TASK,
   readTask,
   relatedTaskOf,
   reportedTaskEdits,
@@ -112,13 +111,10 @@ export class CreatedTasks implements TaskHandler {
     );
   }
 
-  relatedTaskEdits({ params, paramMembers }: RequestMessage, client: ClientFacts, address: string): Edit[] {
-    const related = membersOf(paramMembers, '_meta').find(({ key }) => key === META_RELATED_TASK);
-    if (!related) return [];
+  relatedTask(params: JsonObject, client: ClientFacts, address: string): string {
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
     const isOwn = record?.address === address && isOwnedBy(record, client.namespace, client.principal);
-    const taskId = isOwn ? record.upstreamId : '';
-    return [{ start: related.start, end: related.end, text: JSON.stringify({ taskId }) }];
+    return isOwn ? record.upstreamId : '';
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
@@ -181,12 +177,12 @@ export class CreatedTasks implements TaskHandler {
   /** Requests of the upstream arrive on the stream of the request for the result, as on that of a call. */
   #await(task: OpenTask): void {
     const { plan, session, requestId, sink, target } = task;
-    const token = clientTokenOf(plan);
+    const token = progressTokenOf(plan.message);
     const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
-    const { message, headers, progressToken } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
+    const { message, edits } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
     const storing = this.#remember(task);
     let stopPolling = () => {};
-    const request = { message, headers, progressToken, edits: [], tasks: undefined, waitsForTask: true };
+    const request = { message, edits, tasks: undefined, waitsForTask: true };
     const awaited: CallPlan = {
       ...plan,
       ...request,
@@ -201,7 +197,7 @@ export class CreatedTasks implements TaskHandler {
     };
     const call = new RelayedCall(this.#options, awaited, sink);
     if (token !== undefined && sink.client.accepts.sse) {
-      stopPolling = this.#pollStatus(task, (text, value) => call.onSessionMessage(text, value));
+      stopPolling = this.#pollStatus(task, (text, value) => call.attempt?.onMessage(text, value));
     }
     call.start();
   }
@@ -261,7 +257,7 @@ export class CreatedTasks implements TaskHandler {
     more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
   ): Promise<TaskRecord | undefined> {
     const { client } = sink;
-    const token = clientTokenOf(plan);
+    const token = progressTokenOf(plan.message);
     const task: NewTask = {
       ...newTask(client, plan, plan.upstream.transport.address),
       clientSession: client.session?.id,
@@ -277,10 +273,9 @@ export class CreatedTasks implements TaskHandler {
 
   /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
   #targetOf({ plan, session, sink }: CreatedTask, upstreamId: string): TaskTarget {
-    const { upstream, headers } = plan;
+    const { upstream, edits } = plan;
     const { namespace, capabilities: declared } = sink.client;
-    const sent = headers.filter((_, at) => !/^mcp-/i.test(headers[at - (at % 2)] ?? ''));
-    const at = { upstream, upstreamId, era: session.era, headers: sent, openSession: () => session };
+    const at = { upstream, upstreamId, era: session.era, headers: edits.headers, openSession: () => session };
     const capabilities = translatedCapabilities(declared, true);
     return { ...at, namespace, clientInfo: { ...this.#options.clientInfo }, capabilities };
   }
@@ -294,15 +289,13 @@ function fail({ plan, sink }: Pick<CreatedTask, 'plan' | 'sink'>, code: number, 
   sink.complete({ kind: 'failed', error: { code, message: `${plan.failure}: ${what}` } });
 }
 
-/** The text of the client's progress token, if it requests progress. */
-function clientTokenOf({ message, progressToken }: CallPlan): string | undefined {
-  return progressToken && message.text.slice(progressToken.start, progressToken.end);
-}
-
 /** Sends the client the result that creates the task, with our id, in the form of its era. */
 function respond({ plan, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
   const { era } = sink.client;
-  if (era === session.era) return sendResponse(sink, plan, withOwnId(text, era, record), value, 200);
+  if (era === session.era) {
+    const own = withOwnId(text, era, record);
+    return sendResponse(sink, plan, { kind: 'response', text: own, value, status: 200, isAscii: false });
+  }
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.
   const own = { ...boundedState(state, record.id), status: 'working' as const };

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sl
 import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { progressTokenOf } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { DownstreamSession } from '../../downstream.ts';
@@ -293,9 +294,8 @@ export class PolledCall implements InFlightCall {
   /** Sends a status message as progress, if the client has requested that. */
   #report(message: string | undefined): void {
     const { plan, sink } = this.#call;
-    const { progressToken } = plan;
-    if (message === undefined || !progressToken || !sink.client.accepts.sse || this.#isClientDisconnected) return;
-    const token = plan.message.text.slice(progressToken.start, progressToken.end);
+    const token = progressTokenOf(plan.message);
+    if (message === undefined || !token || !sink.client.accepts.sse || this.#isClientDisconnected) return;
     sink.sendMessage(progressNotification(token, ++this.#progress, message));
   }
 
@@ -305,7 +305,7 @@ export class PolledCall implements InFlightCall {
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
     this.#end();
-    sendResponse(sink, plan, text, value, 200);
+    sendResponse(sink, plan, { kind: 'response', text, value, status: 200, isAscii: false });
   }
 
   /** Fails the call; `cancels`: the task may be running. */

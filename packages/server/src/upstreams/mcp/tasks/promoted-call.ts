@@ -21,7 +21,7 @@ import {
   type ResponseSink,
   textOf,
 } from '../../response-sink.ts';
-import { RETRY_PARAMS } from '../era-translation/messages.ts';
+import { RETRY_PARAMS } from '../relay/request-edits.ts';
 import { eventTaskOf } from './events.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { MAX_TTL_MS, newTask, type Tasks } from './tasks.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { type Edit, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { memberText } from '@sluice/protocol/json/text';
 import { legacyCapabilities, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { type Implementation, paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
@@ -24,7 +24,6 @@ import { legacySession, type McpParts } from '../mcp-connection.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
-import { traceEdits, withTrace } from '../relay/request-rewrite.ts';
 import { postMessage } from '../rpc-request.ts';
 import type { Upstream } from '../upstream.ts';
 import type { CreatedTasks } from './created-tasks.ts';
@@ -228,29 +227,28 @@ export class TaskRequests {
 
   // Within one era.
 
-  #relay(request: TaskRequest, sink: ResponseSink, edits: readonly Edit[] = [], onAccepted?: () => void): void {
+  /** `inputs`: keys of the responses to requests for input that are sent; the others are removed. */
+  #relay(request: TaskRequest, sink: ResponseSink, inputs?: readonly string[]): void {
     const { client, message, record } = request;
-    const plan = this.#plan(request, edits);
+    const plan = this.#plan(request);
+    if (inputs) plan.edits.keepInputs(inputs);
+    const onAccepted = inputs && (() => this.#options.tasks.onAnswered(record, inputs));
     const rewriter = taskRewriter(this.#options.tasks, record, message.method, client.capabilities, onAccepted);
     new RelayedCall(this.#options, { ...plan, rewriter }, sink).start();
   }
 
   /** Returns the plan of the client's own request, with the id of the upstream in place of ours. */
-  #plan(request: TaskRequest, edits: readonly Edit[] = []): CallPlan {
+  #plan(request: TaskRequest): CallPlan {
     const { tasks } = this.#options;
     const { client, message, record, target, trace } = request;
     const plan = taskPlan(target, message);
     const { upstreamId, address, session } = record;
-    const idEdits = message.paramMembers.flatMap(({ key, start, end }) =>
-      key === 'taskId' ? [{ start, end, text: JSON.stringify(upstreamId) }] : [],
-    );
+    plan.edits.rename(upstreamId);
+    if (trace) plan.edits.setTrace(trace);
     const isOwn = (other: TaskRecord) => isOwnedBy(other, client.namespace, client.principal);
     return {
       ...plan,
       capabilities: client.capabilities,
-      headers: trace ? withTrace(plan.headers, trace) : plan.headers,
-      trace,
-      edits: [...idEdits, ...edits, ...(trace ? traceEdits(message, trace) : [])],
       messages: record.era === 'legacy' ? taskMessages(tasks, { address, session: session?.id }, isOwn) : undefined,
       waitsForTask: message.method === 'tasks/result',
     };
@@ -264,9 +262,9 @@ export class TaskRequests {
     const { tasks } = this.#options;
     const { message, record, target } = request;
     const { inputResponses } = message.params;
-    const relay = (edits: readonly Edit[] = [], onAccepted?: () => void): RequestOutcome => ({
+    const relay = (inputs?: readonly string[]): RequestOutcome => ({
       kind: 'deferred',
-      start: (sink) => this.#relay(request, sink, edits, onAccepted),
+      start: (sink) => this.#relay(request, sink, inputs),
     });
     if (!isJsonObject(inputResponses)) return relay();
     const keys = Object.keys(inputResponses);
@@ -278,9 +276,7 @@ export class TaskRequests {
     }
     const open = keys.filter(isOpen);
     if (open.length === 0 && keys.length > 0) return ACKNOWLEDGED;
-    const member = message.paramMembers.find(({ key }) => key === 'inputResponses');
-    const edits = member ? removeEdits(message.text, member.start, (key) => !open.includes(key)) : [];
-    return relay(edits, () => tasks.onAnswered(record, open));
+    return relay(open);
   }
 
   /** Cancels a core task of a legacy client. That it is canceled is durable before the response. */

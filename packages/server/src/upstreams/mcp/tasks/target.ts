@@ -13,7 +13,7 @@ import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { collect, type Reply } from '../relay/collect.ts';
-import { progressTokenOf } from '../relay/request-rewrite.ts';
+import { RequestEdits } from '../relay/request-edits.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
 import { clientEraOf, type TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
@@ -61,7 +61,7 @@ export function storedTarget(
 export function taskPlan(target: TaskTarget, message: RequestMessage): CallPlan {
   const { era, upstreamId, upstream, headers, serverRequests, openSession } = target;
   const routing = era === 'modern' ? [HEADER_METHOD, message.method, HEADER_NAME, encodeHeaderValue(upstreamId)] : [];
-  const sent = { message, headers: [...headers, ...routing], edits: [], progressToken: progressTokenOf(message) };
+  const sent = { message, edits: new RequestEdits(message, headers, routing) };
   const constant = { capabilities: {}, needsTranslation: false, failure: TASK_FAILURE, forward: upstream.forward };
   return { ...sent, ...constant, upstream, serverRequests, openSession };
 }

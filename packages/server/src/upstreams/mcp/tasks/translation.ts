@@ -21,7 +21,7 @@ import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/o
 import type { ServerRequests } from '../../client-requests.ts';
 import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
 import { tokenOf } from '../relay/in-flight-calls.ts';
-import { replaceRetiredCode } from '../relay/request-rewrite.ts';
+import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { clientEraOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import { MAX_TTL_MS, type Tasks } from './tasks.ts';

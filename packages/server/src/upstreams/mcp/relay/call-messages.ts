@@ -1,0 +1,163 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
+import {
+  progressTokenOf,
+  progressTokenRange,
+  rejectServerRequest,
+  requestedLevel,
+  withParam,
+} from '@sluice/protocol/mcp/message';
+import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import type { ServerRequests } from '../../client-requests.ts';
+import type { ResponseSink } from '../../response-sink.ts';
+import { isSameId } from '../request-ids.ts';
+import { DefaultResponder } from '../rpc-request.ts';
+import type { UpstreamSession } from '../upstream.ts';
+import type { CallPlan } from './call-plan.ts';
+import { tokenOf } from './in-flight-calls.ts';
+import { RelayedServerRequests } from './server-requests.ts';
+
+/** The request that an upstream sends messages for. */
+export interface MessageOwner {
+  /** Its call; `sink` is undefined once the client has disconnected. */
+  readonly call: { readonly plan: CallPlan; readonly sink: ResponseSink | undefined };
+  readonly requestId: number;
+  readonly session: UpstreamSession;
+  /** Sends the client a message, unless it is not to get any more. */
+  readonly notify: (text: string) => void;
+  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
+  readonly post: (text: string) => Promise<void>;
+  readonly fail: (error: unknown) => void;
+  /** Fails the call because of what the upstream did: the predicate of a message. */
+  readonly reject: (what: string) => void;
+}
+
+const TOKEN_KEY = '"progressToken"';
+
+/** Maximum number of requests that are rejected on one call before the call fails. */
+const MAX_REJECTED = 16;
+
+/** Messages of an upstream that belong to one call, other than its response. Created with the first one. */
+export class CallMessages {
+  /** True once the upstream has sent a request: it has processed the call. */
+  hasRequests = false;
+  readonly #owner: MessageOwner;
+  readonly #pings: DefaultResponder;
+  /** Undefined if the upstream has sent no request yet, or the client does not support them. */
+  #requests: ServerRequests | undefined = undefined;
+  #rejected = 0;
+
+  constructor(owner: MessageOwner) {
+    this.#owner = owner;
+    this.#pings = new DefaultResponder((response) => owner.post(response));
+  }
+
+  /** Number of requests that wait for a response of the client. */
+  get pending(): number {
+    return this.#requests?.pending ?? 0;
+  }
+
+  /** Cancels all pending requests: the upstream does not wait for the responses any more. */
+  cancelAll(): void {
+    this.#requests?.cancelAll();
+  }
+
+  /** Fails all pending requests: the client will not respond any more. */
+  failAll(): void {
+    this.#requests?.failAll();
+  }
+
+  /** A message, as text and parsed. */
+  onMessage(received: string, value: JsonObject): void {
+    const { messages: translator, needsTranslation, upstream } = this.#owner.call.plan;
+    const text = translator ? translator.toClient(received, value) : received;
+    const { method } = value;
+    if (text === undefined || typeof method !== 'string') return;
+    if ('id' in value) return this.#onRequest(text, value);
+    switch (method) {
+      case 'notifications/progress':
+        return translator?.isTaskProgress(value) ? this.#owner.notify(text) : this.#onProgress(text, value);
+      case 'notifications/message':
+        if (this.#wantsLog(value)) this.#owner.notify(text);
+        return;
+      case 'notifications/cancelled':
+        return this.#requests?.onCancelled(text);
+      case TASK_NOTIFICATION:
+      case TASK_STATUS_NOTIFICATION:
+        // It may be a task of others, or one that the client does not know yet.
+        if (translator) this.#owner.notify(text);
+        return;
+      default:
+        // Clients are notified once the change has arrived here.
+        if (LIST_CHANGED_METHODS.has(method)) return upstream.observer.onListsChanged(method);
+        // A modern client gets only what relates to its request (2026-07-28, "Receiving Messages").
+        if (!needsTranslation || this.#owner.call.sink?.client.era === 'legacy') this.#owner.notify(text);
+    }
+  }
+
+  /** Progress of other calls is dropped: their clients trust only the stream that their request was sent on. */
+  #onProgress(text: string, value: JsonObject): void {
+    const isRequested = progressTokenRange(this.#owner.call.plan.message) !== undefined;
+    if (isRequested && isSameId(this.#owner.requestId, tokenOf(value))) this.onProgress(text);
+  }
+
+  /** Progress of the call, which gets the client's token in place of ours. */
+  onProgress(text: string): void {
+    const { requestId, call, notify } = this.#owner;
+    const own = progressTokenOf(call.plan.message);
+    notify(own === undefined ? text : withToken(text, requestId, own));
+  }
+
+  #wantsLog({ params }: JsonObject): boolean {
+    const { plan, sink } = this.#owner.call;
+    const { era, session } = sink?.client ?? {};
+    const minimumLevel = era === 'modern' ? requestedLevel(plan.message) : (session?.logLevel ?? MINIMUM_LEVEL);
+    return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
+  }
+
+  /** Relays a request to the client whose call caused it, if that supports it, else rejects it. */
+  #onRequest(text: string, value: JsonObject): void {
+    const { method, params } = value;
+    const { call, post, reject } = this.#owner;
+    this.hasRequests = true;
+    this.#requests ??= this.#relayedRequests();
+    const isClientGone = !call.sink || call.sink.client.session?.hasEnded === true;
+    if (!isClientGone && this.#requests?.relay(text, value)) return;
+    // An upstream may ping for as long as the call takes: pings do not count.
+    if (method === 'ping') return this.#pings.respond(text, method);
+    if (typeof method === 'string') call.plan.rewriter?.onRejected?.(method, params);
+    if (++this.#rejected > MAX_REJECTED) return reject('keeps sending requests the client does not support');
+    post(rejectServerRequest(text, method)).catch(() => undefined);
+  }
+
+  /** Requests are relayed on the call's own stream, or by suspending the call. Undefined if neither is possible. */
+  #relayedRequests(): ServerRequests | undefined {
+    const { call, session: upstreamSession, post, fail, notify: send } = this.#owner;
+    const { serverRequests } = call.plan;
+    if (serverRequests) {
+      return serverRequests({
+        onRejected: (method, params) => call.plan.rewriter?.onRejected?.(method, params),
+        post,
+        fail,
+      });
+    }
+    const { session, accepts, era } = call.sink?.client ?? {};
+    const isLegacy = era === 'legacy' && upstreamSession.era === 'legacy';
+    return session && accepts?.sse && isLegacy
+      ? new RelayedServerRequests({ channel: () => session.channel(), send, post })
+      : undefined;
+  }
+}
+
+/** Replaces our progress token, the id of the request, by the client's. */
+function withToken(text: string, id: number, own: string): string {
+  // Without escapes and in one place, it can only be the value of the parameter, which was compared.
+  const sent = `${TOKEN_KEY}:${id}`;
+  const at = text.indexOf(sent);
+  const end = at + sent.length;
+  const isWhole = text[end] === ',' || text[end] === '}';
+  const isOnly = at !== -1 && isWhole && text.indexOf(TOKEN_KEY) === at && text.lastIndexOf(TOKEN_KEY) === at;
+  if (!isOnly || text.includes('\\')) return withParam(text, 'progressToken', own);
+  return `${text.slice(0, at)}${TOKEN_KEY}:${own}${text.slice(end)}`;
+}

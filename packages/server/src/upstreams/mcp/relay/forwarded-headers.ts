@@ -1,0 +1,65 @@
+import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
+import { PEER_HEADER_PREFIX } from '../../../identity/peer.ts';
+
+/**
+ * Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not
+ * allowed.
+ */
+interface ForwardHeaders {
+  readonly names: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+const NEVER_COPIED: ReadonlySet<string> = new Set([
+  'accept',
+  'last-event-id',
+  'host',
+  'content-type',
+  'content-length',
+  'x-service-hops',
+  // Hop-by-hop headers belong to the connection with the client.
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/**
+ * Returns whether a header (lower case) is never copied, regardless of the allowlist. This includes the headers of replicas, and
+ * all `mcp-*` headers: the relay sets these, and passes unrecognized `Mcp-Param-*` headers on regardless of the list.
+ */
+export function isNeverCopied(name: string): boolean {
+  return name.startsWith('mcp-') || name.startsWith(PEER_HEADER_PREFIX) || NEVER_COPIED.has(name);
+}
+
+const FIELD_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
+
+/** Comma-separated list of SERVICE_FORWARD_HEADERS. */
+export const forwardHeaders = textSchema(
+  'a comma-separated list of header names, without wildcards',
+  (text): ForwardHeaders => {
+    const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
+    const invalid = [...listed].find((name) => !FIELD_NAME.test(name));
+    if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
+    return {
+      names: [...listed].filter((name) => !isNeverCopied(name)),
+      warnings: [...listed]
+        .filter(isNeverCopied)
+        .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
+    };
+  },
+);
+
+/**
+ * Returns the header names in the label `service.forward_headers` of an entry, in lower case. A label is free text: invalid
+ * names and headers that are never copied are skipped.
+ */
+export function labelHeaders(text: string): readonly string[] {
+  const names = commaList(text).map((name) => name.toLowerCase());
+  return names.filter((name) => FIELD_NAME.test(name) && !isNeverCopied(name));
+}
