@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { callPath } from './shape/call-path.ts';
+import { callPath, excess } from './shape/call-path.ts';
 import { importCycles, readServiceFiles, type SourceFile, sizesOf, upwardImports } from './shape/source-files.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -83,6 +83,17 @@ export class Call {
         { place: 'packages/server/src/call.ts:5 Target', count: 1 },
       ],
     });
+  });
+
+  it.each([
+    ['within the limit', 3, {}, []],
+    ['beyond it', 4, {}, ['a.ts f: 4, at most 3 allowed']],
+    ['as an exception says', 4, { 'a.ts f': 4 }, []],
+    ['beyond its exception', 5, { 'a.ts f': 4 }, ['a.ts f: 5, at most 4 allowed']],
+    ['below its exception', 4, { 'a.ts f': 5 }, ['a.ts f: 4, so that its exception for 5 can go down']],
+    ['of a name that is not executed', 3, { 'b.ts g': 5 }, []],
+  ])('reports counts that are not allowed: %s', (_how, count, exceptions, problems) => {
+    expect(excess([{ place: 'a.ts:7 f', count }], 3, exceptions)).toEqual(problems);
   });
 
   it('measures sizes', () => {

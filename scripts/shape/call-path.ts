@@ -36,6 +36,34 @@ export interface CallPath {
 /** Limits on the path of a call. */
 export const CALL_LIMITS = { parameters: 3, members: 12 } as const;
 
+/** Returns the name of a place, which is the same when lines move. */
+function nameAt(place: string): string {
+  return place.replace(/:\d+ /, ' ');
+}
+
+/**
+ * Returns what exceeds a limit without an exception, which is a count by name: nothing else may exceed it, and no exception may
+ * grow, or stay higher than it has to be.
+ */
+export function excess(
+  counted: readonly Counted[],
+  limit: number,
+  exceptions: Readonly<Record<string, number>>,
+): string[] {
+  const counts = new Map<string, number>();
+  for (const { place, count } of counted) {
+    const name = nameAt(place);
+    counts.set(name, Math.max(count, counts.get(name) ?? 0));
+  }
+  return [...counts].flatMap(([name, count]) => {
+    const allowed = exceptions[name] ?? limit;
+    if (count > allowed) return [`${name}: ${count}, at most ${allowed} allowed`];
+    return allowed > limit && count < allowed
+      ? [`${name}: ${count}, so that its exception for ${allowed} can go down`]
+      : [];
+  });
+}
+
 /**
  * Returns the executed functions with their parameters, and the types that they take or read with their own members that other
  * files see. Types of libraries and of the language do not count.

@@ -517,10 +517,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const isResponse = isMessage && value.method === undefined;
     const mustBeText = !isResponse || this.#handler.requiresText(value);
     const isText = value !== undefined && (mustBeText || value.error !== undefined);
-    const parsed = isText ? large.parse() : undefined;
-    if (isText && !parsed && mustBeText) {
-      return this.#rejectTooLarge(`a message that is too large to be parsed: ${large.size}`);
+    const result = isText ? large.parse() : undefined;
+    if (typeof result === 'string' && mustBeText) {
+      return this.#rejectTooLarge(`a message that is too large to be parsed: ${result}`);
     }
+    const parsed = typeof result === 'string' ? undefined : result;
     if (event) {
       if (parsed) this.#takeEvent(parsed.text, parsed.value);
       else if (isResponse && this.#isResponse(value)) this.#respond(large, value, false);

@@ -107,7 +107,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   /** Sends the request upstream; `more` are further params, as JSON text. */
   #send(more: readonly string[]): void {
     const plan = { ...this.#plan, edits: this.#plan.edits.toModern(this.#metadata, more) };
-    new RelayedCall(this.#context, plan, this, this.startedAt).start();
+    new RelayedCall(this.#context, plan, this).start(this.startedAt);
   }
 
   /** Sends the client the input requests of the upstream. */

@@ -4,13 +4,7 @@ import { progressTokenRange, withParam } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
-import {
-  type ReadRequest,
-  type Rejection,
-  type ResponseEnd,
-  ResponseReader,
-  type RpcResponseHandler,
-} from '../response-reader.ts';
+import { type ReadRequest, type ResponseEnd, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
 import { postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { CallMessages } from './call-messages.ts';
@@ -29,11 +23,9 @@ export type AttemptEnd =
   | UpstreamResponse
   /** A large result that was sent while it arrived, but for its end. */
   | { readonly kind: 'relayed'; readonly value: JsonObject; readonly relay: LargeRelay }
-  /** The upstream does not know the session, and did not process the request. */
-  | { readonly kind: 'session-unknown'; readonly rejection: Rejection }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  /** The handling of a message has failed, perhaps after another end. */
-  | { readonly kind: 'internal-error'; readonly error: unknown };
+  /** `session-unknown`: the upstream did not process the request. `internal-error`: perhaps after another end. */
+  | { readonly kind: 'session-unknown'; readonly error: UpstreamError }
+  | { readonly kind: 'failed' | 'internal-error'; readonly error: unknown };
 
 /** The call that is attempted. */
 export interface AttemptedCall {
@@ -128,9 +120,8 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   }
 
   #ownMessages(): CallMessages {
-    const call = this.#call;
     this.#messages ??= new CallMessages({
-      call,
+      call: this.#call,
       requestId: this.id,
       session: this.session,
       notify: (text) => this.#notify(text),
@@ -218,7 +209,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     if (end.kind === 'interrupted' || this.#resumption?.isInterrupted) return this.#onInterrupted(end);
     // An upstream that has sent a request has processed the call.
     if (end.kind === 'session-unknown' && !this.#messages?.hasRequests) {
-      return this.#call.onEnd({ kind: 'session-unknown', rejection: end });
+      return this.#call.onEnd({ kind: 'session-unknown', error: end.error });
     }
     const { session: verdict } = this.#reader;
     this.#fail(end.error);

@@ -265,14 +265,13 @@ export class LargeMessage {
     return Buffer.concat(this.#bytes.slice(0, Math.min(bytes, this.#bytes.length)));
   }
 
-  /** Deepest nesting of arrays and objects so far: the scan needs a byte for each level. */
-  get depth(): number {
-    return this.#scan.scanner.maxDepth;
-  }
-
-  /** True if the message cannot be JSON. */
-  get isInvalid(): boolean {
-    return this.#scan.scanner.isInvalid;
+  /** Why the message cannot be relayed, as the kind and predicate of an error: the scan needs a byte for each level of nesting. */
+  problem(maxDepth: number): { readonly kind: 'invalid' | 'too-large'; readonly what: string } | undefined {
+    const { isInvalid, maxDepth: depth } = this.#scan.scanner;
+    if (isInvalid) return { kind: 'invalid', what: 'answered with text that is not JSON' };
+    return depth > maxDepth
+      ? { kind: 'too-large', what: `answered with more than ${maxDepth} nested values` }
+      : undefined;
   }
 
   /**
@@ -319,18 +318,15 @@ export class LargeMessage {
     return this.#scan.result;
   }
 
-  /** Parses the message; undefined if that would take too long. */
-  parse(): { readonly text: string; readonly value: unknown } | undefined {
-    if (this.length > MAX_PARSED_BYTES || this.#scan.scanner.size > MAX_PARSED_VALUES) return undefined;
+  /** Parses the message. Returns its size and the limits if that would take too long. */
+  parse(): { readonly text: string; readonly value: unknown } | string {
+    const { size } = this.#scan.scanner;
+    if (this.length > MAX_PARSED_BYTES || size > MAX_PARSED_VALUES) {
+      const limits = `at most ${MAX_PARSED_BYTES} bytes and ${MAX_PARSED_VALUES} values are allowed`;
+      return `it has ${this.length} bytes and about ${size} values; ${limits} outside of responses`;
+    }
     const text = Buffer.concat(this.#bytes.chunks).toString();
     return { text, value: tryParseJson(text) };
-  }
-
-  /** Description of the size and its limits for messages. */
-  get size(): string {
-    const { size } = this.#scan.scanner;
-    const limits = `at most ${MAX_PARSED_BYTES} bytes and ${MAX_PARSED_VALUES} values are allowed`;
-    return `it has ${this.length} bytes and about ${size} values; ${limits} outside of responses`;
   }
 
   /** Returns the bytes with these edits, cut where the id is. Nothing may be written afterwards. */

@@ -39,12 +39,9 @@ export class LargeRelay {
     this.#body = this.#sink.startBody(length, isFirst);
   }
 
-  /** Why the result cannot be completed, as the kind and predicate of an error. */
-  get problem(): { readonly kind: 'invalid' | 'too-large'; readonly what: string } | undefined {
-    const { maxDepth } = this.#response;
-    if (this.#large.isInvalid) return { kind: 'invalid', what: 'answered with text that is not JSON' };
-    if (this.#large.depth <= maxDepth) return undefined;
-    return { kind: 'too-large', what: `answered with more than ${maxDepth} nested values` };
+  /** Why the result cannot be completed. */
+  get problem(): ReturnType<LargeMessage['problem']> {
+    return this.#large.problem(this.#response.maxDepth);
   }
 
   /** Sends what has arrived; false if the client reads too slowly. */

@@ -3,7 +3,6 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
-import type { Rejection } from '../response-reader.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan } from './call-plan.ts';
@@ -20,7 +19,7 @@ const CANCELED_MS = 500;
  * first.
  */
 export class RelayedCall implements InFlightCall, AttemptedCall {
-  readonly startedAt: number;
+  startedAt: number;
   activeAt: number;
   slot = -1;
   readonly #context: CallContext;
@@ -36,16 +35,17 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   /** Set once the client has canceled the call: ends it without a response. */
   #cancelTimer: NodeJS.Timeout | undefined = undefined;
 
-  /** `startedAt`: start of the client's call, if this is not the first call upstream for it. */
-  constructor(context: CallContext, plan: CallPlan, sink: ResponseSink, startedAt?: number) {
+  constructor(context: CallContext, plan: CallPlan, sink: ResponseSink) {
     this.#context = context;
     this.plan = plan;
     this.#sink = sink;
     this.activeAt = performance.now();
-    this.startedAt = startedAt ?? this.activeAt;
+    this.startedAt = this.activeAt;
   }
 
-  start(): void {
+  /** `startedAt`: start of the client's call, if this is not the first call upstream for it. */
+  start(startedAt: number = this.startedAt): void {
+    this.startedAt = startedAt;
     this.#sink.onDisconnect(() => this.#onClientDisconnected());
     this.#connect();
   }
@@ -89,7 +89,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
         if (!this.#isClientDisconnected) end.relay.sendRest();
         return this.#sink.complete({ kind: 'sent', value: end.value });
       case 'session-unknown':
-        return this.#repeat(end.rejection);
+        return this.#repeat(end.error);
       case 'failed':
         return this.#fail(end.error);
       case 'internal-error':
@@ -98,13 +98,14 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   }
 
   /** Sends the call again, once, in a new session. */
-  #repeat({ error, status }: Rejection): void {
+  #repeat(error: UpstreamError): void {
     const { upstream } = this.plan;
     const attempt = this.#attempt;
     if (this.#cancelTimer || !attempt) return this.#fail(error);
     if (this.#isRepeated) {
+      const { address, status = 0 } = error;
       const what = `does not know a session that it has just opened (HTTP ${status}): ${LOST_SESSION_REMEDY}`;
-      return this.#fail(new UpstreamError('http', upstream.transport.address, what, { status: status ?? 0 }));
+      return this.#fail(new UpstreamError('http', address, what, { status }));
     }
     this.#isRepeated = true;
     attempt.end(false);
