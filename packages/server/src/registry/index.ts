@@ -101,11 +101,7 @@ interface EarlierOrder {
 /** The entries with the current holders of the changed keys, in list order: most changes concern few of 100,000. */
 function reorder({ entries, changed }: EarlierOrder, holder: (key: string) => Entry | undefined): readonly Entry[] {
   if (changed.size === 0) return entries;
-  const added: Entry[] = [];
-  for (const key of changed) {
-    const entry = holder(key);
-    if (entry) added.push(entry);
-  }
+  const added = [...changed].map(holder).filter((entry) => entry !== undefined);
   // Already in order, but for those at the end: sorting takes linear time.
   return [...entries.filter(({ key }) => !changed.has(key)), ...added.sort(byOrder)].sort(byOrder);
 }
@@ -134,7 +130,7 @@ export class EntryIndex {
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
   #hasTasks: boolean | undefined;
-  #renamed: ReadonlyMap<string, readonly Entry[]> | undefined;
+  #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
   readonly #building = new Map<string, Promise<PrebuiltList>>();
 
@@ -163,7 +159,10 @@ export class EntryIndex {
 
   /** The discovered entries that have this key at their upstream and another one here, shadowed and disabled ones included. */
   renamedFrom(upstreamKey: string): readonly Entry[] {
-    this.#renamed ??= renamedOf(this.all());
+    this.#renamed ??= Map.groupBy(
+      this.all().filter(({ key, discovered }) => discovered !== undefined && discovered.upstreamKey !== key),
+      ({ discovered }) => discovered?.upstreamKey,
+    );
     return this.#renamed.get(upstreamKey) ?? [];
   }
 
@@ -235,13 +234,13 @@ export class EntryIndex {
 
   /** The shadowed entries, in no order. */
   get shadowed(): readonly Entry[] {
-    this.#shadowed ??= shadowedOf(this.#claims.values());
+    this.#shadowed ??= [...this.#claims.values()].flatMap((claims) => claims.slice(1));
     return this.#shadowed;
   }
 
   /** Number of discovered entries by forward, shadowed ones included; 0 where there are only copies. */
   get counts(): ReadonlyMap<string, number> {
-    this.#counts ??= count(this.#claims.values());
+    this.#counts ??= count(this.all());
     return this.#counts;
   }
 
@@ -329,10 +328,7 @@ export class DraftIndex {
    */
   put(entry: Entry): void {
     const claims = this.claims(entry.key);
-    if (claims.length === 0) {
-      this.set(entry.key, [entry]);
-      return;
-    }
+    if (claims.length === 0) return this.set(entry.key, [entry]);
     const at = claims.findIndex((claim) => sameRecord(claim, entry));
     const [served, ...shadowed] = at === -1 ? [...claims, entry] : claims.with(at, entry);
     this.set(entry.key, served ? [served, ...shadowed.sort(byOrder)] : []);
@@ -365,33 +361,12 @@ function listKey({ key }: CatalogView, method: string): string {
   return `${method} ${key}`;
 }
 
-function shadowedOf(claims: Iterable<readonly Entry[]>): Entry[] {
-  const shadowed: Entry[] = [];
-  for (const entries of claims) if (entries.length > 1) shadowed.push(...entries.slice(1));
-  return shadowed;
-}
-
-function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
+function count(entries: Iterable<Entry>): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const entries of claims) {
-    for (const { discovered } of entries) {
-      if (!discovered) continue;
-      const { forward, copied } = discovered;
-      counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
-    }
+  for (const { discovered } of entries) {
+    if (!discovered) continue;
+    const { forward, copied } = discovered;
+    counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
   }
   return counts;
-}
-
-/** Entries by the key that they have at their upstream, where it is another one. */
-function renamedOf(entries: Iterable<Entry>): ReadonlyMap<string, readonly Entry[]> {
-  const renamed = new Map<string, Entry[]>();
-  for (const entry of entries) {
-    const { key, discovered } = entry;
-    if (!discovered || discovered.upstreamKey === key) continue;
-    const others = renamed.get(discovered.upstreamKey);
-    if (others) others.push(entry);
-    else renamed.set(discovered.upstreamKey, [entry]);
-  }
-  return renamed;
 }

@@ -61,11 +61,7 @@ export interface NamespaceState {
 }
 
 /** Number of discovered entries of a forward by kind, shadowed ones included, without copies. */
-export interface Counts {
-  readonly tool: number;
-  readonly resource: number;
-  readonly prompt: number;
-}
+export type Counts = Readonly<Record<Kind, number>>;
 
 /**
  * The immutable state of the registry after a commit. A request, or the writer of `registry.json`, sees one
@@ -82,7 +78,7 @@ export class Snapshot {
    * neither a typing error nor an older release loses them.
    */
   readonly unusable: ReadonlyMap<Section, ReadonlyMap<string, string>>;
-  #shadowed: Map<string, Entry[]> | undefined;
+  #shadowed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
 
   constructor(
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
@@ -163,22 +159,12 @@ export class Snapshot {
 
   /** The entries of a forward that are not served, because another entry is served under their key. */
   shadowed(forward: string): readonly Entry[] {
-    this.#shadowed ??= this.#findShadowed();
+    const indexes = this.namespaces.values().flatMap((state) => Object.values(state.indexes));
+    this.#shadowed ??= Map.groupBy(
+      indexes.flatMap(({ shadowed }) => shadowed),
+      ({ discovered }) => discovered?.forward,
+    );
     return this.#shadowed.get(forward) ?? [];
-  }
-
-  #findShadowed(): Map<string, Entry[]> {
-    const found = new Map<string, Entry[]>();
-    for (const { indexes } of this.namespaces.values()) {
-      for (const index of Object.values(indexes)) {
-        for (const entry of index.shadowed) {
-          const forward = entry.discovered?.forward;
-          if (forward === undefined) continue;
-          found.getOrInsertComputed(forward, () => []).push(entry);
-        }
-      }
-    }
-    return found;
   }
 }
 
