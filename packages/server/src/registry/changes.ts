@@ -1,18 +1,18 @@
 import { type Entry, type Forward, isEnabled } from './entries.ts';
 import type { DraftIndex } from './index.ts';
-import type { RecordedPut, RecordedRemoval, Section } from './store/store.ts';
+import type { RecordedPut, Section } from './store/store.ts';
 
 // A discovery can add 100,000 entries in one operation, so these are small objects rather than closures.
 
 /** How records of one kind are stored. */
 export interface RecordForm<Stored> {
-  readonly section: Section;
+  readonly section: (stored: Stored) => Section;
   /** Serializes the record. */
   readonly text: (stored: Stored) => string;
   /** Identifies the record within its section. */
   readonly id: (stored: Stored) => string;
-  /** Whether another record is served under its key; read once the draft has been finished. */
-  readonly isShadowed: (stored: Stored) => boolean;
+  /** Whether another record is served under its key; read once the draft has been finished. Missing where none can be. */
+  readonly isShadowed?: (stored: Stored) => boolean;
 }
 
 /**
@@ -29,7 +29,7 @@ export class PutChange<Stored> implements RecordedPut<Section> {
   }
 
   get section(): Section {
-    return this.#form.section;
+    return this.#form.section(this.#stored);
   }
 
   get json(): string {
@@ -41,32 +41,7 @@ export class PutChange<Stored> implements RecordedPut<Section> {
   }
 
   get isShadowed(): boolean {
-    return this.#form.isShadowed(this.#stored);
-  }
-
-  toJSON(): object {
-    const { op, section, json } = this;
-    return { op, section, json };
-  }
-}
-
-/** A record to be removed. */
-export class RemoveChange implements RecordedRemoval<Section> {
-  readonly op = 'remove';
-  readonly section: Section;
-  readonly id: string;
-  readonly promoted: RecordedPut<Section> | undefined;
-
-  /** `promoted`: the record that is served under the key from now on. */
-  constructor(section: Section, id: string, promoted?: RecordedPut<Section>) {
-    this.section = section;
-    this.id = id;
-    this.promoted = promoted;
-  }
-
-  toJSON(): object {
-    const { op, section, id } = this;
-    return { op, section, id };
+    return this.#form.isShadowed?.(this.#stored) ?? false;
   }
 }
 
@@ -74,22 +49,18 @@ export class RemoveChange implements RecordedRemoval<Section> {
 export class UndoStep {
   readonly #index: DraftIndex;
   readonly #key: string;
-  readonly #claims: readonly Entry[];
+  /** All entries with the key before the change, the holder first. */
+  readonly before: readonly Entry[];
 
-  /** `claims`: all entries with the key before the change. */
-  constructor(index: DraftIndex, key: string, claims: readonly Entry[]) {
+  /** To be created before the change. */
+  constructor(index: DraftIndex, key: string) {
     this.#index = index;
     this.#key = key;
-    this.#claims = claims;
+    this.before = index.claims(key);
   }
 
   run(): void {
-    this.#index.set(this.#key, this.#claims);
-  }
-
-  /** All entries with the key before the change, the holder first. */
-  get before(): readonly Entry[] {
-    return this.#claims;
+    this.#index.set(this.#key, this.before);
   }
 
   /** All entries with the key now. */

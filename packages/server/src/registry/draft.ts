@@ -1,13 +1,6 @@
 import { serviceKey } from '@sluice/contract';
-import {
-  accessDiffers,
-  listsDiffer,
-  PutChange,
-  type RecordForm,
-  RemoveChange,
-  restoreFunction,
-  UndoStep,
-} from './changes.ts';
+import { tryParseJson } from '@sluice/protocol/json/parse';
+import { accessDiffers, listsDiffer, PutChange, type RecordForm, restoreFunction, UndoStep } from './changes.ts';
 import {
   DEFAULT_NAMESPACE,
   type Entry,
@@ -43,23 +36,24 @@ export interface ChangedLists {
 }
 
 const NAMESPACE_FORM: RecordForm<NamespaceState> = {
-  section: 'namespaces',
+  section: () => 'namespaces',
   text: storedNamespace,
   id: ({ name }) => name,
-  isShadowed: () => false,
 };
 const FORWARD_FORM: RecordForm<Forward> = {
-  section: 'forwards',
+  section: () => 'forwards',
   text: storedForward,
   id: ({ name }) => name,
-  isShadowed: () => false,
 };
 const SERVICE_FORM: RecordForm<ServiceEntry> = {
-  section: 'services',
+  section: () => 'services',
   text: storedService,
   id: serviceKey,
-  isShadowed: () => false,
 };
+
+function entryForm(isShadowed: (entry: Entry) => boolean): RecordForm<Entry> {
+  return { section: ({ kind }) => SECTION[kind], text: storedEntry, id: entryId, isShadowed };
+}
 
 /** A copy-on-write copy of a snapshot, to which operations are applied. */
 export class Draft {
@@ -77,7 +71,7 @@ export class Draft {
   #effect: OperationEffect = 'other';
   /** Changes for the store to write. */
   readonly changes: RecordedChange<Section>[] = [];
-  readonly #entryForms: Readonly<Record<Kind, RecordForm<Entry>>>;
+  readonly #entryForm = entryForm((entry) => this.get(entry.kind, entry.namespace, entry.key) !== entry);
 
   /** `recording`: false while restoring stored records. */
   constructor(base: Snapshot, recording = true) {
@@ -87,9 +81,6 @@ export class Draft {
     this.#unusable = new Map(base.unusable);
     this.#services = base.services;
     this.#next = base.next;
-    const isShadowed = (entry: Entry) => this.get(entry.kind, entry.namespace, entry.key) !== entry;
-    const form = (kind: Kind) => ({ section: SECTION[kind], text: storedEntry, id: entryId, isShadowed });
-    this.#entryForms = { tool: form('tool'), resource: form('resource'), prompt: form('prompt') };
   }
 
   /**
@@ -280,7 +271,7 @@ export class Draft {
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
     this.#indexForChange(entry).put(entry);
-    this.#record(entry, this.#entryForms[entry.kind]);
+    this.#record(entry, this.#entryForm);
   }
 
   remove(entry: Entry): void {
@@ -321,11 +312,10 @@ export class Draft {
     if (this.#recording) this.changes.push(new PutChange(stored, form));
   }
 
+  /** `promoted`: the entry that is served under the key from now on. */
   #recordRemoval(section: Section, id: string, promoted?: Entry): void {
     if (!this.#recording) return;
-    this.changes.push(
-      new RemoveChange(section, id, promoted && new PutChange(promoted, this.#entryForms[promoted.kind])),
-    );
+    this.changes.push({ op: 'remove', section, id, promoted: promoted && new PutChange(promoted, this.#entryForm) });
   }
 
   /** Copies the indexes, because prebuilt lists belong to an index. */
@@ -354,8 +344,7 @@ export class Draft {
 
   #indexForChange({ namespace, kind, key }: Entry): DraftIndex {
     const index = this.#write(namespace, kind);
-    const claims = index.claims(key);
-    this.#operation?.steps.push(new UndoStep(index, key, claims));
+    this.#operation?.steps.push(new UndoStep(index, key));
     return index;
   }
 
@@ -371,27 +360,19 @@ export class Draft {
 
   #write(namespace: Namespace, kind: Kind): DraftIndex {
     const drafts = this.#indexes.getOrInsertComputed(namespace, () => ({}));
-    drafts[kind] ??= this.#index(namespace, kind).copy();
+    drafts[kind] ??= (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).indexes[kind].copy();
     return drafts[kind];
-  }
-
-  #index(namespace: Namespace, kind: Kind): EntryIndex {
-    return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).indexes[kind];
   }
 }
 
 /** All records of a state, section by section, for a store that has none. */
 export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
   const { namespaces, forwards, services, unusable } = snapshot;
-  const isShadowed = (entry: Entry) => !snapshot.isServed(entry);
-  const entries = (kind: Kind) => {
-    const form: RecordForm<Entry> = { section: SECTION[kind], text: storedEntry, id: entryId, isShadowed };
-    return snapshot.entries(kind, { shadowed: true }).map((entry) => new PutChange(entry, form));
-  };
+  const form = entryForm((entry) => !snapshot.isServed(entry));
   return [
     ...namespaces.values().map((namespace) => new PutChange(namespace, NAMESPACE_FORM)),
     ...forwards.values().map((forward) => new PutChange(forward, FORWARD_FORM)),
-    ...KINDS.flatMap(entries),
+    ...KINDS.flatMap((kind) => snapshot.entries(kind, { shadowed: true }).map((entry) => new PutChange(entry, form))),
     ...services.all.map((service) => new PutChange(service, SERVICE_FORM)),
     ...SECTIONS.flatMap((section) =>
       Array.from(
@@ -404,17 +385,15 @@ export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
 
 /** The parts of the id of an entry or service; none for that of another release. */
 function partsOf(id: string): unknown[] {
-  try {
-    const parts: unknown = JSON.parse(id);
-    return Array.isArray(parts) ? parts : [];
-  } catch {
-    return [];
-  }
+  const parts = tryParseJson(id);
+  return Array.isArray(parts) ? parts : [];
 }
 
 /** The changes that make a state the one of these records. What is equal stays as it is, such as the identity of namespaces. */
 export function* changesTo(records: ReadonlyMap<string, readonly SharedRecord[]>, snapshot: Snapshot): Steps<Change[]> {
-  const missing = new Map(SECTIONS.map((section) => [section, byId(records.get(section) ?? [])]));
+  const missing = new Map(
+    SECTIONS.map((section) => [section, new Map(records.get(section)?.map((record) => [record.id, record]))]),
+  );
   const changes: Change[] = [];
   for (const { section, id, json, isShadowed } of recordsOf(snapshot)) {
     const record = missing.get(section)?.get(id);
@@ -424,14 +403,9 @@ export function* changesTo(records: ReadonlyMap<string, readonly SharedRecord[]>
     yield;
   }
   for (const [section, added] of missing) {
-    const [served, shadowed] = [false, true].map((is) =>
-      [...added.values()].filter(({ isShadowed }) => isShadowed === is),
-    );
-    for (const { id, json } of [...(served ?? []), ...(shadowed ?? [])]) changes.push({ op: 'put', section, id, json });
+    // The first entry of a key is served.
+    const servedFirst = [...added.values()].sort((a, b) => Number(a.isShadowed) - Number(b.isShadowed));
+    for (const { id, json } of servedFirst) changes.push({ op: 'put', section, id, json });
   }
   return changes;
-}
-
-function byId(records: readonly SharedRecord[]): Map<string, SharedRecord> {
-  return new Map(records.map((record) => [record.id, record]));
 }

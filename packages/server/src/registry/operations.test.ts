@@ -8,6 +8,7 @@ import { createNamespace, labelNamespace } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { entryJson } from './serialize.ts';
 import { runSteps } from './steps.ts';
+import { commitRecord } from './store/registry-file.ts';
 import { type Change, noEntries, type Store } from './store/store.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
@@ -83,7 +84,7 @@ test('the results of operations survive a restart, from the journal and from the
   await commit(registry, (draft) => labelNamespace(draft, 'left', { a: '1' }));
   await commit(registry, (draft) => removeNamespace(draft, 'empty', false));
 
-  const replayed = new Registry(rememberingStore(JSON.parse(JSON.stringify(journal))));
+  const replayed = new Registry(rememberingStore(JSON.parse([...commitRecord(journal)].join(''))));
   expect(await replayed.load()).toEqual([]);
   expect(shown(replayed)).toEqual(shown(registry));
 

@@ -20,8 +20,7 @@ import {
   type Store,
   UnavailableStoreError,
 } from './store/store.ts';
-import type { AddressCheck } from './stored.ts';
-import { snapshotEntry, storedForward, storedNamespace, storedService } from './stored.ts';
+import { type AddressCheck, snapshotEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** Time for which a request for something unknown waits for what other replicas have committed. */
 const RECHECK_MS = 250;
@@ -72,8 +71,8 @@ function awaitsConfirmation(effect: OperationEffect, { actor }: ChangeOrigin): b
 interface Pending {
   readonly origin: ChangeOrigin;
   /** Known after `run`, as is `effect`. */
-  readonly hasChanged: boolean;
-  readonly effect: OperationEffect;
+  hasChanged: boolean;
+  effect: OperationEffect;
   run(draft: Draft): Steps<void>;
   /** `failure`: the store's error; undefined when the batch was committed. */
   settle(failure: unknown): void;
@@ -168,16 +167,10 @@ export class Registry {
     return new Promise((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
       let isFirst = true;
-      let hasChanged = false;
-      let effect: OperationEffect = 'other';
-      this.#queue.push({
+      const pending: Pending = {
         origin,
-        get hasChanged() {
-          return hasChanged;
-        },
-        get effect() {
-          return effect;
-        },
+        hasChanged: false,
+        effect: 'other',
         run: function* (draft) {
           const { length } = draft.changes;
           isFirst = length === 0;
@@ -186,17 +179,19 @@ export class Registry {
           } catch (error) {
             outcome = { error };
           }
-          hasChanged = draft.changes.length > length;
-          effect = draft.effect;
+          pending.hasChanged = draft.changes.length > length;
+          pending.effect = draft.effect;
         },
         settle: (failure) => {
           // Not reported if other changes of a failed batch, or of other replicas, may be the cause.
           const isCertain = failure === undefined || (isFirst && !(failure instanceof UnavailableStoreError));
           if (outcome && 'error' in outcome && isCertain) reject(outcome.error);
-          else if (outcome && 'value' in outcome && failure === undefined) resolve({ value: outcome.value, effect });
+          else if (outcome && 'value' in outcome && failure === undefined)
+            resolve({ value: outcome.value, effect: pending.effect });
           else reject(failure);
         },
-      });
+      };
+      this.#queue.push(pending);
       this.#writing ??= this.#write();
     });
   }
@@ -292,12 +287,12 @@ export class Registry {
     const draft = new Draft(base);
     for (const pending of batch) yield* pending.run(draft);
     const { changes } = draft;
-    if (changes.length === 0) return { base, after: base, changes, changed: [], publish: () => undefined };
-    const { snapshot, changed } = yield* draft.finishInSteps();
+    const unchanged = { snapshot: base, changed: [] };
+    const { snapshot: after, changed } = changes.length > 0 ? yield* draft.finishInSteps() : unchanged;
     const publish = () => {
-      this.current = snapshot;
+      this.current = after;
     };
-    return { base, after: snapshot, changes, changed, publish };
+    return { base, after, changes, changed, publish };
   }
 
   /** Makes commits of other replicas visible. */
@@ -317,26 +312,22 @@ export class Registry {
 
 /** The texts of `registry.json`, each created when it is read. */
 export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
-  function* entries(kind: Kind): Generator<string> {
-    for (const entry of snapshot.entries(kind, { shadowed: true }))
-      yield snapshotEntry(entry, !snapshot.isServed(entry));
-    yield* unusable(SECTION[kind]);
+  function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T, lines: true) => string) {
+    for (const value of values()) yield text(value, true);
+    yield* snapshot.unusable.get(section)?.values() ?? [];
   }
-  function* texts<T>(
-    section: Section,
-    values: Iterable<T>,
-    text: (value: T, lines: true) => string,
-  ): Generator<string> {
-    for (const value of values) yield text(value, true);
-    yield* unusable(section);
-  }
-  const unusable = (section: Section) => snapshot.unusable.get(section)?.values() ?? [];
+  const entries = (kind: Kind) =>
+    texts(
+      SECTION[kind],
+      () => snapshot.entries(kind, { shadowed: true }),
+      (entry) => snapshotEntry(entry, !snapshot.isServed(entry)),
+    );
   return {
-    namespaces: texts('namespaces', snapshot.namespaces.values(), storedNamespace),
-    forwards: texts('forwards', snapshot.forwards.values(), storedForward),
+    namespaces: texts('namespaces', () => snapshot.namespaces.values(), storedNamespace),
+    forwards: texts('forwards', () => snapshot.forwards.values(), storedForward),
     tools: entries('tool'),
     resources: entries('resource'),
     prompts: entries('prompt'),
-    services: texts('services', snapshot.services.all, storedService),
+    services: texts('services', () => snapshot.services.all, storedService),
   };
 }

@@ -56,5 +56,8 @@ export function* commitRecord(commits: readonly (readonly Change[])[]): Generato
 }
 
 function* textsOf(changes: readonly Change[]): Generator<string> {
-  for (const change of changes) yield JSON.stringify(change);
+  for (const change of changes) {
+    const { op, section } = change;
+    yield JSON.stringify(change.op === 'put' ? { op, section, json: change.json } : { op, section, id: change.id });
+  }
 }
