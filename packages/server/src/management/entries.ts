@@ -7,16 +7,12 @@ import {
   type EntryInput,
   findInSnapshot,
   removeEntry,
+  type Selection,
   type Selector,
   sharesName,
   updateEntry,
 } from '../registry/operations.ts';
-import {
-  type EnabledSelection,
-  enableEntries,
-  markUpstreamEntries,
-  setEnabled,
-} from '../registry/operations-enabled.ts';
+import { enableEntries, markUpstreamEntries, setEnabled } from '../registry/operations-enabled.ts';
 import { entryDescription, entryJson } from '../registry/serialize.ts';
 import { rejectUnknownMembers, unknownMemberWarnings } from '../registry/unknown-members.ts';
 import type { ManagementContext } from './context.ts';
@@ -41,7 +37,7 @@ interface EntryOperations {
 
 type EnabledBody = RequestBody & { readonly schema: z.ZodType<EnabledInput> };
 
-interface EnabledInput extends EnabledSelection {
+interface EnabledInput extends Selection {
   readonly enabled: boolean;
   readonly forward?: string | undefined;
 }

@@ -3,6 +3,7 @@ import type { Draft } from './draft.ts';
 import type { Entry, Forward } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { OperationError } from './operation-error.ts';
+import { abbreviated } from './operations.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
@@ -84,13 +85,8 @@ export type BootstrapForward = Omit<ForwardInput, keyof MergedMembers> & MergedM
 /** Text of the members that operators set, for comparison. */
 export function configurationOf(forward: Forward): string {
   const { address, namespace, labels, prefix, headers = {}, expose, proxy, compression } = forward;
-  const members = [address, namespace, Object.entries(labels).sort(), prefix, Object.entries(headers).sort()];
-  const optional = [
-    ...(expose ? [expose] : []),
-    ...(proxy === undefined ? [] : [{ proxy }]),
-    ...(compression ? [true] : []),
-  ];
-  return JSON.stringify([...members, ...optional]);
+  const sorted = (values: object) => Object.entries(values).sort();
+  return JSON.stringify([address, namespace, sorted(labels), prefix, sorted(headers), expose, proxy, compression]);
 }
 
 /** The entry where its changed forward has it; the same object if it stays. */
@@ -109,15 +105,11 @@ function placedIn({ namespace: home, prefix }: Forward, entry: Entry, before: Fo
   return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }), discovered: placed });
 }
 
-/** Names that a message lists. */
-const MAX_NAMES = 20;
-
 function takenKeysError({ name }: Forward, taken: readonly Entry[]): OperationError {
   const named = taken.map(({ kind, key, namespace }) => `${kind} ${key} in namespace ${namespace}`);
-  const more = named.length > MAX_NAMES ? ` and ${named.length - MAX_NAMES} more` : '';
   return new OperationError(
     'CONFLICT',
-    `forward ${name} is not changed, because these names are in use: ${named.slice(0, MAX_NAMES).join(', ')}${more}`,
+    `forward ${name} is not changed, because these names are in use: ${abbreviated(named)}`,
     { names: taken.map(({ key }) => key) },
   );
 }

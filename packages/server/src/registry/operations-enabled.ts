@@ -1,18 +1,10 @@
 import type { Draft } from './draft.ts';
 import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
 import { OperationError } from './operation-error.ts';
-import { findEntries } from './operations.ts';
+import { findEntries, type Selection } from './operations.ts';
 import { withOrphans } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
 import { runSteps } from './steps.ts';
-
-/** Entries to enable or disable: of one namespace, or found as a single entry is. */
-export interface EnabledSelection {
-  readonly names?: readonly string[] | undefined;
-  /** Resources only. */
-  readonly uris?: readonly string[] | undefined;
-  readonly namespace?: string | undefined;
-}
 
 /** Objects of an upstream by its own names or uris, discovered or not. */
 export interface UpstreamSelection {
@@ -24,7 +16,7 @@ export interface UpstreamSelection {
  * Enables or disables all selected entries, or none. OperationError NOT_FOUND or CONFLICT with all names that select no
  * entry or several.
  */
-export function enableEntries(draft: Draft, kind: Kind, selection: EnabledSelection, enabled: boolean): number {
+export function enableEntries(draft: Draft, kind: Kind, selection: Selection, enabled: boolean): number {
   const entries = findEntries(draft, kind, selection);
   setAllEnabled(draft, entries, enabled);
   return entries.length;

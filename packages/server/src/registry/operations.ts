@@ -28,53 +28,62 @@ export interface Selector {
   readonly uri?: string | undefined;
 }
 
-/** Lookup of the served entries. */
-interface ServedEntries {
-  readonly namespaces: Iterable<Namespace>;
-  get(kind: Kind, namespace: Namespace, key: string): Entry | undefined;
-  named(kind: Kind, namespace: Namespace, name: string): Iterable<Entry>;
-}
+/** Entries to select from: those of a draft or of a snapshot. */
+type Entries = Pick<Draft, 'namespaces' | 'get' | 'entries'>;
 
-/** The selected entry of a committed state. Throws as {@link findInDraft}. */
-export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
-  return find(kind, selector, {
-    namespaces: snapshot.namespaces.keys(),
-    get: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].registered(key),
-    named: (of, namespace, name) =>
-      (snapshot.namespaces.get(namespace)?.indexes[of].registeredEntries ?? []).filter((entry) => entry.name === name),
-  });
+/** The selected entry of a committed state. Throws as {@link findEntry}. */
+export function findInSnapshot({ namespaces }: Snapshot, kind: Kind, selector: Selector): Entry {
+  const indexIn = (namespace: Namespace, of: Kind) => namespaces.get(namespace)?.indexes[of];
+  const entries: Entries = {
+    namespaces,
+    get: (of, namespace, key) => indexIn(namespace, of)?.registered(key),
+    entries: (of, namespace) => indexIn(namespace, of)?.registeredEntries ?? [],
+  };
+  return findEntry(entries, kind, selector);
 }
 
 /**
  * The selected entry: in the given namespace; without one in `default`, else in the only namespace that has it. OperationError
  * NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
-function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
-  return find(kind, selector, servedIn(draft));
+function findEntry(entries: Entries, kind: Kind, { name, namespace, uri }: Selector): Entry {
+  const isSelected = ({ key }: Entry) => kind !== 'resource' || uri === undefined || key === uri;
+  const found = candidatesFor(entries, namespace, (at) => named(entries, kind, at, name).filter(isSelected));
+  const namespaces = [...new Set(found.map((entry) => entry.namespace))];
+  if (namespaces.length > 1) {
+    throw new OperationError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
+      namespaces,
+    });
+  }
+  const [entry] = found;
+  if (!entry) throw new OperationError('NOT_FOUND', `${kind} not found: ${name}`);
+  if (found.length > 1) {
+    const problem = `several resources of namespace ${entry.namespace} are named ${name}; choose one with ?uri=`;
+    throw new OperationError('CONFLICT', problem, { uris: found.map(({ key }) => key) });
+  }
+  return entry;
 }
 
-/** Names or uris that select entries of one kind. Not validated. */
-interface Selection {
+/** Names or uris that select entries of one kind: of one namespace, or each found as a single entry is. Not validated. */
+export interface Selection {
   readonly names?: readonly string[] | undefined;
+  /** Resources only. */
   readonly uris?: readonly string[] | undefined;
   readonly namespace?: string | undefined;
 }
 
 /**
- * All selected entries, each found as by {@link findInDraft}; resources also by uri alone. OperationError NOT_FOUND or
+ * All selected entries, each found as by {@link findEntry}; resources also by uri alone. OperationError NOT_FOUND or
  * CONFLICT with the names that select no entry or several.
  */
 export function findEntries(draft: Draft, kind: Kind, { names, uris, namespace }: Selection): Entry[] {
-  const entries = servedIn(draft);
-  const byName = names && kind === 'resource' ? indexedByName(draft) : entries;
+  const isByName = names && kind === 'resource';
+  const lookup = isByName ? resourcesByName(draft) : (at: Namespace, key: string) => withKey(draft, kind, at, key);
   const unknown: string[] = [];
   const ambiguous: string[] = [];
   const found = new Set<Entry>();
   for (const wanted of new Set(names ?? uris)) {
-    const lookup = names
-      ? (at: Namespace) => named(kind, { name: wanted }, at, byName)
-      : (at: Namespace) => [entries.get(kind, at, wanted)].filter((entry) => entry !== undefined);
-    const candidates = candidatesFor(entries.namespaces, namespace, lookup);
+    const candidates = candidatesFor(draft, namespace, (at) => lookup(at, wanted));
     if (candidates[0] && candidates.length === 1) found.add(candidates[0]);
     else (candidates.length === 0 ? unknown : ambiguous).push(wanted);
   }
@@ -93,101 +102,54 @@ export function findEntries(draft: Draft, kind: Kind, { names, uris, namespace }
 
 /** Entries in the selected namespace; without one in `default`, else in all namespaces. */
 function candidatesFor(
-  namespaces: Iterable<Namespace>,
+  { namespaces }: Entries,
   selected: string | undefined,
-  lookup: (namespace: Namespace) => Entry[],
-): Entry[] {
+  lookup: (namespace: Namespace) => readonly Entry[],
+): readonly Entry[] {
   if (selected !== undefined) {
     const namespace = parseNamespace(selected);
     return namespace ? lookup(namespace) : [];
   }
   const inDefault = lookup(DEFAULT_NAMESPACE);
-  return inDefault.length > 0 ? inDefault : [...namespaces].flatMap(lookup);
+  return inDefault.length > 0 ? inDefault : [...namespaces.keys()].flatMap(lookup);
 }
 
 /** Names that a message lists. */
 const MAX_NAMES = 20;
 
-function abbreviated(names: readonly string[]): string {
+/** The first of many names, for a message. */
+export function abbreviated(names: readonly string[]): string {
   const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
   return names.slice(0, MAX_NAMES).join(', ') + more;
 }
 
-/** The resources of a draft by name: looking up thousands of names must not search all resources each time. */
-function indexedByName(draft: Draft): ServedEntries {
-  const served = servedIn(draft);
-  const byNamespace = new Map<Namespace, Map<string, Entry[]>>();
-  return {
-    ...served,
-    named: (kind, namespace, name) => {
-      const index = byNamespace.getOrInsertComputed(namespace, () =>
-        Map.groupBy(
-          [...draft.entries(kind, namespace)].filter((entry) => draft.get(kind, namespace, entry.key) === entry),
-          (entry) => entry.name,
-        ),
-      );
-      return index.get(name) ?? [];
-    },
-  };
+/** Returns a function that finds resources: looking up thousands of names must not search all resources each time. */
+function resourcesByName(draft: Draft): (namespace: Namespace, name: string) => readonly Entry[] {
+  const indexes = new Map<Namespace, Map<string, Entry[]>>();
+  const indexOf = (namespace: Namespace) =>
+    Map.groupBy(
+      [...draft.entries('resource', namespace)].filter((entry) => isRegistered(draft, entry)),
+      (entry) => entry.name,
+    );
+  return (namespace, name) => indexes.getOrInsertComputed(namespace, indexOf).get(name) ?? [];
+}
+
+function isRegistered(entries: Entries, entry: Entry): boolean {
+  return entries.get(entry.kind, entry.namespace, entry.key) === entry;
 }
 
 /** True when other entries have the same name and namespace: resources can share a name. */
 export function sharesName(draft: Draft, { kind, name, namespace }: Entry): boolean {
-  return named(kind, { name }, namespace, servedIn(draft)).length > 1;
+  return named(draft, kind, namespace, name).length > 1;
 }
 
-function servedIn(draft: Draft): ServedEntries {
-  return {
-    namespaces: draft.namespaces.keys(),
-    get: (kind, namespace, key) => draft.get(kind, namespace, key),
-    *named(kind, namespace, name) {
-      for (const entry of draft.entries(kind, namespace)) {
-        if (entry.name === name && draft.get(kind, namespace, entry.key) === entry) yield entry;
-      }
-    },
-  };
+function named(entries: Entries, kind: Kind, namespace: Namespace, name: string): readonly Entry[] {
+  if (kind !== 'resource') return withKey(entries, kind, namespace, name);
+  return [...entries.entries(kind, namespace)].filter((entry) => entry.name === name && isRegistered(entries, entry));
 }
 
-function find(kind: Kind, selector: Selector, entries: ServedEntries): Entry {
-  const { name } = selector;
-  if (selector.namespace !== undefined) {
-    const namespace = parseNamespace(selector.namespace);
-    return requireOne(kind, name, namespace ? named(kind, selector, namespace, entries) : []);
-  }
-  const inDefault = named(kind, selector, DEFAULT_NAMESPACE, entries);
-  if (inDefault.length > 0) return requireOne(kind, name, inDefault);
-  const candidates = [...entries.namespaces]
-    .map((namespace) => ({ namespace, found: named(kind, selector, namespace, entries) }))
-    .filter(({ found }) => found.length > 0);
-  if (candidates.length > 1) {
-    throw new OperationError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
-      namespaces: candidates.map(({ namespace }) => namespace),
-    });
-  }
-  return requireOne(kind, name, candidates[0]?.found ?? []);
-}
-
-function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, entries: ServedEntries): Entry[] {
-  if (kind === 'resource') {
-    return [...entries.named(kind, namespace, name)].filter((entry) => uri === undefined || entry.key === uri);
-  }
-  const entry = entries.get(kind, namespace, name);
-  return entry ? [entry] : [];
-}
-
-function requireOne(kind: Kind, name: string, found: readonly Entry[]): Entry {
-  const [entry] = found;
-  if (!entry) throw new OperationError('NOT_FOUND', `${kind} not found: ${name}`);
-  if (found.length > 1) {
-    throw new OperationError(
-      'CONFLICT',
-      `several resources of namespace ${entry.namespace} are named ${name}; choose one with ?uri=`,
-      {
-        uris: found.map(({ key }) => key),
-      },
-    );
-  }
-  return entry;
+function withKey(entries: Entries, kind: Kind, namespace: Namespace, key: string): readonly Entry[] {
+  return [entries.get(kind, namespace, key)].filter((entry) => entry !== undefined);
 }
 
 /**
@@ -329,7 +291,7 @@ export function createEntry(
 /**
  * Replaces the editable members of the selected entry, except `enabled`, which `setEnabled` changes: another name renames it,
  * another namespace moves it, and members of a discovered entry that differ from the upstream's become overrides. Without
- * `namespace` it is not moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set
+ * `namespace` it is not moved. OperationError as {@link findEntry}; CONFLICT also when the new key exists, or when a member set
  * by discovery would change.
  */
 export function updateEntry(
@@ -339,7 +301,7 @@ export function updateEntry(
   submission: EntryInput,
   onUnknown: OnUnknownMembers = () => undefined,
 ): Entry {
-  const entry = findInDraft(draft, kind, selector);
+  const entry = findEntry(draft, kind, selector);
   const submitted = parseEntryInput(kind, submission);
   const unknown = findUnknownMembers(kind, submitted.definition, entry);
   rejectMisspelledUris(kind, unknown);
@@ -363,10 +325,10 @@ const DISABLED = { disabledBy: 'operator' } as const;
 
 /**
  * Removes and returns the selected entry. What an operator changed of a discovered one applies again when it returns.
- * OperationError as {@link findInDraft}.
+ * OperationError as {@link findEntry}.
  */
 export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry {
-  const entry = findInDraft(draft, kind, selector);
+  const entry = findEntry(draft, kind, selector);
   draft.remove(entry);
   retainState(draft, entry);
   return entry;
