@@ -180,14 +180,14 @@ export interface ServiceEntry {
   readonly port: number;
   readonly serviceType: ServiceType;
   /** Type of a code-execution engine. */
-  readonly serviceSubType: string | undefined;
+  readonly serviceSubType?: string | undefined;
   /** Language of a code-execution engine. */
-  readonly languageName: string | undefined;
+  readonly languageName?: string | undefined;
   readonly labels: Labels;
-  readonly id: string | undefined;
+  readonly id?: string | undefined;
   /** Order of lists. A service that replaces another takes over its id. */
   readonly registrationId: number;
-  readonly unknown: UnknownMembers | undefined;
+  readonly unknown?: UnknownMembers | undefined;
 }
 
 /** Members of a stored record that this version does not know, as exact text by name; written back unchanged. */

@@ -17,7 +17,8 @@ import {
 import { OperationError } from './operation-error.ts';
 import { namespaceOf } from './operations.ts';
 import { coverCopies } from './operations-enabled.ts';
-import type { Snapshot } from './snapshot.ts';
+import { withOrphans } from './retained.ts';
+import type { NamespaceState, Snapshot } from './snapshot.ts';
 import type { Steps } from './steps.ts';
 
 /** Configuration of a forward. */
@@ -41,10 +42,7 @@ export function* removeForwardInSteps(draft: Draft, name: string): Steps<void> {
 }
 
 /** A namespace after an operation. */
-export interface LabeledNamespace {
-  readonly name: Namespace;
-  readonly labels: Labels;
-}
+export type LabeledNamespace = Pick<NamespaceState, 'name' | 'labels'>;
 
 /** Creates a namespace, unless it exists. `created`: whether it did not exist. OperationError for an invalid name. */
 export function createNamespace(
@@ -78,10 +76,12 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
   }
   const forwards = [...draft.forwards.values()].filter((forward) => forward.namespace === namespace);
+  // With shadowed entries, which would be removed as well.
+  const count = (kind: Kind) => [...draft.entries(kind, namespace)].length;
   const counts = {
-    tools: count(draft, 'tool', namespace),
-    resources: count(draft, 'resource', namespace),
-    prompts: count(draft, 'prompt', namespace),
+    tools: count('tool'),
+    resources: count('resource'),
+    prompts: count('prompt'),
     forwards: forwards.length,
   };
   if (!cascade && Object.values(counts).some((pending) => pending > 0)) {
@@ -97,20 +97,19 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
 function returnMoved(draft: Draft, from: Namespace): Entry[] {
   const entries = KINDS.flatMap((kind) => [...draft.entries(kind, from)].sort(byOrder));
   const moved = entries.filter(({ discovered }) => discovered && !discovered.copied);
-  const returned = moved.map((entry) => disabledAtHome(draft, entry));
-  moved.forEach((entry, at) => {
+  const returned = moved.map((entry) => {
+    const disabled = disabledAtHome(draft, entry);
     draft.remove(entry);
-    draft.put(returned[at] ?? entry);
+    draft.put(disabled);
+    return disabled;
   });
   coverCopies(draft, returned);
   for (const forward of [...draft.forwards.values()]) {
     const absent = forward.orphanedOverrides?.filter(({ namespace }) => namespace === from) ?? [];
     if (absent.length === 0) continue;
-    const orphanedOverrides = forward.orphanedOverrides?.map((entry) =>
-      absent.includes(entry) ? disabledAtHome(draft, entry) : entry,
-    );
-    draft.putForward({ ...forward, orphanedOverrides });
-    returned.push(...(orphanedOverrides ?? []).filter((entry) => !forward.orphanedOverrides?.includes(entry)));
+    const disabled = absent.map((entry) => disabledAtHome(draft, entry));
+    draft.putForward(withOrphans(forward, disabled));
+    returned.push(...disabled);
   }
   return returned;
 }
@@ -125,11 +124,6 @@ function disabledAtHome(draft: Draft, entry: Entry): Entry {
     disabledBy: 'operator',
     discovered: { ...discovered, moved: undefined },
   };
-}
-
-/** Includes shadowed entries, which would be removed as well. */
-function count(draft: Draft, kind: Kind, namespace: Namespace): number {
-  return [...draft.entries(kind, namespace)].length;
 }
 
 function requireNamespace(draft: Draft, name: string): Namespace {
@@ -148,14 +142,8 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
   const id = serviceKey(input);
   const known = draft.servicesNamed(input.name).find((other) => serviceKey(other) === id);
   const entry: ServiceEntry = {
-    name: input.name,
-    host: input.host,
-    port: input.port,
-    serviceType: input.serviceType,
-    serviceSubType: input.serviceSubType,
-    languageName: input.languageName,
+    ...input,
     labels: input.labels ?? {},
-    id: input.id,
     registrationId: known?.registrationId ?? draft.nextRegistrationId(),
     unknown: known?.unknown,
   };

@@ -31,8 +31,8 @@ interface ActiveEvaluators {
 interface ChangedService {
   readonly name: string;
   readonly serviceType: string;
-  readonly serviceSubType: string | undefined;
-  readonly languageName: string | undefined;
+  readonly serviceSubType?: string | undefined;
+  readonly languageName?: string | undefined;
 }
 
 /** Longest reason, in characters. */
