@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { DiscoveredCatalog } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
-import { applyCatalogs } from './fixtures/operations.ts';
+import { applyCatalogs, removeNamespace } from './fixtures/operations.ts';
 import { PausableStore } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
@@ -314,10 +314,7 @@ describe('overrides', () => {
     await discover({ tools: items('name', ['a']) });
     await change(registry);
     await discover({});
-    await commit(registry, (draft) => {
-      const ops = [...draft.namespaces.keys()].find((name) => name === 'ops');
-      if (ops) runSteps(draft.removeNamespaceInSteps(ops));
-    });
+    await commit(registry, (draft) => removeNamespace(draft, 'ops', false));
     await discover({ tools: items('name', ['a']) });
     expect(entries()).toMatchObject([{ ...CHANGED, namespace: 'default', disabledBy: 'operator' }]);
     expect(registry.current.namespace('ops')).toBeUndefined();

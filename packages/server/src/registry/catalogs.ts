@@ -24,14 +24,6 @@ export interface ListedItem {
   readonly json: string;
 }
 
-/** Result of a discovery for one era and set of client capabilities. */
-export interface DiscoveredCatalog extends KnownCatalog {
-  readonly tools: readonly ListedItem[];
-  readonly resources: readonly ListedItem[];
-  readonly templates: readonly ListedItem[];
-  readonly prompts: readonly ListedItem[];
-}
-
 /** Kind of the entries of each list. */
 export const KIND_OF_LIST = {
   tools: 'tool',
@@ -40,7 +32,13 @@ export const KIND_OF_LIST = {
   prompts: 'prompt',
 } as const satisfies Record<string, Kind>;
 
-const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
+/** A list of an upstream. */
+type List = keyof typeof KIND_OF_LIST;
+
+const LISTS: readonly List[] = ['tools', 'resources', 'templates', 'prompts'];
+
+/** Result of a discovery for one era and set of client capabilities. */
+export type DiscoveredCatalog = KnownCatalog & Readonly<Record<List, readonly ListedItem[]>>;
 
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit. An operator's
@@ -91,7 +89,7 @@ export function* applyCatalogsInSteps(
         if (copy) originals[kind].set(key, found);
         if (!isSame) {
           const isNew = !known && !copy && forward.catalogs.length > 0;
-          const entry = discoveredEntry(draft, forward, found, known, shared);
+          const entry = discoveredEntry(forward, found, known, shared);
           draft.put(isNew && exposure.disablesNew(kind) ? { ...entry, disabledBy: 'new' } : entry);
         }
       }
@@ -109,7 +107,7 @@ export function* applyCatalogsInSteps(
     const found = originals[copy.kind].get(upstreamKeyOf(copy));
     if (!found) draft.remove(copy);
     else if (!isCurrent(forward, found, copy, shared) || !hasVariants(copy, '', found.variants)) {
-      draft.put(discoveredEntry(draft, forward, found, copy, shared));
+      draft.put(discoveredEntry(forward, found, copy, shared));
     }
   }
   const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
@@ -145,11 +143,7 @@ function* areListed(
 }
 
 function* byUpstreamKey(entries: readonly Entry[]): Steps<Record<Kind, Map<string, Entry>>> {
-  const found = {
-    tool: new Map<string, Entry>(),
-    resource: new Map<string, Entry>(),
-    prompt: new Map<string, Entry>(),
-  };
+  const found: Record<Kind, Map<string, Entry>> = { tool: new Map(), resource: new Map(), prompt: new Map() };
   yield* forEachInSteps(entries, (entry) => found[entry.kind].set(upstreamKeyOf(entry), entry));
   return found;
 }
@@ -185,11 +179,7 @@ type OnMerged = (key: string, json: string, merged: readonly EntryVariant[] | un
  * Merges one list of all catalogs, by key: equal texts become one variant. The order is that of the longest catalog, of
  * which the shorter ones are usually subsets.
  */
-function* forEachMerged(
-  catalogs: readonly DiscoveredCatalog[],
-  list: (typeof LISTS)[number],
-  onMerged: OnMerged,
-): Steps<void> {
+function* forEachMerged(catalogs: readonly DiscoveredCatalog[], list: List, onMerged: OnMerged): Steps<void> {
   const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
   if (!longest) return;
   if (others.every((other) => other[list] === longest[list])) {
@@ -223,15 +213,14 @@ interface DiscoveredItem {
 
 /** Registry members of the forward's entries: the objects that its entries share already, if they have the same. */
 function membersOf({ address }: Forward, entries: readonly Entry[]): SharedMembers {
-  const { tool, resource, prompt } = sharedMembers(address);
-  const existing = (kind: Kind, members: JsonObject): JsonObject =>
-    shareMembers(members, entries.find((entry) => entry.kind === kind)?.members ?? members);
-  return { tool: existing('tool', tool), resource: existing('resource', resource), prompt: existing('prompt', prompt) };
+  const members = sharedMembers(address);
+  const existing = (kind: Kind): JsonObject =>
+    shareMembers(members[kind], entries.find((entry) => entry.kind === kind)?.members ?? members[kind]);
+  return { tool: existing('tool'), resource: existing('resource'), prompt: existing('prompt') };
 }
 
-/** `known`: the existing entry, or its last state before the upstream stopped listing it. */
-function discoveredEntry(
-  draft: Draft,
+/** The entry of an object. `known`: the existing one, or its last state before the upstream stopped listing it. */
+export function discoveredEntry(
   forward: Forward,
   item: DiscoveredItem,
   known: Entry | undefined,
@@ -240,12 +229,10 @@ function discoveredEntry(
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
   const { moved, renamed, approved } = known?.discovered ?? {};
-  // Stored by an earlier version, which returned entries to their forward's namespace when theirs was deleted.
-  const isHomeless = known !== undefined && !draft.namespaces.has(known.namespace);
   const key = known?.key ?? (kind === 'resource' ? item.key : forward.prefix + item.key);
   return render({
     kind,
-    namespace: known && !isHomeless ? known.namespace : forward.namespace,
+    namespace: known?.namespace ?? forward.namespace,
     key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
     registrationId: copy?.registrationId ?? forward.registrationId,
@@ -258,12 +245,12 @@ function discoveredEntry(
       variants: known ? withStoredTexts(item.variants, known.discovered?.variants ?? []) : item.variants,
       overrides: known?.discovered?.overrides ?? NONE,
       ...(copy && { copied: true }),
-      ...(moved && !isHomeless && { moved }),
+      ...(moved && { moved }),
       ...(renamed && { renamed }),
       ...(approved && { approved }),
     },
     definition: NONE,
-    disabledBy: isHomeless ? 'operator' : known?.disabledBy,
+    disabledBy: known?.disabledBy,
   });
 }
 
@@ -341,12 +328,7 @@ export function* knownCatalogs(
   const entries = yield* sortInSteps(originals, (a, b) => a.position - b.position);
   const catalogs: DiscoveredCatalog[] = [];
   for (const catalog of known) {
-    const lists: Record<(typeof LISTS)[number], ListedItem[]> = {
-      tools: [],
-      resources: [],
-      templates: [],
-      prompts: [],
-    };
+    const lists: Record<List, ListedItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
     yield* forEachInSteps(entries, (entry) => {
       const item = listedItem(entry, catalog.key);
       if (item) lists[listOf(entry)].push(item);
@@ -356,7 +338,7 @@ export function* knownCatalogs(
   return catalogs;
 }
 
-function listOf(entry: Entry): (typeof LISTS)[number] {
+function listOf(entry: Entry): List {
   if (entry.kind === 'resource') return isTemplate(entry) ? 'templates' : 'resources';
   return entry.kind === 'tool' ? 'tools' : 'prompts';
 }

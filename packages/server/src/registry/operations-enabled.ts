@@ -1,9 +1,10 @@
+import { discoveredEntry } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { findEntries, type Selection } from './operations.ts';
 import { withOrphans } from './retained.ts';
-import { discoveredMembers, render } from './serialize.ts';
+import { sharedMembers } from './serialize.ts';
 import { runSteps } from './steps.ts';
 
 /** Objects of an upstream by its own names or uris, discovered or not. */
@@ -42,11 +43,9 @@ export function markUpstreamEntries(
     if (entry.kind !== kind || !discovered || discovered.copied || !pending.delete(discovered.upstreamKey)) continue;
     entries.push(entry);
   }
-  const orphans = forward.orphanedOverrides ?? [];
-  const known = new Map(orphans.map((entry) => [`${entry.kind} ${entry.discovered?.upstreamKey}`, entry]));
-  const absent = [...pending].map((key) => {
-    return marked(known.get(`${kind} ${key}`) ?? undiscoveredEntry(forward, kind, key), enabled);
-  });
+  const orphans = forward.orphanedOverrides?.filter((entry) => entry.kind === kind) ?? [];
+  const known = new Map(orphans.map((entry) => [entry.discovered?.upstreamKey, entry]));
+  const absent = [...pending].map((key) => marked(known.get(key) ?? undiscoveredEntry(forward, kind, key), enabled));
   if (absent.length > 0) draft.putForward(withOrphans(forward, absent));
   setAllEnabled(draft, entries, enabled);
   coverCopies(draft, absent);
@@ -55,24 +54,9 @@ export function markUpstreamEntries(
 
 /** The state that an object of the upstream will have; it has no text yet. */
 function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: string): Entry {
-  const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
-  return render({
-    kind,
-    namespace: forward.namespace,
-    key,
-    name: key,
-    registrationId: forward.registrationId,
-    position: 0,
-    labels: {},
-    members: discoveredMembers(kind, forward.address),
-    discovered: {
-      forward: forward.name,
-      upstreamKey,
-      variants: [{ json: '{}', catalogs: undefined }],
-      overrides: {},
-    },
-    definition: {},
-  });
+  const variants = [{ json: '{}', catalogs: undefined }];
+  const item = { kind, template: false, key: upstreamKey, variants, position: 0 };
+  return discoveredEntry(forward, item, undefined, sharedMembers(forward.address));
 }
 
 /** Enables or disables one entry and returns its new state; otherwise as {@link enableEntries}. */
