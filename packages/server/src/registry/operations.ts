@@ -17,9 +17,18 @@ import {
 } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { retainState } from './retained.ts';
-import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
+import {
+  defaultText,
+  isOwnMember,
+  isRegistryMember,
+  mcpName,
+  render,
+  restName,
+  sharedMemberNames,
+  UPSTREAM,
+} from './serialize.ts';
 import type { Snapshot } from './snapshot.ts';
-import { findUnknownMembers, type OnUnknownMembers, rejectMisspelledUris } from './unknown-members.ts';
+import { checkUnknownMembers, type OnUnknownMembers } from './unknown-members.ts';
 
 /** Selects an entry by name and optionally `?namespace=` and, for resources, `?uri=`. Not validated. */
 export interface Selector {
@@ -152,16 +161,6 @@ function withKey(entries: Entries, kind: Kind, namespace: Namespace, key: string
   return [entries.get(kind, namespace, key)].filter((entry) => entry !== undefined);
 }
 
-/**
- * Values of members that REST always returns although they are not set. Sending such a value for a member that the upstream does
- * not send changes nothing; sending an empty text removes the upstream's value.
- */
-const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
-  tool: { description: '', inputSchema: {} },
-  resource: { description: '', mimeType: '' },
-  prompt: { description: '', arguments: [] },
-};
-
 /** Returns the overrides of a discovered entry from an operator's full description: members that differ or are new with
  * their value, omitted members with null. Registry members of the API (labels, uri and the like) are
  * never overridden. `definition` has MCP names.
@@ -170,14 +169,13 @@ function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject)
   const parsed = parseLossless(discovered.variants[0]?.json ?? '{}');
   const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
   const wanted = new Map(Object.entries(definition));
-  const own = new Set([...registryMembers(kind), UPSTREAM]);
-  if (kind === 'resource') own.add('uri').add('uriTemplate');
   const overrides: [string, JsonValue][] = [];
   for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
+    const name = restName(kind, member);
     // The schemas of bodies drop `__proto__`, so that its absence is not a removal.
-    if (own.has(restName(kind, member)) || member === '__proto__') continue;
-    const upstreamValue = valueUnlessDefault(kind, member, upstream.get(member));
-    let wantedValue = valueUnlessDefault(kind, member, wanted.get(member));
+    if (isRegistryMember(kind, name) || name === UPSTREAM || member === '__proto__') continue;
+    const upstreamValue = valueUnlessDefault(kind, name, upstream.get(member));
+    let wantedValue = valueUnlessDefault(kind, name, wanted.get(member));
     // An empty schema or list is a value of its own where the upstream has one.
     if (wantedValue === undefined && upstreamValue !== undefined && wanted.get(member) !== '')
       wantedValue = wanted.get(member);
@@ -192,9 +190,12 @@ function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject)
   return Object.fromEntries(overrides);
 }
 
-function valueUnlessDefault(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
-  const absent = Object.hasOwn(DEFAULTS[kind], member) ? DEFAULTS[kind][member] : undefined;
-  return value !== undefined && absent !== undefined && equal(value, absent) ? undefined : value;
+/**
+ * REST always returns some members, also if they are not set: sending such a value for a member that the upstream does not send
+ * changes nothing; sending an empty text removes the upstream's value.
+ */
+function valueUnlessDefault(kind: Kind, name: string, value: JsonValue | undefined): JsonValue | undefined {
+  return value !== undefined && JSON.stringify(value) === defaultText(kind, name) ? undefined : value;
 }
 
 /** A tool, resource or prompt in a request body, validated by the contract, with canonical names. */
@@ -221,23 +222,16 @@ export interface Submitted {
   readonly definition: JsonObject;
 }
 
-/** Members that are separate properties of an entry, or that only the service sets. */
-const SEPARATE = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed'];
-/** A resource is identified by its location alone, regardless of its MCP name. */
-const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
-
 /**
  * Parses a submission. Read-only members are ignored. Throws OperationError for an invalid namespace name.
  */
 function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
-  const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
-  const own = new Set(registryMembers(kind));
   const members: [string, JsonValue][] = [];
   const definition: [string, JsonValue][] = [];
   for (const [member, value] of Object.entries(submission)) {
-    if (value === undefined || separate.has(member)) continue;
-    if (own.has(member)) members.push([member, value]);
-    else definition.push([mcpName(kind, member), value]);
+    if (value === undefined) continue;
+    if (isOwnMember(kind, member)) members.push([member, value]);
+    else if (!isRegistryMember(kind, member)) definition.push([mcpName(kind, member), value]);
   }
   return {
     name: submission.name,
@@ -257,13 +251,6 @@ export function namespaceOf(name: string): Namespace {
   return namespace;
 }
 
-/** Registry members that only discovery may set. */
-const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
-  tool: ['uri', 'toolType'],
-  resource: ['type'],
-  prompt: ['configurationURI'],
-};
-
 /** Registers a manual tool, resource or prompt, in `default` unless it names a namespace; a missing one is created.
  * OperationError CONFLICT when its key is in use.
  */
@@ -278,12 +265,11 @@ export function createEntry(
   if (name === undefined || key === undefined) {
     throw new OperationError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
-  const unknown = findUnknownMembers(kind, rest.definition);
-  rejectMisspelledUris(kind, unknown);
-  onUnknown(unknown);
+  checkUnknownMembers(kind, rest.definition, onUnknown);
   rejectTakenKey(draft.get(kind, namespace, key));
-  const base = { kind, namespace, key, name, ...rest, ...(!enabled && DISABLED), discovered: undefined };
-  const entry = render({ ...base, registrationId: draft.nextRegistrationId(), position: 0 });
+  const base = { kind, namespace, key, name, ...rest, discovered: undefined, position: 0 };
+  const disabledBy = enabled ? undefined : 'operator';
+  const entry = render({ ...base, disabledBy, registrationId: draft.nextRegistrationId() });
   draft.put(entry);
   return entry;
 }
@@ -303,9 +289,7 @@ export function updateEntry(
 ): Entry {
   const entry = findEntry(draft, kind, selector);
   const submitted = parseEntryInput(kind, submission);
-  const unknown = findUnknownMembers(kind, submitted.definition, entry);
-  rejectMisspelledUris(kind, unknown);
-  onUnknown(unknown);
+  checkUnknownMembers(kind, submitted.definition, onUnknown, entry);
   const next = entry.discovered
     ? updateDiscoveredEntry(entry, entry.discovered, submitted, draft.forwards.get(entry.discovered.forward))
     : updateManualEntry(entry, submitted);
@@ -320,8 +304,6 @@ export function updateEntry(
   draft.put(next);
   return next;
 }
-
-const DISABLED = { disabledBy: 'operator' } as const;
 
 /**
  * Removes and returns the selected entry. What an operator changed of a discovered one applies again when it returns.
@@ -360,7 +342,7 @@ function updateDiscoveredEntry(
   const { kind } = entry;
   const { name = entry.name, namespace = entry.namespace, definition } = submitted;
   const members: JsonObject = { ...submitted.members };
-  for (const member of SET_BY_DISCOVERY[kind]) {
+  for (const member of sharedMemberNames(kind)) {
     const fixed = entry.members[member];
     if (fixed === undefined) continue;
     const wanted = members[member];

@@ -1,6 +1,6 @@
 import type { Draft } from './draft.ts';
 import { type Entry, type Forward, TEMPLATE_LABEL } from './entries.ts';
-import { discoveredMembers } from './serialize.ts';
+import { sharedMemberNames } from './serialize.ts';
 
 /** Label with the upstream address of a discovered resource. */
 export const ADDRESS_LABEL = 'service.forward_address';
@@ -18,7 +18,7 @@ export function hasOperatorState({ prefix, namespace: home }: Forward, entry: En
     (kind !== 'resource' && key !== prefix + discovered.upstreamKey) ||
     Object.keys(discovered.overrides).length > 0 ||
     Object.keys(labels).some((label) => label !== ADDRESS_LABEL && label !== TEMPLATE_LABEL) ||
-    Object.keys(members).length > Object.keys(discoveredMembers(kind, '')).length
+    Object.keys(members).length > sharedMemberNames(kind).length
   );
 }
 

@@ -19,29 +19,29 @@ import {
 
 /** REST names of the members of one kind's MCP object and of its registry entry. */
 interface MemberNames {
-  /** Registry members besides name, namespace, labels, enabled, forward, upstreamName and shadowed. */
-  readonly registry: readonly string[];
+  /** See {@link Entry.members}. */
+  readonly own: readonly string[];
   /** MCP name to REST name, where they differ. */
-  readonly rename: Readonly<Record<string, string>>;
+  readonly rename: ReadonlyMap<string, string>;
   /** REST members that are always present, with the text of their default. */
-  readonly defaults: Readonly<Record<string, string>>;
+  readonly defaults: ReadonlyMap<string, string>;
 }
 
 const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
   tool: {
-    registry: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
-    rename: { inputSchema: 'input_schema', outputSchema: 'output_schema' },
-    defaults: { description: '""', input_schema: '{}' },
+    own: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
+    rename: new Map(Object.entries({ inputSchema: 'input_schema', outputSchema: 'output_schema' })),
+    defaults: new Map(Object.entries({ description: '""', input_schema: '{}' })),
   },
   resource: {
-    registry: ['location', 'type', 'params', 'configurationURI', 'secretsURI', 'id'],
-    rename: {},
-    defaults: { description: '""', mimeType: '""' },
+    own: ['type', 'params', 'configurationURI', 'secretsURI', 'id'],
+    rename: new Map(),
+    defaults: new Map(Object.entries({ description: '""', mimeType: '""' })),
   },
   prompt: {
-    registry: ['configurationURI', 'id', 'messages'],
-    rename: {},
-    defaults: { description: '""', arguments: '[]', messages: '[]' },
+    own: ['configurationURI', 'id', 'messages'],
+    rename: new Map(),
+    defaults: new Map(Object.entries({ description: '""', arguments: '[]', messages: '[]' })),
   },
 };
 
@@ -50,30 +50,39 @@ const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
  */
 export const UPSTREAM = 'upstream';
 
+/** Members that are separate properties of an entry, or that only the service sets. */
 const COMMON = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed'];
-/** Registry members of REST, which take precedence over members of the MCP object. */
-const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
-  tool: new Set(registryMembers('tool')),
-  // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
-  resource: new Set([...registryMembers('resource'), 'uri', 'uriTemplate']),
-  prompt: new Set(registryMembers('prompt')),
+const REGISTRY_MEMBERS: Readonly<Record<Kind, ReadonlySet<string>>> = {
+  tool: new Set([...COMMON, ...MEMBER_NAMES.tool.own]),
+  // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`, which alone identifies it.
+  resource: new Set([...COMMON, 'location', 'uri', 'uriTemplate', ...MEMBER_NAMES.resource.own]),
+  prompt: new Set([...COMMON, ...MEMBER_NAMES.prompt.own]),
 };
 
-/** REST names of one kind's registry members: they hide upstream members of the same name. */
-export function registryMembers(kind: Kind): readonly string[] {
-  return [...COMMON, ...MEMBER_NAMES[kind].registry];
+/** Whether this is REST's name of a registry member: it hides a member of the MCP object of the same name. */
+export function isRegistryMember(kind: Kind, member: string): boolean {
+  return REGISTRY_MEMBERS[kind].has(member);
+}
+
+/** Whether this registry member is in {@link Entry.members}. */
+export function isOwnMember(kind: Kind, member: string): boolean {
+  return MEMBER_NAMES[kind].own.includes(member);
 }
 
 /** REST's name of an MCP member. */
 export function restName(kind: Kind, member: string): string {
-  const { rename } = MEMBER_NAMES[kind];
-  return (Object.hasOwn(rename, member) ? rename[member] : undefined) ?? member;
+  return MEMBER_NAMES[kind].rename.get(member) ?? member;
 }
 
 /** MCP's name of a REST member. */
 export function mcpName(kind: Kind, member: string): string {
-  for (const [mcp, rest] of Object.entries(MEMBER_NAMES[kind].rename)) if (rest === member) return mcp;
+  for (const [mcp, rest] of MEMBER_NAMES[kind].rename) if (rest === member) return mcp;
   return member;
+}
+
+/** The text of the value that a REST member has unless it is set; undefined if it is absent then. */
+export function defaultText(kind: Kind, member: string): string | undefined {
+  return MEMBER_NAMES[kind].defaults.get(member);
 }
 
 /** Optional parts of an entry's JSON. */
@@ -97,7 +106,7 @@ export function entryJson(entry: Entry, { shadowed = false, upstream = false }: 
 }
 
 function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, string> {
-  for (const [key, text] of Object.entries(MEMBER_NAMES[kind].defaults)) if (!texts.has(key)) texts.set(key, text);
+  for (const [key, text] of MEMBER_NAMES[kind].defaults) texts.getOrInsert(key, text);
   return texts;
 }
 
@@ -148,7 +157,7 @@ function addDefinition(texts: Map<string, string>, { kind, discovered, rendered,
   }
   for (const [key, value] of Object.entries(definition)) {
     const name = restName(kind, key);
-    if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, JSON.stringify(value));
+    if (!isRegistryMember(kind, name)) texts.set(name, JSON.stringify(value));
   }
 }
 
@@ -156,30 +165,28 @@ function addDefinition(texts: Map<string, string>, { kind, discovered, rendered,
 function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
   for (const { key, start, end } of members(json)) {
     const name = restName(kind, key);
-    if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, json.slice(start, end));
+    if (!isRegistryMember(kind, name)) texts.set(name, json.slice(start, end));
   }
-}
-
-/** Registry members of a discovered entry: its upstream's address and the type of forwarded entries. */
-export function discoveredMembers(kind: Kind, address: string): JsonObject {
-  if (kind === 'tool') return { uri: address, toolType: FORWARD_TYPE };
-  if (kind === 'resource') return { type: FORWARD_TYPE };
-  return { configurationURI: address };
 }
 
 /** An empty object: each of 100,000 entries would have several of its own. */
 export const NONE: Readonly<Record<string, never>> = Object.freeze({});
 
-/** Registry members of a forward's entries, which share them likewise. */
+/** Registry members of a forward's entries, which only discovery sets. The entries share them likewise. */
 export type SharedMembers = Readonly<Record<Kind, JsonObject>>;
 
 /** Creates them for a forward with this address. */
 export function sharedMembers(address: string): SharedMembers {
   return {
-    tool: discoveredMembers('tool', address),
-    resource: discoveredMembers('resource', address),
-    prompt: discoveredMembers('prompt', address),
+    tool: { uri: address, toolType: FORWARD_TYPE },
+    resource: { type: FORWARD_TYPE },
+    prompt: { configurationURI: address },
   };
+}
+
+/** Their names. */
+export function sharedMemberNames(kind: Kind): readonly string[] {
+  return Object.keys(sharedMembers('')[kind]);
 }
 
 /** Returns the shared members if those of an entry are the same. */
@@ -275,15 +282,5 @@ export function serviceBody(entry: ServiceEntry, health: ServiceHealth): Service
 /** Members that the management API and `registry.json` have in common, in this order. */
 export function serviceMembers(entry: ServiceEntry): Omit<Service, 'health'> {
   const { name, host, port, serviceType, serviceSubType, languageName, labels, id } = entry;
-  return {
-    name,
-    host,
-    port,
-    address: serviceAddress(entry),
-    serviceType,
-    ...(serviceSubType !== undefined && { serviceSubType }),
-    ...(languageName !== undefined && { languageName }),
-    labels,
-    ...(id !== undefined && { id }),
-  };
+  return { name, host, port, address: serviceAddress(entry), serviceType, serviceSubType, languageName, labels, id };
 }

@@ -22,23 +22,24 @@ import {
   type Kind,
   type KnownCatalog,
   type Labels,
-  type Namespace,
   parseNamespace,
   SECTION,
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
 import {
+  isOwnMember,
+  isRegistryMember,
   mcpName,
   NONE,
   objectText,
-  registryMembers,
   render,
   restMembers,
   type SharedMembers,
   serviceMembers,
   shareMembers,
 } from './serialize.ts';
+import type { NamespaceState } from './snapshot.ts';
 
 /**
  * Stored form of entries in `registry.json`: the management API's view, for other readers, and the members from which the
@@ -52,10 +53,6 @@ import {
  * `kept`.
  */
 const RESERVED = ['source', 'kept'];
-/** Registry members that are separate properties of an entry. */
-const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed', 'location'];
-/** Address members of a resource on MCP; here it has a `location`. */
-const ADDRESSES = ['uri', 'uriTemplate'];
 /**
  * Registration ids are smaller: a larger one was not assigned by the registry, and incrementing it would be inexact.
  */
@@ -106,18 +103,14 @@ function storedMembers(entry: Entry): Map<string, string> {
 }
 
 /** Stored in an object of its own, because an upstream may have members of these names. */
-interface OperatorState {
-  readonly disabledBy: DisabledBy | undefined;
-  readonly moved: true | undefined;
-  readonly renamed: true | undefined;
-  readonly approved: true | undefined;
-}
+type OperatorState = Pick<Entry, 'disabledBy'> & Pick<Discovered, 'moved' | 'renamed' | 'approved'>;
 
 const DISABLED_BY: readonly DisabledBy[] = ['operator', 'original', 'new'];
 
 function operatorState({ disabledBy }: Entry, { moved, renamed, approved }: Discovered): string | undefined {
   const state: OperatorState = { disabledBy, moved, renamed, approved };
-  return Object.values(state).some((value) => value !== undefined) ? JSON.stringify(state) : undefined;
+  const text = JSON.stringify(state);
+  return text === '{}' ? undefined : text;
 }
 
 function readOperatorState(text: string | undefined): OperatorState {
@@ -156,36 +149,29 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   if (name === undefined) return 'no name';
   const key = kind === 'resource' ? (textIn(found, 'location') ?? textIn(found, 'uri')) : name;
   if (key === undefined) return `no location for resource ${JSON.stringify(name)}`;
-  const base = {
-    kind,
-    namespace,
-    key,
-    name,
-    labels: readLabels(found.get('labels')),
-  };
+  const base = { kind, namespace, key, name, labels: readLabels(found.get('labels')) };
   const members = ownMembers(kind, found);
   const forward = textIn(found, 'forward');
   const upstream = found.get('upstream');
   const shadowed = found.get('shadowed') === 'true';
   if (forward === undefined || upstream === undefined) {
-    const registrationId = readRegistrationId(found) ?? next();
-    const definition = readDefinition(kind, found);
-    return {
-      entry: render({
-        ...base,
-        members,
-        ...manualState(found),
-        registrationId,
-        position: 0,
-        discovered: undefined,
-        definition,
-      }),
-      shadowed,
-    };
+    const entry = render({
+      ...base,
+      members,
+      // A manual entry is disabled by a member of its own, which a file written by hand may have as well.
+      disabledBy: found.get('enabled') === 'false' ? 'operator' : undefined,
+      registrationId: readRegistrationId(found) ?? next(),
+      position: 0,
+      discovered: undefined,
+      definition: readDefinition(kind, found),
+    });
+    return { entry, shadowed };
   }
   const home = findForward(forward);
   if (home === undefined) return `forward ${JSON.stringify(forward)} is not registered`;
-  const copyId = copyRegistrationId(found, home.registrationId);
+  const id = readRegistrationId(found);
+  // An upstream may have a member named `copied` as well, but an entry that is not a copy has the id of its forward.
+  const copyId = found.get('copied') === 'true' && id !== home.registrationId ? id : undefined;
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const upstreamKey = kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name);
   const { disabledBy, moved, renamed, approved } = readOperatorState(found.get('operator'));
@@ -216,20 +202,6 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   return { entry, shadowed };
 }
 
-/** A manual entry is disabled by its own member, which a file written by hand may have as well. */
-function manualState(found: ReadonlyMap<string, string>): Pick<Entry, 'disabledBy'> {
-  return found.get('enabled') === 'false' ? { disabledBy: 'operator' } : {};
-}
-
-/**
- * The registration id of a copy; undefined for other entries. An upstream may have a member named `copied` as well, but an
- * entry that is not a copy has the id of its forward.
- */
-function copyRegistrationId(found: ReadonlyMap<string, string>, forwardId: number): number | undefined {
-  const id = readRegistrationId(found);
-  return found.get('copied') === 'true' && id !== forwardId ? id : undefined;
-}
-
 /** The registration id of a stored record. */
 function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
   const id: unknown = JSON.parse(found.get('source') ?? 'null');
@@ -253,41 +225,38 @@ function textOfMembers(json: string): Map<string, string> {
   return found;
 }
 
+/** The text of each element of an array. */
+function* textOfElements(json = '[]'): Generator<string> {
+  for (const { start, end } of elements(json)) yield json.slice(start, end);
+}
+
 /** The value of a string member. */
 function textIn(found: ReadonlyMap<string, string>, key: string): string | undefined {
   const value: unknown = JSON.parse(found.get(key) ?? 'null');
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Registry members without those that are properties of an entry. */
 function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
-  const names = registryMembers(kind);
   const own: [string, JsonValue][] = [];
-  for (const [member, text] of found) {
-    if (names.includes(member) && !SEPARATE_MEMBERS.includes(member)) own.push([member, parseLossless(text)]);
-  }
+  for (const [member, text] of found) if (isOwnMember(kind, member)) own.push([member, parseLossless(text)]);
   return Object.fromEntries(own);
 }
 
 function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
   const stored = found.get('kept');
   if (stored !== undefined) return readObject(stored);
-  const skip = new Set(registryMembers(kind));
   // A number is the registration id; any other value was written manually.
-  if (readRegistrationId(found) !== undefined) skip.add('source');
-  if (kind === 'resource') for (const member of ADDRESSES) skip.add(member);
-  const definition: [string, JsonValue][] = [];
-  for (const [member, text] of found) {
-    if (!skip.has(member)) definition.push([mcpName(kind, member), parseLossless(text)]);
-  }
-  return Object.fromEntries(definition);
+  const hasId = readRegistrationId(found) !== undefined;
+  const definition = [...found].filter(
+    ([member]) => !isRegistryMember(kind, member) && !(hasId && member === 'source'),
+  );
+  return Object.fromEntries(definition.map(([member, text]) => [mcpName(kind, member), parseLossless(text)]));
 }
 
 function readVariants(upstream: string, catalogs: string | undefined, others: string | undefined): EntryVariant[] {
   const variants: EntryVariant[] = [{ json: detach(upstream), catalogs: readVariantCatalogs(catalogs) }];
-  if (others === undefined) return variants;
-  for (const { start, end } of elements(others)) {
-    const found = textOfMembers(others.slice(start, end));
+  for (const other of textOfElements(others)) {
+    const found = textOfMembers(other);
     const json = found.get('upstream');
     if (json !== undefined)
       variants.push({ json: detach(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
@@ -311,11 +280,7 @@ function readObject(text: string | undefined): JsonObject {
  * Namespaces, forwards and services in `registry.json`, with their unknown members.
  */
 
-interface StoredNamespace {
-  readonly name: Namespace;
-  readonly labels: Labels;
-  readonly unknown?: UnknownMembers | undefined;
-}
+type StoredNamespace = Pick<NamespaceState, 'name' | 'labels' | 'unknown'>;
 
 /** Returns what is wrong with the address of a forward, as a predicate; undefined for a valid one. */
 export type AddressCheck = (address: string) => string | undefined;
@@ -335,25 +300,15 @@ const SERVICE_MEMBERS = [...SERVICE_INPUT_MEMBERS, 'labels', 'source', 'health']
 
 /** Serializes a namespace. `lines`: each member on its own line, here and below. */
 export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
-  const known: [string, string][] = [
-    ['name', JSON.stringify(name)],
-    ['labels', JSON.stringify(labels)],
-  ];
-  return objectText(new Map([...known, ...unknown]), lines);
+  return objectText(new Map([...membersAsText({ name, labels }), ...unknown]), lines);
 }
 
 /** Serializes a forward. Its catalogs contain the exact text of the upstream. */
 export function storedForward(forward: Forward, lines = false): string {
-  const stored = new Map<string, string>();
-  for (const member of ['name', 'address', 'namespace', 'labels'] as const) {
-    stored.set(member, JSON.stringify(forward[member]));
-  }
-  if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
-  if (forward.headers) stored.set('headers', JSON.stringify(forward.headers));
-  if (forward.expose) stored.set('expose', JSON.stringify(forward.expose));
-  if (forward.proxy !== undefined) stored.set('proxy', JSON.stringify(forward.proxy));
-  if (forward.compression) stored.set('compression', 'true');
-  stored.set('source', String(forward.registrationId));
+  const { name, address, namespace, labels, headers, expose, proxy, compression, registrationId: source } = forward;
+  const prefix = forward.prefix || undefined;
+  const configuration = { name, address, namespace, labels, prefix, headers, expose, proxy, compression };
+  const stored = new Map(membersAsText({ ...configuration, source }));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
     ({ key, era, capabilities, identity, cache }) =>
@@ -369,11 +324,14 @@ export function storedForward(forward: Forward, lines = false): string {
 
 /** Serializes a service: the API's members without its health. */
 export function storedService(entry: ServiceEntry, lines = false): string {
-  const stored = new Map<string, string>();
-  for (const [member, value] of Object.entries(serviceMembers(entry))) stored.set(member, JSON.stringify(value));
-  stored.set('source', String(entry.registrationId));
-  for (const [member, text] of entry.unknown ?? []) stored.set(member, text);
-  return objectText(stored, lines);
+  const known = membersAsText({ ...serviceMembers(entry), source: entry.registrationId });
+  return objectText(new Map([...known, ...(entry.unknown ?? [])]), lines);
+}
+
+/** The members of an object that are set, each with its JSON text. */
+function membersAsText(object: object): [string, string][] {
+  const present = Object.entries(object).filter(([, value]) => value !== undefined);
+  return present.map(([member, value]) => [member, JSON.stringify(value)]);
 }
 
 /** Reads a stored namespace; returns the problem as text when it is invalid. */
@@ -406,12 +364,8 @@ export function readForward(json: string, next: () => number, addressProblem: Ad
   // Without its proxy, the forward might be reached on another way than its operator allows.
   const proxy = forwardProxy.optional().safeParse(textIn(found, 'proxy'));
   if (!proxy.success) return `invalid proxy: ${proxy.error.issues[0]?.message}`;
-  const home = {
-    name,
-    namespace,
-    prefix: textIn(found, 'prefix') ?? '',
-    registrationId: readRegistrationId(found) ?? next(),
-  };
+  const prefix = textIn(found, 'prefix') ?? '';
+  const home = { name, namespace, prefix, registrationId: readRegistrationId(found) ?? next() };
   const modernProbeAfter = Number(found.get('modern_probe_after') ?? 'none');
   return {
     ...home,
@@ -440,16 +394,9 @@ export function readService(json: string, next: () => number): ServiceEntry | st
   ]);
   const result = validate(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
   if ('issues' in result) return `${result.issues[0]?.path} ${result.issues[0]?.message}`;
-  const { name, host, port, serviceType, serviceSubType, languageName, id } = result.value;
   return {
-    name,
-    host,
-    port,
-    serviceType,
-    serviceSubType,
-    languageName,
+    ...result.value,
     labels: readLabels(found.get('labels')),
-    id,
     registrationId: readRegistrationId(found) ?? next(),
     unknown: unknownIn(found, SERVICE_MEMBERS),
   };
@@ -469,11 +416,10 @@ function readOrphans(text: string | undefined, home: ForwardOfEntry): readonly E
   const sections = textOfMembers(text);
   const orphans: Entry[] = [];
   for (const kind of KINDS) {
-    const list = sections.get(SECTION[kind]) ?? '[]';
-    for (const { start, end } of elements(list)) {
+    for (const orphan of textOfElements(sections.get(SECTION[kind]))) {
       const read = readEntry(
         kind,
-        list.slice(start, end),
+        orphan,
         () => home,
         () => home.registrationId,
       );
@@ -498,9 +444,8 @@ function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[])
 
 function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
   const catalogs: KnownCatalog[] = [];
-  if (text === undefined) return catalogs;
-  for (const { start, end } of elements(text)) {
-    const found = textOfMembers(text.slice(start, end));
+  for (const catalog of textOfElements(text)) {
+    const found = textOfMembers(catalog);
     const key = textIn(found, 'key');
     const era = textIn(found, 'era') === 'modern' ? 'modern' : 'legacy';
     const capabilities = parseLossless(found.get('capabilities') ?? '{}');

@@ -18,14 +18,22 @@ const MAX_LISTED = 20;
 export type OnUnknownMembers = (unknown: readonly string[]) => void;
 
 /**
- * Returns the unknown members of a submitted MCP object. Members that the entry has already, or that its upstream sends, are
- * known: a PUT must be able to repeat them.
+ * Passes the unknown members of a submitted MCP object to `onUnknown`. Members that the entry has already, or that its upstream
+ * sends, are known: a PUT must be able to repeat them. OperationError BAD_REQUEST for misspelled names of the members with
+ * configuration and secrets: the entry would silently do without them.
  */
-export function findUnknownMembers(kind: Kind, definition: JsonObject, entry?: Entry): string[] {
-  const unknown = unknownMembers(kind, Object.keys(definition));
-  if (unknown.length === 0 || entry === undefined) return unknown;
-  const existing = existingMembers(entry);
-  return unknown.filter((member) => !existing.has(member));
+export function checkUnknownMembers(
+  kind: Kind,
+  definition: JsonObject,
+  onUnknown: OnUnknownMembers,
+  entry?: Entry,
+): void {
+  const named = unknownMembers(kind, Object.keys(definition));
+  const existing = named.length > 0 && entry ? existingMembers(entry) : new Set();
+  const unknown = named.filter((member) => !existing.has(member));
+  const isMisspelled = (member: string) => kind !== 'prompt' && suggestUriMember(member) !== undefined;
+  rejectUnknownMembers(kind, unknown.filter(isMisspelled));
+  onUnknown(unknown);
 }
 
 /** Members of the MCP object of an entry and of the upstream's, in any variant. */
@@ -35,15 +43,6 @@ function existingMembers({ rendered, discovered, definition }: Entry): Set<strin
     ...Object.keys(definition),
     ...texts.flatMap(({ json }) => [...members(json)].map(({ key }) => key)),
   ]);
-}
-
-/** Rejects misspelled names of the members with configuration and secrets: the entry would silently do without them. */
-export function rejectMisspelledUris(kind: Kind, unknown: readonly string[]): void {
-  if (kind === 'prompt') return;
-  rejectUnknownMembers(
-    kind,
-    unknown.filter((member) => suggestUriMember(member) !== undefined),
-  );
 }
 
 /** Rejects unknown members. OperationError BAD_REQUEST with the likeliest right names. */
