@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { tryParseJson } from '@sluice/protocol/json/parse';
 import { type Files, ifExists } from './files.ts';
 
 const FILE = 'discovering.json';
@@ -59,10 +60,6 @@ export async function openDiscoveryMarks(files: Files, folder: string): Promise<
 }
 
 function parseNames(bytes: Buffer | undefined): string[] {
-  try {
-    const names: unknown = JSON.parse(bytes?.toString() ?? '[]');
-    return Array.isArray(names) ? names.filter((name) => typeof name === 'string') : [];
-  } catch {
-    return [];
-  }
+  const names = tryParseJson(bytes?.toString() ?? '[]');
+  return Array.isArray(names) ? names.filter((name) => typeof name === 'string') : [];
 }

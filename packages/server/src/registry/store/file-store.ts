@@ -3,7 +3,7 @@ import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../steps.ts';
 import { type Clock, diskFiles, errorReason, type Files, isDiskFull, systemClock } from './files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile } from './journaled-file.ts';
-import { checkUnheld, hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
+import { checkUnheld, hostProcesses, type Lock, type LockParts, type Processes, takeLock } from './lock.ts';
 import { commitRecord, SNAPSHOT_NAME, snapshotSlices } from './registry-file.ts';
 import { readCommitRecord, readSnapshot } from './registry-reader.ts';
 import {
@@ -15,6 +15,7 @@ import {
   type Store,
   StoreError,
   type StoreLog,
+  toStoreError,
 } from './store.ts';
 
 /** Delay of a compaction after the first commit that it will contain; it must end within a second. */
@@ -45,8 +46,6 @@ interface PendingCommit {
   reject: (error: unknown) => void;
 }
 
-type Phase = 'new' | 'open' | 'closed';
-
 /**
  * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in which
  * each commit is durable at once.
@@ -61,9 +60,9 @@ export class FileStore implements Store {
   readonly #log: StoreLog;
   readonly #files: Files;
   readonly #clock: Clock;
-  readonly #processes: Processes;
+  readonly #lockParts: LockParts;
   #file: JournaledFile;
-  #phase: Phase = 'new';
+  #isOpen = false;
   /** Undefined while the disk is full since the start: the folder can be read, and is locked before the first write. */
   #lock: Lock | undefined;
   /** The files that were read without a lock. */
@@ -79,15 +78,16 @@ export class FileStore implements Store {
   #failedCompactions = 0;
   #cancelTimer: (() => void) | undefined;
 
-  constructor({ folder, recover, snapshot, log, files, clock, processes }: FileStoreOptions) {
+  constructor({ recover, snapshot, ...options }: FileStoreOptions) {
+    const { folder, log, files = diskFiles(), clock = systemClock(), processes = hostProcesses() } = options;
     this.#folder = folder;
     this.#recover = recover;
     this.#snapshot = snapshot;
     this.#log = log;
-    this.#files = files ?? diskFiles();
-    this.#clock = clock ?? systemClock();
-    this.#processes = processes ?? hostProcesses();
-    this.#file = this.#makeFile();
+    this.#files = files;
+    this.#clock = clock;
+    this.#lockParts = { folder, files, processes, clock, log };
+    this.#file = registryFile(folder, files, log);
   }
 
   get fileMembers(): FileMembers {
@@ -102,26 +102,23 @@ export class FileStore implements Store {
     } catch (error) {
       await this.#lock?.release();
       this.#lock = undefined;
-      if (error instanceof StoreError) throw error;
-      throw new StoreError(`SERVICE_PERSIST_PATH ${this.#folder} cannot be read: ${errorReason(error)}`, {
-        cause: error,
-      });
+      throw toStoreError(`SERVICE_PERSIST_PATH ${this.#folder} cannot be read`, error);
     }
-    this.#phase = 'open';
+    this.#isOpen = true;
     if (this.#needsCompaction) this.#scheduleCompaction();
   }
 
   commit(changes: readonly Change[], publish: () => void): Promise<void> {
-    if (this.#phase !== 'open') return Promise.reject(new StoreError(`the store in ${this.#folder} is not open`));
+    if (!this.#isOpen) return Promise.reject(new StoreError(`the store in ${this.#folder} is not open`));
     return new Promise((resolve, reject) => {
       this.#queue.push({ changes, publish, resolve, reject });
-      this.#startWriting();
+      this.#writing ??= this.#write();
     });
   }
 
   async close(): Promise<void> {
-    if (this.#phase !== 'open') return;
-    this.#phase = 'closed';
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
     this.#cancelTimer?.();
     while (this.#writing || this.#compacting) {
       await this.#writing;
@@ -133,7 +130,7 @@ export class FileStore implements Store {
       // The journal still has every commit, and the next start replays it.
       throw new StoreError(`${this.#file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
     } finally {
-      await this.#file.close();
+      await this.#file.journal.close();
       await this.#lock?.release();
     }
   }
@@ -143,7 +140,7 @@ export class FileStore implements Store {
     if (!isDiskFull(error)) throw error;
     // Without the folder there is nothing to serve.
     await this.#files.list(this.#folder).catch(() => Promise.reject(error));
-    await checkUnheld(this.#lockParts());
+    await checkUnheld(this.#lockParts);
     this.#log.error('disk full: the registry is served, but cannot be changed until there is space', {
       folder: this.#folder,
       error,
@@ -175,35 +172,18 @@ export class FileStore implements Store {
     return (await Promise.all(described)).join('\n');
   }
 
-  #makeFile(): JournaledFile {
-    return registryFile(this.#folder, this.#files, this.#log);
-  }
-
   async #takeLock(): Promise<Lock> {
     try {
       await this.#files.makeFolder(this.#folder);
-      return await takeLock(this.#lockParts());
+      return await takeLock(this.#lockParts);
     } catch (error) {
-      if (error instanceof StoreError) throw error;
-      throw new StoreError(`SERVICE_PERSIST_PATH ${this.#folder} is not writable: ${errorReason(error)}`, {
-        cause: error,
-      });
+      throw toStoreError(`SERVICE_PERSIST_PATH ${this.#folder} is not writable`, error);
     }
-  }
-
-  #lockParts(): Parameters<typeof takeLock>[0] {
-    return {
-      folder: this.#folder,
-      files: this.#files,
-      processes: this.#processes,
-      clock: this.#clock,
-      log: this.#log,
-    };
   }
 
   /** Restores the folder's content; false when corrupt files were quarantined and the folder has to be read again. */
   async #read(restore: (loaded: Loaded) => Steps<void>): Promise<boolean> {
-    this.#file = this.#makeFile();
+    this.#file = registryFile(this.#folder, this.#files, this.#log);
     try {
       const { extras, hasJournal } = await readRegistryFile(this.#file, restore);
       this.#extras = extras;
@@ -225,10 +205,6 @@ export class FileStore implements Store {
     }
   }
 
-  #startWriting(): void {
-    this.#writing ??= this.#write();
-  }
-
   /** The only place that appends commits and rotates the journal, one step after the other. */
   async #write(): Promise<void> {
     // All commits of this turn of the event loop share the first write.
@@ -244,15 +220,12 @@ export class FileStore implements Store {
     const batch = this.#queue.splice(0);
     try {
       await this.#checkLock();
-      await this.#file.append(commitRecord(batch.map(({ changes }) => changes)));
+      await this.#file.journal.append(commitRecord(batch.map(({ changes }) => changes)));
     } catch (error) {
-      const failure =
-        error instanceof StoreError
-          ? error
-          : new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, { cause: error });
+      const failure = toStoreError(`${this.#file.journal.path} could not be written`, error);
       for (const { reject } of [...batch, ...this.#queue.splice(0)]) reject(failure);
       // A compaction repairs the journal, even if no further commit comes.
-      if (this.#file.hasTornTail) this.#scheduleCompaction();
+      if (this.#file.journal.hasTornTail) this.#scheduleCompaction();
       return;
     }
     this.#needsCompaction = true;
@@ -269,13 +242,13 @@ export class FileStore implements Store {
   }
 
   #scheduleCompaction(): void {
-    if (this.#cancelTimer || this.#isCompactionDue || this.#phase === 'closed') return;
+    if (this.#cancelTimer || this.#isCompactionDue || !this.#isOpen) return;
     const failures = this.#failedCompactions;
     const delay = failures === 0 ? COMPACT_AFTER_MS : Math.min(RETRY_MS.first * 2 ** (failures - 1), RETRY_MS.longest);
     this.#cancelTimer = this.#clock.after(delay, () => {
       this.#cancelTimer = undefined;
       this.#isCompactionDue = true;
-      this.#startWriting();
+      this.#writing ??= this.#write();
     });
   }
 
@@ -287,7 +260,7 @@ export class FileStore implements Store {
       .catch((error: unknown) => this.#compactionFailed(error))
       .finally(() => {
         this.#compacting = undefined;
-        if (this.#isCompactionDue) this.#startWriting();
+        if (this.#isCompactionDue) this.#writing ??= this.#write();
       });
   }
 
@@ -295,7 +268,7 @@ export class FileStore implements Store {
   async #takeCheckpoint(): Promise<RegistryCheckpoint> {
     await this.#checkLock();
     // A rejected commit at the end of the old generation would come back if the process restarted during a compaction.
-    await this.#file.repairTail();
+    await this.#file.journal.repairTail();
     const source = this.#snapshot();
     const checkpoint = this.#file.rotateJournal();
     this.#needsCompaction = false;

@@ -103,31 +103,26 @@ export function diskFiles(): Files {
     rename: (from, to) => rename(from, to),
     remove: (path) => rm(path, { force: true }),
     list: (folder) => readdir(folder),
-    makeFolder: (folder) => makeFolder(folder),
+    makeFolder,
     async sync(path) {
-      const handle = await open(path, 'r+');
-      try {
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
+      await using handle = await open(path, 'r+');
+      await handle.sync();
     },
     async syncFolder(folder) {
-      const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+      await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
       try {
         await handle.sync();
       } catch (error) {
         // Some network file systems do not support fsync of a folder.
         if (errorCode(error) !== 'EINVAL' && errorCode(error) !== 'ENOTSUP') throw error;
-      } finally {
-        await handle.close();
       }
     },
   };
 }
 
 /** `mkdir` with `recursive` loops endlessly below a folder in which nothing can be created, such as `/proc`. */
-async function makeFolder(folder: string, mode = 0o700): Promise<void> {
+async function makeFolder(folder: string): Promise<void> {
+  const mode = 0o700;
   try {
     await mkdir(folder, { mode });
   } catch (error) {

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
-import { errorCode, type Files, ifExists, replaceFile, type StoreFile } from './files.ts';
+import { type Files, ifExists, replaceFile, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
 /** The content of a stored file is invalid. `file` is its name inside the folder; the message is a predicate of it. */
@@ -74,24 +74,14 @@ export class JournaledFile {
     return join(this.#options.folder, this.#options.snapshotName);
   }
 
-  /** Path of the current journal file. */
-  get journalPath(): string {
-    return join(this.#options.folder, this.#nameOf(this.#generation));
-  }
-
-  /** Durable bytes in the current generation. */
-  get length(): number {
-    return this.#current.length;
+  /** The current generation of the journal. A record is appended as texts without line breaks. */
+  get journal(): ChecksummedLog {
+    return this.#current;
   }
 
   /** The generation that a compaction at this moment would begin with. */
   get nextGeneration(): number {
     return this.#current.length > 0 ? this.#generation + 1 : this.#generation;
-  }
-
-  /** True while rejected bytes follow the durable ones: after a crash they could be replayed. */
-  get hasTornTail(): boolean {
-    return this.#current.hasTornTail;
   }
 
   /** Removes files of an interrupted compaction and returns the snapshot file, if there is one. */
@@ -140,19 +130,6 @@ export class JournaledFile {
   }
 
   /**
-   * Makes one record durable: the texts joined, without line breaks. Throws the system error when the write fails; the
-   * partial write is then cut off, and until that succeeds every further append fails too.
-   */
-  append(texts: Iterable<string>): Promise<void> {
-    return this.#current.append(texts);
-  }
-
-  /** Cuts off the rest of a failed write, durably. Throws the system error. */
-  repairTail(): Promise<void> {
-    return this.#current.repairTail();
-  }
-
-  /**
    * Starts the next generation. The caller takes its snapshot of the state in the same turn of the event loop, with no
    * append in progress and no torn tail, which a restart could replay.
    */
@@ -191,21 +168,13 @@ export class JournaledFile {
     let renamed = 0;
     for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
       const quarantined = `${name}.corrupt-${now}`;
-      try {
-        await files.rename(join(folder, name), join(folder, quarantined));
-      } catch (error) {
-        if (errorCode(error) !== 'ENOENT') throw error;
-        continue;
-      }
+      const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
+      if (!(await ifExists(renaming))) continue;
       renamed++;
       log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
     }
     await files.syncFolder(folder);
     return renamed;
-  }
-
-  close(): Promise<void> {
-    return this.#current.close();
   }
 
   #logOf(generation: number): ChecksummedLog {
@@ -254,7 +223,7 @@ const LINE_FEED = 0x0a;
 export class ChecksummedLog {
   readonly #files: Files;
   readonly #folder: string;
-  readonly #path: string;
+  readonly path: string;
   #file: StoreFile | undefined;
   #length = 0;
   #isListed = false;
@@ -264,7 +233,7 @@ export class ChecksummedLog {
   constructor(files: Files, folder: string, path: string) {
     this.#files = files;
     this.#folder = folder;
-    this.#path = path;
+    this.path = path;
   }
 
   /** Durable bytes. */
@@ -272,14 +241,19 @@ export class ChecksummedLog {
     return this.#length;
   }
 
+  /** True while rejected bytes follow the durable ones: after a crash they could be replayed. */
   get hasTornTail(): boolean {
     return this.#hasTornTail;
   }
 
+  /**
+   * Makes one line durable: the texts joined. Throws the system error when the write fails; the partial write is then cut off,
+   * and until that succeeds every further append fails too.
+   */
   async append(texts: Iterable<string>): Promise<void> {
     await this.repairTail();
     try {
-      this.#file ??= await this.#files.open(this.#path, 'wx');
+      this.#file ??= await this.#files.open(this.path, 'wx');
       let end = this.#length;
       for (const bytes of checksummedLine(texts)) {
         this.#hasTornTail = true;
@@ -298,6 +272,7 @@ export class ChecksummedLog {
     }
   }
 
+  /** Cuts off the rest of a failed write, durably. Throws the system error. */
   async repairTail(): Promise<void> {
     if (!this.#hasTornTail || !this.#file) return;
     await this.#file.truncate(this.#length);

@@ -2,7 +2,7 @@ import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
 import { errorReason, type Files } from './files.ts';
 import { CorruptFileError, JournaledFile, jsonArray } from './journaled-file.ts';
-import { StoreError, type StoreLog } from './store.ts';
+import { StoreError, type StoreLog, toStoreError } from './store.ts';
 
 /** Journals shorter than this are not compacted while the store is open. */
 const COMPACT_FROM_BYTES = 256 * 1024;
@@ -123,13 +123,13 @@ export class JournaledStore<Change extends object> {
     await this.#writing;
     await this.#compacting;
     try {
-      await this.#file.repairTail();
+      await this.#file.journal.repairTail();
       if (this.#needsCompaction) await this.#compact();
     } catch (error) {
       // The journal still has every change, and the next start replays it.
       throw new StoreError(`${this.#file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
     } finally {
-      await this.#file.close();
+      await this.#file.journal.close();
     }
   }
 
@@ -151,20 +151,19 @@ export class JournaledStore<Change extends object> {
     const batch = this.#state.batch(this.#queue.splice(0));
     try {
       if (batch.records.length > 0) {
-        await this.#file.append(jsonArray(batch.records.map((record) => JSON.stringify(record))));
+        await this.#file.journal.append(jsonArray(batch.records.map((record) => JSON.stringify(record))));
         this.#needsCompaction = true;
       }
     } catch (error) {
-      const problem = `${this.#file.journalPath} could not be written: ${errorReason(error)}`;
-      return batch.fail(new StoreError(problem, { cause: error }));
+      return batch.fail(toStoreError(`${this.#file.journal.path} could not be written`, error));
     }
     batch.apply();
   }
 
   #isWorthCompacting(): boolean {
     // A rejected change at the end of the old generation would come back if the process restarted during a compaction.
-    if (this.#file.hasTornTail) return false;
-    return this.#file.length >= Math.max(this.#compactFromBytes, this.#snapshotBytes);
+    if (this.#file.journal.hasTornTail) return false;
+    return this.#file.journal.length >= Math.max(this.#compactFromBytes, this.#snapshotBytes);
   }
 
   /** Compacts. A failure costs disk space only: the journals stay, and the next compaction includes them. */

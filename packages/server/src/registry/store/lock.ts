@@ -4,8 +4,8 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
-import { StoreError, type StoreLog } from './store.ts';
+import { type Clock, errorCode, type Files, ifExists, type StoreFile } from './files.ts';
+import { StoreError, type StoreLog, toStoreError } from './store.ts';
 
 /** The lock file of a folder: host, process id and start time of its owner, as JSON. */
 const LOCK_NAME = 'registry.lock';
@@ -22,13 +22,6 @@ const RECHECK_AFTER_MS = 8_000;
 /** Age at which temporary files of interrupted attempts are removed. */
 const STALE_TEMP_MS = 60_000;
 
-/** A lock owned by this process. */
-export interface Lock {
-  /** Throws {@link StoreError} when another process has taken over the lock, or when that cannot be determined. */
-  check(options?: { now: boolean }): Promise<void>;
-  release(): Promise<void>;
-}
-
 interface LockOwner {
   /** Unique per lock file. */
   id: string;
@@ -40,7 +33,8 @@ interface LockOwner {
   process: string;
 }
 
-interface LockParts {
+/** What the lock of a folder depends on. */
+export interface LockParts {
   folder: string;
   files: Files;
   processes: Processes;
@@ -79,21 +73,26 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
     await files.remove(draft);
     throw error;
   }
-  return new AcquiredLock(parts, path, own, { file, bytes });
+  return new Lock(parts, path, own, { file, bytes });
 }
 
 /**
  * Throws {@link StoreError} while a live process holds the lock of a folder. Writes nothing, unlike {@link takeLock}: for
  * a full disk.
  */
-export async function checkUnheld({ folder, files, processes, clock }: LockParts): Promise<void> {
-  const found = await readOwner(files, join(folder, LOCK_NAME));
-  const liveness = found && (await describeLiveness(processes, found.owner, clock.now() - found.renewed));
-  if (found && liveness !== undefined) throw await lockedError({ folder, files, processes }, found.owner, liveness);
+export async function checkUnheld(parts: LockParts): Promise<void> {
+  const found = await readOwner(parts.files, join(parts.folder, LOCK_NAME));
+  if (found) await requireStale(parts, found, parts.clock.now());
+}
+
+/** Throws {@link StoreError} if the owner of a lock is alive at this time. */
+async function requireStale(parts: LockParts, { owner, renewed }: FoundLock, now: number): Promise<void> {
+  const liveness = await describeLiveness(parts.processes, owner, now - renewed);
+  if (liveness !== undefined) throw await lockedError(parts, owner, liveness);
 }
 
 async function lockedError(
-  { folder, files, processes }: Pick<LockParts, 'folder' | 'files' | 'processes'>,
+  { folder, files, processes }: LockParts,
   { host, pid }: LockOwner,
   liveness: string,
 ): Promise<StoreError> {
@@ -129,11 +128,8 @@ export async function announceAddress(folder: string, files: Files, url: string)
   const remove = () => files.remove(path).catch(() => {});
   try {
     const file = await files.open(path, 'w');
-    try {
-      await file.write(Buffer.from(`${JSON.stringify({ pid: process.pid, url })}\n`), 0);
-    } finally {
-      await file.close();
-    }
+    const text = `${JSON.stringify({ pid: process.pid, url })}\n`;
+    await file.write(Buffer.from(text), 0).finally(() => file.close());
   } catch {
     await remove();
   }
@@ -149,14 +145,14 @@ interface Attempt extends LockParts {
 }
 
 /** One attempt: true when the lock was acquired, false when a concurrent change requires another attempt. */
-async function attempt({ folder, files, processes, log, path, draft, own, now }: Attempt): Promise<boolean> {
+async function attempt(parts: Attempt): Promise<boolean> {
+  const { folder, files, log, path, draft, own, now } = parts;
   const stale: { path: string; owner: LockOwner }[] = [];
   let target = path;
   while (!(await tryLink(files, draft, target))) {
     const found = await readOwner(files, target);
     if (!found) return false;
-    const liveness = await describeLiveness(processes, found.owner, now - found.renewed);
-    if (liveness !== undefined) throw await lockedError({ folder, files, processes }, found.owner, liveness);
+    await requireStale(parts, found, now);
     stale.push({ path: target, owner: found.owner });
     target = join(folder, `${LOCK_NAME}.after-${found.owner.id}`);
   }
@@ -170,11 +166,7 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
   await files.rename(draft, path);
   for (const claim of [target, ...stale.slice(1).map(({ path }) => path)]) await files.remove(claim);
   const { host, pid, started } = first.owner;
-  log.warn(`taking over stale ${LOCK_NAME}`, {
-    folder,
-    holder: { host, pid, started },
-    by: own.pid,
-  });
+  log.warn(`taking over stale ${LOCK_NAME}`, { folder, holder: { host, pid, started }, by: own.pid });
   return true;
 }
 
@@ -188,15 +180,20 @@ async function tryLink(files: Files, draft: string, target: string): Promise<boo
   }
 }
 
+/** A lock file. */
+interface FoundLock {
+  owner: LockOwner;
+  /** When it was renewed, by the clock of the file system. */
+  renewed: number;
+}
+
 /** Reads a lock file; undefined when it does not exist. */
-async function readOwner(files: Files, path: string): Promise<{ owner: LockOwner; renewed: number } | undefined> {
-  try {
+function readOwner(files: Files, path: string): Promise<FoundLock | undefined> {
+  const read = async (): Promise<FoundLock> => {
     const renewed = await files.modified(path);
     return { owner: parseOwner((await files.read(path)).toString(), renewed), renewed };
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
+  };
+  return ifExists(read());
 }
 
 /** Accepts any content of a lock file: another release may have written it. */
@@ -236,15 +233,13 @@ async function removeStaleFiles({ folder, files }: LockParts, now: number): Prom
   for (const name of await files.list(folder)) {
     if (!name.startsWith(`${LOCK_NAME}.`)) continue;
     const path = join(folder, name);
-    try {
-      if (now - (await files.modified(path)) > STALE_TEMP_MS) await files.remove(path);
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT') throw error;
-    }
+    const modified = await ifExists(files.modified(path));
+    if (modified !== undefined && now - modified > STALE_TEMP_MS) await files.remove(path);
   }
 }
 
-class AcquiredLock implements Lock {
+/** A lock owned by this process; see {@link takeLock}. */
+export class Lock {
   readonly #parts: LockParts;
   readonly #path: string;
   readonly #own: LockOwner;
@@ -265,15 +260,16 @@ class AcquiredLock implements Lock {
     this.#schedule();
   }
 
-  async check({ now }: { now: boolean } = { now: false }): Promise<void> {
+  /** Throws {@link StoreError} when another process has taken over the lock, or when that cannot be determined. */
+  async check({ now = false } = {}): Promise<void> {
     if (this.#lost) throw this.#lost;
     const age = this.#parts.clock.now() - this.#checked;
     if (!now && age >= 0 && age < RECHECK_AFTER_MS) return;
-    let found: Awaited<ReturnType<typeof readOwner>>;
+    let found: FoundLock | undefined;
     try {
       found = await readOwner(this.#parts.files, this.#path);
     } catch (error) {
-      throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
+      throw toStoreError(`${this.#path} cannot be read`, error);
     }
     if (found?.owner.id === this.#own.id) {
       this.#checked = this.#parts.clock.now();

@@ -43,7 +43,10 @@ export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
   const known = new Set<string>(['version', JOURNAL_MEMBER, ...SECTIONS]);
   const extras = [...outline.members].filter(([member]) => !known.has(member));
   const entries: Record<Section, Iterable<string>> = noEntries();
-  for (const [section, positions] of outline.entries) entries[section] = new EntryTexts(bytes, positions);
+  for (const [section, positions] of outline.entries) {
+    // Reverses the indentation of `snapshotSlices`, so that rewriting a file does not indent it further.
+    entries[section] = readAt(bytes, positions, (text) => text.replaceAll('\n    ', '\n'));
+  }
   return {
     entries,
     extras: extras.map(([, { start, end }]) => bytes.toString(start, end)),
@@ -156,24 +159,13 @@ class SnapshotOutline implements Outline {
   }
 }
 
-/** The entries of one section, as texts. */
-class EntryTexts implements Iterable<string> {
-  readonly #bytes: ByteRange;
-  readonly #positions: readonly number[];
-
-  /** `positions`: start and end of each entry, alternating. */
-  constructor(bytes: ByteRange, positions: readonly number[]) {
-    this.#bytes = bytes;
-    this.#positions = positions;
-  }
-
-  *[Symbol.iterator](): Generator<string> {
-    for (let at = 0; at < this.#positions.length; at += 2) {
-      const text = this.#bytes.toString(this.#positions[at], this.#positions[at + 1]);
-      // Reverses the indentation of snapshotSlices, so that rewriting a file does not indent it further.
-      yield text.replaceAll('\n    ', '\n');
-    }
-  }
+/** What `read` makes of each text, whenever it is needed. `positions`: start and end of each text, alternating. */
+function readAt<T>(bytes: ByteRange, positions: readonly number[], read: (text: string) => T): Iterable<T> {
+  return {
+    *[Symbol.iterator]() {
+      for (let at = 0; at < positions.length; at += 2) yield read(bytes.toString(positions[at], positions[at + 1]));
+    },
+  };
 }
 
 function readGeneration(value: unknown): number | undefined {
@@ -189,10 +181,16 @@ const change = z.discriminatedUnion('op', [
 
 /** The commits of a journal record; each change is parsed when it is read, and throws {@link CorruptFileError} if unknown. */
 export function* readCommitRecord(line: ByteRange, file: string, offset: number): Steps<Iterable<Change>[]> {
+  const unknownChange = () => new CorruptFileError(file, `has an unknown change at byte ${offset}`);
   const outline = new RecordOutline();
   const isValid = yield* scan(pieces(line), outline);
-  if (!isValid || !outline.isList) throw new CorruptFileError(file, `has an unknown change at byte ${offset}`);
-  return outline.commits.map((positions) => new CommitChanges(line, positions, file, offset));
+  if (!isValid || !outline.isList) throw unknownChange();
+  const read = (text: string): Change => {
+    const { data } = change.safeParse(tryParseJson(text));
+    if (!data) throw unknownChange();
+    return data;
+  };
+  return outline.commits.map((positions) => readAt(line, positions, read));
 }
 
 /** Positions of the changes in a journal record: an array of commits, each an array of changes. */
@@ -222,30 +220,5 @@ class RecordOutline implements Outline {
   onEnd(end: number): void {
     if (this.#depth === 3) this.commits.at(-1)?.push(end);
     this.#depth--;
-  }
-}
-
-/** The changes of one commit. */
-class CommitChanges implements Iterable<Change> {
-  readonly #line: ByteRange;
-  readonly #positions: readonly number[];
-  readonly #file: string;
-  readonly #offset: number;
-
-  /** `positions`: start and end of each change, alternating; `offset`: of the line in the file. */
-  constructor(line: ByteRange, positions: readonly number[], file: string, offset: number) {
-    this.#line = line;
-    this.#positions = positions;
-    this.#file = file;
-    this.#offset = offset;
-  }
-
-  *[Symbol.iterator](): Generator<Change> {
-    for (let at = 0; at < this.#positions.length; at += 2) {
-      const text = this.#line.toString(this.#positions[at], this.#positions[at + 1]);
-      const { data } = change.safeParse(tryParseJson(text));
-      if (!data) throw new CorruptFileError(this.#file, `has an unknown change at byte ${this.#offset}`);
-      yield data;
-    }
   }
 }

@@ -1,4 +1,5 @@
 import { runSteps, type Steps } from '../steps.ts';
+import { errorReason } from './files.ts';
 
 /** The arrays of `registry.json`, in the order in which they are written. */
 export const SECTIONS = ['namespaces', 'forwards', 'tools', 'resources', 'prompts', 'services'] as const;
@@ -19,15 +20,19 @@ export type Change =
   | { op: 'put'; section: Section; json: string; id?: string }
   | { op: 'remove'; section: Section; id: string };
 
-/** A put, as it is passed to a store. */
-export interface RecordedPut<In extends string = string> {
-  readonly op: 'put';
-  readonly section: In;
-  readonly json: string;
+/** A record of a {@link SharedStore}. */
+export interface SharedRecord {
   /** Identifies the record within its section, as in its removal. */
   readonly id: string;
+  readonly json: string;
   /** Whether another record is served under its key. */
   readonly isShadowed: boolean;
+}
+
+/** A put, as it is passed to a store. */
+export interface RecordedPut<In extends string = string> extends SharedRecord {
+  readonly op: 'put';
+  readonly section: In;
   /** When the record may be removed, in milliseconds since the epoch; undefined for never. */
   readonly expires?: number | undefined;
 }
@@ -114,14 +119,6 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** A record of a {@link SharedStore}. */
-export interface SharedRecord {
-  readonly id: string;
-  readonly json: string;
-  /** See {@link RecordedPut.isShadowed}. */
-  readonly isShadowed: boolean;
-}
-
 /** Commits of other replicas that the registry lacks: their changes in order, or all records by section if they are too many. */
 export type Newer =
   | { readonly kind: 'changes'; readonly changes: readonly Change[] }
@@ -151,6 +148,11 @@ export interface SharedStore extends Store {
 /** The store cannot read, write or lock its folder. The message is one line that names the file and the remedy. */
 export class StoreError extends Error {
   override readonly name: string = 'StoreError';
+}
+
+/** A {@link StoreError} with this problem and the reason of an error; the error itself if it is one. */
+export function toStoreError(problem: string, error: unknown): StoreError {
+  return error instanceof StoreError ? error : new StoreError(`${problem}: ${errorReason(error)}`, { cause: error });
 }
 
 /** The database cannot be reached: try again later. */
