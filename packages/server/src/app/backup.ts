@@ -49,16 +49,10 @@ export async function addSessionKey(path: string, folder: string): Promise<Reada
   } as const;
   const blob = await openAsBlob(path);
   const manifest = await readBackup(blob.stream(), VERSION);
-  const { archive, writer } = createArchive({ ...manifest, files: [...manifest.files, entry] });
-  const copy = async (): Promise<void> => {
-    await writer.begin();
-    await readBackup(blob.stream(), VERSION, { onFile: ({ name, size }, chunks) => writer.add(name, size, chunks) });
-    await writer.add(SESSION_KEY, key.length, ReadableStream.from([key]));
-    writer.end();
-  };
-  // The reader of the archive gets the error.
-  copy().catch((error) => writer.fail(error));
-  return archive;
+  return createArchive({ ...manifest, files: [...manifest.files, entry] }, async (add) => {
+    await readBackup(blob.stream(), VERSION, { onFile: ({ name, size }, chunks) => add(name, size, chunks) });
+    await add(SESSION_KEY, key.length, ReadableStream.from([key]));
+  });
 }
 
 /**

@@ -55,52 +55,37 @@ export async function createBackup(
   const files: BackupManifest['files'] = [];
   for (const source of sources) files.push(await measure(source));
   const manifest: BackupManifest = { format: BACKUP_FORMAT, version, created: now.toISOString(), files };
-  const { archive, writer } = createArchive(manifest);
-  const writeFiles = async (): Promise<void> => {
-    await writer.begin();
+  return createArchive(manifest, async (add) => {
     for (const [index, { slices }] of sources.entries()) {
       const file = files[index];
-      if (file) await writer.add(file.name, file.size, inTurns(slices()));
+      if (file) await add(file.name, file.size, inTurns(slices()));
     }
-    writer.end();
-  };
-  // The reader of the archive gets the error.
-  writeFiles().catch((error) => writer.fail(error));
-  return archive;
+  });
 }
 
-/** Writes the members of an archive, one after the other. */
-export interface ArchiveWriter {
-  /** Writes the manifest. */
-  begin(): Promise<void>;
-  /** Writes a file of `size` bytes. */
-  add(name: BackupFileName, size: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
-  end(): void;
-  fail(error: unknown): void;
-}
+/** Adds a file of `size` bytes to an archive. */
+type AddFile = (name: string, size: number, chunks: AsyncIterable<Uint8Array>) => Promise<void>;
 
-/** Creates an archive with this manifest, and the writer of its files. */
-export function createArchive(manifest: BackupManifest): {
-  readonly archive: ReadableStream<Uint8Array>;
-  readonly writer: ArchiveWriter;
-} {
+/** Returns an archive with this manifest and the files that `write` adds, one after the other. Its reader gets all errors. */
+export function createArchive(
+  manifest: BackupManifest,
+  write: (add: AddFile) => Promise<void>,
+): ReadableStream<Uint8Array> {
   const { readable, controller } = createTarPacker();
   const mtime = new Date(manifest.created);
-  const add = async (name: string, size: number, chunks: AsyncIterable<Uint8Array>): Promise<void> => {
+  const add: AddFile = async (name, size, chunks) => {
     const body = controller.add({ name, size, mtime, mode: 0o600 }).getWriter();
     for await (const chunk of chunks) await body.write(chunk);
     await body.close();
   };
-  const writer: ArchiveWriter = {
-    begin: () => {
-      const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
-      return add(MANIFEST_NAME, text.length, inTurns([text]));
-    },
-    add,
-    end: () => controller.finalize(),
-    fail: (error) => controller.error(error),
+  const writeAll = async (): Promise<void> => {
+    const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+    await add(MANIFEST_NAME, text.length, inTurns([text]));
+    await write(add);
+    controller.finalize();
   };
-  return { archive: readable.pipeThrough(new CompressionStream('gzip')), writer };
+  writeAll().catch((error) => controller.error(error));
+  return readable.pipeThrough(new CompressionStream('gzip'));
 }
 
 async function measure({ name, slices }: BackupSource): Promise<BackupManifest['files'][number]> {

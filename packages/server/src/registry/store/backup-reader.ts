@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { quoteText } from '@sluice/protocol/text';
 import { createTarDecoder, type ParsedTarEntry } from 'modern-tar';
 import { BACKUP_FORMAT, type BackupManifest, backupManifest, MANIFEST_NAME } from './backup-archive.ts';
@@ -91,14 +92,9 @@ async function readManifest({ header, body }: ParsedTarEntry, version: string): 
     );
   }
   if (header.size > MAX_MANIFEST_BYTES) throw new BackupError(`has a ${MANIFEST_NAME} of ${header.size} bytes`);
-  const text = Buffer.concat(await Array.fromAsync(damageReported(body))).toString();
-  let content: unknown;
-  try {
-    content = JSON.parse(text);
-  } catch (error) {
-    throw new BackupError(`has a ${MANIFEST_NAME} that is not valid JSON`, { cause: error });
-  }
-  const format = typeof content === 'object' && content !== null && 'format' in content ? content.format : undefined;
+  const content = tryParseJson(Buffer.concat(await Array.fromAsync(damageReported(body))).toString());
+  if (content === undefined) throw new BackupError(`has a ${MANIFEST_NAME} that is not valid JSON`);
+  const format = isJsonObject(content) ? content.format : undefined;
   if (typeof format === 'number' && format > BACKUP_FORMAT) {
     throw new BackupError(
       `has format ${format}, but this release reads format ${BACKUP_FORMAT}: restore it with a later release`,
