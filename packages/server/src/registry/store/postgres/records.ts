@@ -166,16 +166,15 @@ export async function pruneChanges(transaction: Transaction, age: string): Promi
 }
 
 /** A record as it is after the commit; without text if it is removed. */
-interface RecordRow {
-  readonly section: string;
-  readonly id: string;
-  readonly json: string | null;
+interface RecordRow extends StoredChange {
   readonly isShadowed: boolean;
   readonly expires?: number | undefined;
   readonly position: number;
   /** Whether it was removed by the same commit before, so that it comes after all others. */
   readonly isNew: boolean;
 }
+
+const REMOVED = { json: null, isShadowed: false, expires: undefined } as const;
 
 /** Some changes of a commit. */
 class Batch {
@@ -194,31 +193,23 @@ class Batch {
   }
 
   add(position: number, change: RecordedChange): void {
-    const { section, id } = change;
-    const json = change.op === 'put' ? change.json : null;
-    this.#changes.push({ position, section, id, json });
-    if (change.op === 'put') {
-      const { isShadowed, expires } = change;
-      this.#setRecord({ section, id, json, isShadowed, expires, position });
-      return;
-    }
-    this.#setRecord({ section, id, json, isShadowed: false, position });
-    const { promoted } = change;
-    if (promoted) {
-      const { isShadowed } = promoted;
-      this.#setRecord({ section, id: promoted.id, json: promoted.json, isShadowed, position });
-    }
+    const row = this.#setRecord(position, change);
+    this.#changes.push({ position, section: row.section, id: row.id, json: row.json });
+    if (change.op === 'remove' && change.promoted) this.#setRecord(position, change.promoted);
   }
 
   async write(transaction: Transaction): Promise<void> {
     if (this.#changes.length === 0) return;
     await this.#writeChanges(transaction);
     const rows = [...this.#records.values()];
-    const hashes = rows.map(({ id }) => createHash('sha256').update(id).digest());
-    const removed = rows.keys().filter((at) => rows[at]?.json === null || rows[at]?.isNew === true);
-    await this.#removeRecords(transaction, rows, hashes, [...removed]);
-    const put = rows.keys().filter((at) => rows[at]?.json !== null);
-    await this.#putRecords(transaction, rows, hashes, [...put]);
+    await this.#removeRecords(
+      transaction,
+      rows.filter(({ json, isNew }) => json === null || isNew),
+    );
+    await this.#putRecords(
+      transaction,
+      rows.filter(({ json }) => json !== null),
+    );
   }
 
   async #writeChanges(transaction: Transaction): Promise<void> {
@@ -236,27 +227,17 @@ class Batch {
     );
   }
 
-  async #removeRecords(
-    transaction: Transaction,
-    rows: readonly RecordRow[],
-    hashes: readonly Buffer[],
-    indexes: readonly number[],
-  ): Promise<void> {
-    if (indexes.length === 0) return;
+  async #removeRecords(transaction: Transaction, rows: readonly RecordRow[]): Promise<void> {
+    if (rows.length === 0) return;
     await transaction.query(
       `DELETE FROM sluice.records USING unnest($1::text[], $2::bytea[]) AS removed (section, id_hash)
        WHERE records.section = removed.section AND records.id_hash = removed.id_hash`,
-      [indexes.map((at) => rows[at]?.section), indexes.map((at) => hashes[at])],
+      [rows.map(({ section }) => section), rows.map(hashOfId)],
     );
   }
 
-  async #putRecords(
-    transaction: Transaction,
-    rows: readonly RecordRow[],
-    hashes: readonly Buffer[],
-    indexes: readonly number[],
-  ): Promise<void> {
-    if (indexes.length === 0) return;
+  async #putRecords(transaction: Transaction, rows: readonly RecordRow[]): Promise<void> {
+    if (rows.length === 0) return;
     await transaction.query(
       `INSERT INTO sluice.records (added, section, id_hash, id, json, is_shadowed, position, expires)
        SELECT $1, section, id_hash, id, json, is_shadowed, position, to_timestamp(expires / 1000)
@@ -266,22 +247,30 @@ class Batch {
        DO UPDATE SET json = excluded.json, is_shadowed = excluded.is_shadowed, expires = excluded.expires`,
       [
         this.#revision,
-        indexes.map((at) => rows[at]?.section),
-        indexes.map((at) => hashes[at]),
-        indexes.map((at) => rows[at]?.id),
-        indexes.map((at) => rows[at]?.json),
-        indexes.map((at) => rows[at]?.isShadowed),
-        indexes.map((at) => rows[at]?.position),
-        indexes.map((at) => rows[at]?.expires ?? null),
+        rows.map(({ section }) => section),
+        rows.map(hashOfId),
+        rows.map(({ id }) => id),
+        rows.map(({ json }) => json),
+        rows.map(({ isShadowed }) => isShadowed),
+        rows.map(({ position }) => position),
+        rows.map(({ expires }) => expires ?? null),
       ],
     );
   }
 
-  #setRecord(record: Omit<RecordRow, 'isNew'>): void {
-    const key = `${record.section} ${record.id}`;
+  #setRecord(position: number, change: RecordedChange): RecordRow {
+    const { section, id } = change;
+    const { json, isShadowed, expires } = change.op === 'put' ? change : REMOVED;
+    const key = `${section} ${id}`;
     const before = this.#records.get(key);
-    const isNew = before !== undefined && (before.isNew || (before.json === null && record.json !== null));
-    this.#records.set(key, { ...record, isNew });
-    this.#characters += record.id.length + (record.json?.length ?? 0);
+    const isNew = before !== undefined && (before.isNew || (before.json === null && json !== null));
+    const row = { section, id, json, isShadowed, expires, position, isNew };
+    this.#records.set(key, row);
+    this.#characters += id.length + (json?.length ?? 0);
+    return row;
   }
+}
+
+function hashOfId({ id }: RecordRow): Buffer {
+  return createHash('sha256').update(id).digest();
 }

@@ -58,10 +58,8 @@ export class SharedRecords<Content> implements Follower {
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
     const current = new Map(records.get(this.#section)?.map(({ id, json }) => [id, json]));
-    for (const id of [...this.#records.keys()].filter((known) => !current.has(known))) {
-      await this.apply([{ section: this.#section, id, json: null }]);
-    }
-    await this.apply([...current].map(([id, json]) => ({ section: this.#section, id, json })));
+    for (const id of this.#records.keys()) if (!current.has(id)) this.#put(id, undefined);
+    for (const [id, json] of current) this.#put(id, json);
   }
 
   #put(id: string, json: string | undefined): void {
