@@ -89,16 +89,12 @@ class PartSearch {
   constructor(part: readonly string[]) {
     this.#length = part.length;
     this.#anyMask = new Uint32Array(Math.ceil(part.length / BITS));
-    part.forEach((character, index) => {
-      if (character === '?') setBit(this.#anyMask, index);
-    });
-    part.forEach((character, index) => {
-      if (character !== '?')
-        setBit(
-          this.#masks.getOrInsertComputed(character, () => this.#anyMask.slice()),
-          index,
-        );
-    });
+    for (const [index, character] of part.entries()) if (character === '?') setBit(this.#anyMask, index);
+    for (const [index, character] of part.entries()) {
+      if (character === '?') continue;
+      const mask = this.#masks.getOrInsertComputed(character, () => this.#anyMask.slice());
+      setBit(mask, index);
+    }
   }
 
   /** The end of the first occurrence between two positions; -1 if there is none. */

@@ -62,18 +62,13 @@ function* isSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): Ste
 
 function* merge<T>(a: readonly T[], b: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
   const merged: T[] = [];
-  let [atA, atB] = [0, 0];
-  while (atA < a.length || atB < b.length) {
-    const nextA = a[atA];
-    const nextB = b[atB];
-    const takesA = atB === b.length || (atA < a.length && isAtMost(nextA, nextB, compare));
-    const next = takesA ? nextA : nextB;
-    if (takesA) atA++;
-    else atB++;
-    if (next !== undefined) merged.push(next);
-    if (merged.length % RUN === 0) yield;
+  let at = 0;
+  for (const [count, next] of b.entries()) {
+    for (let first = a[at]; first !== undefined && compare(first, next) <= 0; first = a[++at]) merged.push(first);
+    merged.push(next);
+    if (count % RUN === 0) yield;
   }
-  return merged;
+  return merged.concat(a.slice(at));
 }
 
 function isAtMost<T>(a: T | undefined, b: T | undefined, compare: (a: T, b: T) => number): boolean {
