@@ -87,25 +87,17 @@ export async function checkUnheld(parts: LockParts): Promise<void> {
 
 /** Throws {@link StoreError} if the owner of a lock is alive at this time. */
 async function requireStale(parts: LockParts, { owner, renewed }: FoundLock, now: number): Promise<void> {
-  const liveness = await describeLiveness(parts.processes, owner, now - renewed);
-  if (liveness !== undefined) throw await lockedError(parts, owner, liveness);
-}
-
-async function lockedError(
-  { folder, files, processes }: LockParts,
-  { host, pid }: LockOwner,
-  liveness: string,
-): Promise<StoreError> {
-  const service = host === processes.host ? await readAddress(folder, files) : undefined;
-  if (service?.pid === pid) {
-    return new StoreError(
-      `Sluice already runs at ${service.url} (process ${pid}) with the registry folder ${folder}: ` +
+  const { folder, files, processes } = parts;
+  const liveness = await describeLiveness(processes, owner, now - renewed);
+  if (liveness === undefined) return;
+  const service = owner.host === processes.host ? await readAddress(folder, files) : undefined;
+  if (service?.pid === owner.pid) {
+    throw new StoreError(
+      `Sluice already runs at ${service.url} (process ${owner.pid}) with the registry folder ${folder}: ` +
         'stop it, or set SERVICE_PERSIST_PATH to another folder',
     );
   }
-  return new StoreError(
-    `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`,
-  );
+  throw new StoreError(`SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`);
 }
 
 const storedAddress = z.object({ pid: z.int(), url: z.url() });
