@@ -136,7 +136,7 @@ export class Draft {
   putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
     const state = this.#namespaces.get(name) ?? emptyNamespace(name);
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
-    this.#operation?.steps.push(restoreFunction(this.#namespaces, name));
+    this.#operation?.others.push(restoreFunction(this.#namespaces, name));
     this.#namespaces.set(name, changed);
     this.#record(changed, NAMESPACE_FORM);
   }
@@ -154,7 +154,7 @@ export class Draft {
     const drafts = this.#indexes.get(name);
     const removed = before.get(name);
     if (removed) this.#operation?.removedNamespaces.push(removed);
-    this.#operation?.steps.push(() => {
+    this.#operation?.others.push(() => {
       this.#namespaces = before;
       if (drafts) this.#indexes.set(name, drafts);
     });
@@ -172,7 +172,7 @@ export class Draft {
     if (before && mayChangeLists && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
     if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
     if (before) this.#operation?.recordForward(before);
-    this.#operation?.steps.push(restoreFunction(this.#forwards, forward.name));
+    this.#operation?.others.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record(forward, FORWARD_FORM);
   }
@@ -183,7 +183,7 @@ export class Draft {
     const before = this.#forwards;
     const removed = before.get(name);
     if (removed) this.#operation?.recordForward(removed);
-    this.#operation?.steps.push(() => {
+    this.#operation?.others.push(() => {
       this.#forwards = before;
     });
     this.#forwards = new Map(before);
@@ -344,7 +344,7 @@ export class Draft {
 
   #indexForChange({ namespace, kind, key }: Entry): DraftIndex {
     const index = this.#write(namespace, kind);
-    this.#operation?.steps.push(new UndoStep(index, key));
+    this.#operation?.entries.push(new UndoStep(index, key));
     return index;
   }
 
@@ -354,7 +354,7 @@ export class Draft {
     const before = services.get(name);
     const kept = new Set(entries);
     this.#operation?.recordServices(before?.filter((service) => !kept.has(service)));
-    this.#operation?.steps.push(() => services.set(name, before));
+    this.#operation?.others.push(() => services.set(name, before));
     services.set(name, entries.length === 0 ? undefined : entries);
   }
 

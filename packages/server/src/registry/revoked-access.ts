@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ExposeRules, serviceKey } from '@sluice/contract';
-import { UndoStep } from './changes.ts';
+import type { UndoStep } from './changes.ts';
 import { type Entry, type Forward, isEnabled, type Namespace, type ServiceEntry, sameRecord } from './entries.ts';
 import type { NamespaceState } from './snapshot.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
@@ -10,8 +10,10 @@ export type OperationEffect = 'addition' | 'revocation' | 'other';
 
 /** An operation on a draft: the state before it, to undo it and to find out what it takes away. */
 export class DraftOperation {
-  /** What undoes each of its changes, in order. */
-  readonly steps: (UndoStep | (() => void))[] = [];
+  /** The changes of entries, in order. */
+  readonly entries: UndoStep[] = [];
+  /** What undoes each other change, in order. */
+  readonly others: (() => void)[] = [];
   readonly removedNamespaces: NamespaceState[] = [];
   /** Those that were replaced or removed, by name. */
   readonly forwards = new Map<string, Forward>();
@@ -28,16 +30,14 @@ export class DraftOperation {
 
   /** Whether it has neither replaced nor removed an entry, a forward, a service or a namespace. */
   get isAddition(): boolean {
-    const { removedNamespaces, forwards, services, steps } = this;
+    const { removedNamespaces, forwards, services, entries } = this;
     const isNew = removedNamespaces.length + forwards.size + services.size === 0;
-    return isNew && steps.every((step) => !(step instanceof UndoStep) || step.before.length === 0);
+    return isNew && entries.every(({ before }) => before.length === 0);
   }
 
   undo(): void {
-    for (const step of this.steps.reverse()) {
-      if (step instanceof UndoStep) step.run();
-      else step();
-    }
+    for (const step of this.entries.reverse()) step.run();
+    for (const undo of this.others.reverse()) undo();
   }
 }
 
@@ -54,7 +54,7 @@ interface StateAfter {
  * more uris that are hidden. Another text of the same object is none of that: its upstream decides about it.
  */
 export function* revokesAccess(operation: DraftOperation, after: StateAfter): Steps<boolean> {
-  const { removedNamespaces, forwards, services, steps } = operation;
+  const { removedNamespaces, forwards, services, entries } = operation;
   if (removedNamespaces.some(({ name, identity }) => after.namespaces.get(name)?.identity !== identity)) return true;
   for (const service of services.values()) {
     if (!after.servicesNamed(service.name).some((other) => hasSameTarget(service, other))) return true;
@@ -67,9 +67,8 @@ export function* revokesAccess(operation: DraftOperation, after: StateAfter): St
     addHidden(hiddenAfter, current.orphanedOverrides);
   }
   let isWithdrawn = false;
-  yield* forEachInSteps(steps, (step) => {
-    if (isWithdrawn || !(step instanceof UndoStep)) return;
-    const { before, after: claims } = step;
+  yield* forEachInSteps(entries, ({ before, after: claims }) => {
+    if (isWithdrawn) return;
     isWithdrawn = isWithdrawnEntry(before[0], claims[0]);
     addHidden(hiddenBefore, before);
     addHidden(hiddenAfter, claims);
