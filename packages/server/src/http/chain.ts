@@ -187,8 +187,8 @@ const match = z
 export type Match = z.output<typeof match>;
 export type Condition = { readonly when: Match } | { readonly unless: Match };
 
-/** Schema of one condition of a filter. A filter runs if all of its conditions are met. */
-export const condition = z
+/** Schema of one condition of a filter. */
+const condition = z
   .strictObject({ when: match.optional(), unless: match.optional() })
   .transform(({ when, unless }, { addIssue }): Condition => {
     if (when && !unless) return { when };
@@ -199,6 +199,9 @@ export const condition = z
     });
     return z.NEVER;
   });
+
+/** Schema of the conditions of a filter, which runs if all of them are met. */
+export const conditions = z.array(condition).optional();
 
 /** Limits a filter to requests that meet all conditions; other requests are passed on. */
 export function conditional<E extends HttpExchange, Result extends AnyOutcome>(

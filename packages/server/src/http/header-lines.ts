@@ -11,6 +11,16 @@ export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
+/** Returns the headers whose lower-case names are kept; both are names and values, alternating. */
+export function filterHeaders(headers: readonly string[], isKept: (name: string) => boolean): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const [name = '', value = ''] = [headers[at], headers[at + 1]];
+    if (isKept(name.toLowerCase())) kept.push(name, value);
+  }
+  return kept;
+}
+
 /** Characters that are neither in values nor in reason phrases. */
 export const INVALID_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 /** Limits of the cache: peers choose names and values. */

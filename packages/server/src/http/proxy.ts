@@ -10,7 +10,7 @@ import type {
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
 import type { ExchangeObserver, ResponseLike } from './exchange.ts';
-import { HOP_BY_HOP } from './header-lines.ts';
+import { filterHeaders, HOP_BY_HOP } from './header-lines.ts';
 import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 import type { ServerRequest } from './server/request.ts';
@@ -39,14 +39,10 @@ export function clientResponseHeaders(status: number, raw: readonly string[], ex
 
 function endToEndHeaders(raw: readonly string[], isExcluded: (name: string) => boolean): string[] {
   const listed = connectionHeaders(raw);
-  const headers: string[] = [];
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    const [name = '', value = ''] = [raw[index], raw[index + 1]];
-    const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || lower.startsWith('proxy-') || listed?.has(lower) || isExcluded(lower)) continue;
-    headers.push(name, value);
-  }
-  return headers;
+  return filterHeaders(
+    raw,
+    (name) => !(HOP_BY_HOP.has(name) || name.startsWith('proxy-') || listed?.has(name) || isExcluded(name)),
+  );
 }
 
 /** Returns the headers that `Connection` lists, which are hop-by-hop too; undefined if there are none, as in most cases. */

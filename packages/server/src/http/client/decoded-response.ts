@@ -1,3 +1,4 @@
+import { filterHeaders } from '../header-lines.ts';
 import type { RawHeaders, ResponseHandler, ResponseHeaders } from './client.ts';
 import { type CodingError, decodeAtOnce, StreamingDecoder, unsupportedCodings } from './content-coding.ts';
 import { codingFailure, decodedTooLarge, type UpstreamError } from './errors.ts';
@@ -77,7 +78,7 @@ export class DecodedResponse implements ResponseHandler {
     this.#status = status;
     this.#isEventStream = mediaType(headers) === 'text/event-stream';
     const { 'content-encoding': _coding, 'content-length': _length, ...others } = headers;
-    const lines = raw.filter((_, at) => !isAboutCodedBody(raw[at - (at % 2)] ?? ''));
+    const lines = filterHeaders(raw, (name) => name !== 'content-encoding' && name !== 'content-length');
     this.#handler.onHead(status, others, lines, reason);
   }
 
@@ -180,8 +181,4 @@ export class DecodedResponse implements ResponseHandler {
     this.#response.input.abortInput();
     this.#handler.onError(error);
   }
-}
-
-function isAboutCodedBody(name: string): boolean {
-  return /^content-(?:encoding|length)$/i.test(name);
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { parseOrigin } from '../address.ts';
-import type { Filter } from '../chain.ts';
-import { condition } from '../chain.ts';
+import { conditions, type Filter } from '../chain.ts';
 import type { HttpExchange } from '../exchange.ts';
 import type { Outcome } from '../outcome.ts';
 import { headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
@@ -26,7 +25,7 @@ const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'must not have a *
 export const corsSettings = z
   .strictObject({
     filter: z.literal('cors'),
-    conditions: z.array(condition).optional(),
+    conditions,
     allow_origins: z.array(allowedOrigin).min(1, { error: 'must name at least one origin' }),
     allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
     allow_headers: z.array(headerPattern).default([]),

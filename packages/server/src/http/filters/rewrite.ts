@@ -1,13 +1,11 @@
 /** Filters that edit headers and paths or respond with fixed content. */
 
 import { z } from 'zod';
-import type { Filter } from '../chain.ts';
-import { condition } from '../chain.ts';
+import { conditions, type Filter } from '../chain.ts';
 import type { HeaderEdits, ResponseLike } from '../exchange.ts';
+import { filterHeaders } from '../header-lines.ts';
 import { httpProblem } from '../outcome.ts';
 import { editableHeader, headerField, path } from '../settings.ts';
-
-const conditions = z.array(condition).optional();
 
 /** Settings of the `headers` filter. */
 export const headersSettings = z.strictObject({
@@ -47,12 +45,7 @@ export function editResponseHead(target: ResponseLike, edits: readonly HeaderEdi
 }
 
 function applyEdits(headers: string[], { remove, set, add }: HeaderEdits): string[] {
-  const remaining: string[] = [];
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    const [name = '', value = ''] = headers.slice(index, index + 2);
-    if (!remove.has(name.toLowerCase())) remaining.push(name, value);
-  }
-  return [...remaining, ...set, ...add];
+  return [...filterHeaders(headers, (name) => !remove.has(name)), ...set, ...add];
 }
 
 const pattern = z.string().superRefine((text, { addIssue }) => {

@@ -3,16 +3,13 @@
 import { z } from 'zod';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { parseHosts } from '../address.ts';
-import type { Filter } from '../chain.ts';
-import { condition, headersMatcher } from '../chain.ts';
+import { conditions, type Filter, headersMatcher } from '../chain.ts';
 import type { UpstreamError } from '../client/errors.ts';
 import { type Clusters, cluster } from '../clusters.ts';
 import type { HttpExchange } from '../exchange.ts';
 import { httpProblem } from '../outcome.ts';
 import { ProxiedExchange, upstreamRequestHeaders } from '../proxy.ts';
 import { InvalidSettingError, path, requiredHeaders, textSchema } from '../settings.ts';
-
-const conditions = z.array(condition).optional();
 
 const host = textSchema('host, host:port, [ipv6] or [ipv6]:port', (text) => {
   const [only, ...more] = parseHosts(text);

@@ -7,6 +7,7 @@ import type {
   UpstreamTransport,
 } from '../client/client.ts';
 import { UpstreamError } from '../client/errors.ts';
+import { filterHeaders } from '../header-lines.ts';
 import { type SecretSearch, StreamRedactor } from './redaction.ts';
 import type { SecretHeaders } from './secret-headers.ts';
 
@@ -30,8 +31,9 @@ export class HeaderTransport implements UpstreamTransport {
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const block = this.#headers.current();
     const send = (lines: readonly string[], target: ResponseHandler): UpstreamCall => {
-      const headers = [...withoutNames(request.headers, this.#headers.names), ...lines];
-      return this.#transport.dispatch({ ...request, headers }, target);
+      // A client's own headers must not replace the operator's.
+      const others = filterHeaders(request.headers, (name) => !this.#headers.names.has(name));
+      return this.#transport.dispatch({ ...request, headers: [...others, ...lines] }, target);
     };
     const isReady = !(block instanceof Promise) && 'lines' in block;
     if (isReady && this.#headers.search === undefined) return send(block.lines, handler);
@@ -55,16 +57,6 @@ export class HeaderTransport implements UpstreamTransport {
   destroy(): Promise<void> {
     return this.#transport.destroy();
   }
-}
-
-/** The headers without those of these names (lower case): a client's own must not replace the operator's. */
-function withoutNames(headers: readonly string[], names: ReadonlySet<string>): readonly string[] {
-  const others: string[] = [];
-  for (let index = 0; index < headers.length; index += 2) {
-    const name = headers[index] ?? '';
-    if (!names.has(name.toLowerCase())) others.push(name, headers[index + 1] ?? '');
-  }
-  return others;
 }
 
 function unusableHeaders(address: string, problem: string): UpstreamError {

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, METHODS } from 'node:http';
 import { MAX_PRINCIPAL_BYTES, PEER_HEADER_PREFIX } from '../../identity/peer.ts';
+import { filterHeaders } from '../header-lines.ts';
 import {
   lineEnd,
   MAX_HEAD_BYTES,
@@ -168,7 +169,7 @@ function parseHead(text: string, { passesOn = false, isForReplicas }: RequestPar
         break;
     }
   }
-  if (isForged) rawHeaders = withoutPeerHeaders(rawHeaders);
+  if (isForged) rawHeaders = filterHeaders(rawHeaders, (name) => !name.startsWith(PEER_HEADER_PREFIX));
   if (encodings > 0 && contentLength >= 0) throw new MalformedMessage('both Content-Length and Transfer-Encoding');
   const httpVersion = minor === 1 ? '1.1' : '1.0';
   const url = passesOn && !target.startsWith('/') ? originForm(target, headers.host) : target;
@@ -207,10 +208,6 @@ function ambiguityOf(
   if (encoding === undefined) return undefined;
   if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
   return httpVersion === '1.1' ? undefined : 'Transfer-Encoding requires HTTP/1.1';
-}
-
-function withoutPeerHeaders(raw: readonly string[]): string[] {
-  return raw.filter((_, at) => !raw[at - (at % 2)]?.toLowerCase().startsWith(PEER_HEADER_PREFIX));
 }
 
 /** Returns path and query of an absolute target with this host (RFC 9112 3.2.2); every other target as it is. */

@@ -9,7 +9,7 @@ import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import { appToolCall } from '../../access/app-tools.ts';
-import { condition } from '../../http/chain.ts';
+import { conditions } from '../../http/chain.ts';
 import { notFound, rpcError } from '../../http/outcome.ts';
 import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
@@ -21,7 +21,7 @@ import type { ClientSessions } from '../sessions/sessions.ts';
 /** Settings of the `mcp` filter. */
 export const mcpSettings = z.strictObject({
   filter: z.literal('mcp'),
-  conditions: z.array(condition).optional(),
+  conditions,
   on_invalid: z.enum(['continue', 'reject']).default('continue'),
   max_body_bytes: byteLimit.optional(),
 });

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../../../exchange/head.ts';
 import { addressSchema } from '../../../http/address.ts';
-import { condition } from '../../../http/chain.ts';
+import { conditions } from '../../../http/chain.ts';
 import { cluster } from '../../../http/clusters.ts';
 import { corsSettings } from '../../../http/filters/cors.ts';
 import { headersSettings, pathRewriteSettings, staticResponseSettings } from '../../../http/filters/rewrite.ts';
@@ -38,7 +38,7 @@ const FILTERS = [
   ...PLAIN_FILTERS,
 ];
 
-const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions: z.array(condition).optional() });
+const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions });
 
 /** Schema of a filter of a chain. */
 export const filter = z.discriminatedUnion(
