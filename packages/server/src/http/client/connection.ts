@@ -118,7 +118,7 @@ export class Connection implements ResponseSink, CallConnection {
       this.#isTunnelOpen = true;
       this.#socket = this.#use(openTlsInTunnel(pool, tunnel, this.#onread), pool.url);
     };
-    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.#fail(proxyFailure(pool.address, error)));
+    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.destroy(proxyFailure(pool.address, error)));
     const onClose = () => this.#onClose();
     return tunnel.on('error', (error) => this.#failConnection(error)).on('close', onClose);
   }
@@ -150,11 +150,6 @@ export class Connection implements ResponseSink, CallConnection {
     this.#socket.destroy();
     this.#writer?.stop();
     this.#writer = undefined;
-  }
-
-  /** Closes the connection and fails its call. */
-  destroy(error: UpstreamError): void {
-    this.#fail(error);
   }
 
   /** Resumes the response body. */
@@ -197,7 +192,7 @@ export class Connection implements ResponseSink, CallConnection {
     const { address, settings } = this.#pool;
     const { proxy, redirects } = settings;
     if (status === 407 && proxy !== undefined && !this.#isTunnelOpen) {
-      this.#fail(proxyFailure(address, credentialsRejected(proxy)));
+      this.destroy(proxyFailure(address, credentialsRejected(proxy)));
       return true;
     }
     if (status === 404) this.#pool.forgetRedirect();
@@ -223,7 +218,10 @@ export class Connection implements ResponseSink, CallConnection {
   #write({ request, streamed, headOnly }: Http1Call): void {
     const { firstByteTimeoutMs } = this.#pool.settings;
     this.#parser.headOnly = headOnly;
-    if (firstByteTimeoutMs !== undefined) this.#deadline = this.#startDeadline(firstByteTimeoutMs);
+    if (firstByteTimeoutMs !== undefined) {
+      const onTimeout = () => this.destroy(responseTimeout(this.#pool.address, firstByteTimeoutMs));
+      this.#deadline = new ResponseDeadline(firstByteTimeoutMs, onTimeout);
+    }
     if (streamed !== undefined) return this.#stream(request, streamed);
     if (typeof request === 'string') this.#socket.write(request, 'latin1');
     else if (Buffer.isBuffer(request)) this.#socket.write(request);
@@ -242,17 +240,13 @@ export class Connection implements ResponseSink, CallConnection {
       });
     }
     this.#writer = new BodyWriter(socket, body, this.#deadline, (how) => {
-      this.#fail(bodyFailure(this.#pool.address, how));
+      this.destroy(bodyFailure(this.#pool.address, how));
     });
     // The first chunk of the body is sent with the head.
     socket.cork();
     socket.write(head, 'latin1');
     this.#writer.start();
     process.nextTick(() => socket.uncork());
-  }
-
-  #startDeadline(milliseconds: number): ResponseDeadline {
-    return new ResponseDeadline(milliseconds, () => this.#fail(responseTimeout(this.#pool.address, milliseconds)));
   }
 
   /** Returns whether to continue reading. */
@@ -354,20 +348,21 @@ export class Connection implements ResponseSink, CallConnection {
   #onConnectTimeout(): void {
     const { address, settings } = this.#pool;
     const { connectTimeoutMs, proxy } = settings;
-    if (proxy === undefined || this.#isTunnelOpen) return this.#fail(connectTimeout(address, connectTimeoutMs));
+    if (proxy === undefined || this.#isTunnelOpen) return this.destroy(connectTimeout(address, connectTimeoutMs));
     const what = this.#socket.connecting ? 'accept a connection' : 'answer CONNECT';
-    this.#fail(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
+    this.destroy(proxyFailure(address, new ProxyError(proxy, `did not ${what} within ${connectTimeoutMs / 1000} s`)));
   }
 
   #failConnection(cause: Error): void {
     const { address, settings } = this.#pool;
-    if (this.#connected) return this.#fail(connectionFailure(address, cause, true));
+    if (this.#connected) return this.destroy(connectionFailure(address, cause, true));
     this.#pool.tlsSession = undefined;
     const proxy = this.#isTunnelOpen ? undefined : settings.proxy;
-    this.#fail(proxy ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false));
+    this.destroy(proxy ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false));
   }
 
-  #fail(error: UpstreamError): void {
+  /** Closes the connection and fails its call. */
+  destroy(error: UpstreamError): void {
     const call = this.#call;
     this.close();
     call?.fail(error);

@@ -1,7 +1,7 @@
-import type { ResponseHandler, StreamedBody, UpstreamCall } from './client.ts';
+import type { ResponseHandler, StreamedBody, UpstreamCall, UpstreamRequest } from './client.ts';
 import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
 import type { UpstreamError } from './errors.ts';
-import type { EncodedRequest } from './request-writer.ts';
+import { type EncodedRequest, isInParts } from './request-writer.ts';
 
 /** The connection that a request was sent on. */
 export interface CallConnection {
@@ -16,6 +16,10 @@ export class Http1Call implements UpstreamCall, ResponseInput {
   handler: ResponseHandler;
   /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
   request: EncodedRequest | UpstreamError;
+  /** The request as it was passed to the pool. */
+  readonly source: UpstreamRequest;
+  /** Path of the encoded request: its own, or that of a redirect. */
+  path: string;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
   /** True for HEAD: the response has no body, regardless of its head. */
@@ -33,16 +37,14 @@ export class Http1Call implements UpstreamCall, ResponseInput {
   /** Handler of a response with content codings; may be busy after the end of the call. */
   #decoded: DecodedResponse | undefined = undefined;
 
-  constructor(
-    handler: ResponseHandler,
-    request: EncodedRequest | UpstreamError,
-    streamed: StreamedBody | undefined,
-    headOnly: boolean,
-  ) {
+  constructor(handler: ResponseHandler, request: Http1Call['request'], source: UpstreamRequest, path: string) {
+    const { body, method } = source;
     this.handler = handler;
     this.request = request;
-    this.streamed = streamed;
-    this.headOnly = headOnly;
+    this.source = source;
+    this.path = path;
+    this.streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
+    this.headOnly = method === 'HEAD';
   }
 
   abort(): void {

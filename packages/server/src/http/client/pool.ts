@@ -12,7 +12,7 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { displayAddress, encodingFailure, noSocket, redirectTimeout, transportClosed } from './errors.ts';
 import { Http1Call } from './http1-call.ts';
 import { followedRedirect } from './redirects.ts';
-import { isInParts, RequestEncoder, targetOf } from './request-writer.ts';
+import { RequestEncoder } from './request-writer.ts';
 import type { IdleConnections, UpstreamSockets } from './upstream-sockets.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
@@ -82,8 +82,6 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
    * upstream, or that received bytes outside of a call, is detected before it is reused.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
-    const { body, method } = request;
-    const streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
     let encoded: Http1Call['request'];
     try {
       encoded = this.#state === 'open' ? this.#encoder.encode(request) : transportClosed(this.address);
@@ -91,7 +89,7 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
       if (!(error instanceof TypeError)) throw error;
       encoded = encodingFailure(this.address, error);
     }
-    const call = new Http1Call(handler, encoded, streamed, method === 'HEAD');
+    const call = new Http1Call(handler, encoded, request, request.path ?? this.#encoder.path);
     if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
     return call;
   }
@@ -162,9 +160,8 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
    */
   redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
     const { address, url, settings } = this;
-    const { request, redirects: count, streamed } = call;
-    if (request instanceof Error) return;
-    const redirected = { address, url: new URL(targetOf(request), url), count, isRepeatable: streamed === undefined };
+    const { source, path, redirects: count, streamed } = call;
+    const redirected = { address, url: new URL(path, url), count, isRepeatable: streamed === undefined };
     const target = followedRedirect(redirected, status, headers);
     if (target instanceof Error) return call.fail(target);
     const now = performance.now();
@@ -172,15 +169,16 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, settings.connectTimeoutMs));
     settings.onRedirect?.(status, target);
     call.redirects++;
-    call.request = this.#encoder.redirect(request, pathOf(target));
+    call.path = pathOf(target);
+    call.request = this.#encoder.encode({ ...source, path: call.path });
     this.#send(call, now);
   }
 
   /** Sends requests to the target of this one, which was redirected and has succeeded. */
-  rememberRedirect({ request }: Http1Call): void {
-    if (request instanceof Error || this.#state !== 'open') return;
+  rememberRedirect({ path }: Http1Call): void {
+    if (this.#state !== 'open') return;
     clearTimeout(this.#redirectTimer);
-    this.#encoder.path = pathOf(new URL(targetOf(request), this.url));
+    this.#encoder.path = path;
     this.#redirectTimer = setTimeout(() => this.forgetRedirect(), REDIRECT_MS).unref();
   }
 

@@ -21,28 +21,6 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
   return Array.isArray(body);
 }
 
-/** Returns the target in the first line of a request. */
-export function targetOf(request: EncodedRequest): string {
-  return firstLineOf(request).split(' ', 2)[1] ?? '';
-}
-
-function withTarget(request: EncodedRequest, target: string): EncodedRequest {
-  const line = firstLineOf(request);
-  const [method, old = ''] = line.split(' ', 2);
-  const start = `${method} ${target}`;
-  const end = `${method} ${old}`.length;
-  if (typeof request === 'string') return start + request.slice(end);
-  if (Buffer.isBuffer(request)) return Buffer.concat([Buffer.from(start, 'latin1'), request.subarray(end)]);
-  const [head = Buffer.alloc(0), ...body] = request;
-  return [Buffer.from(start, 'latin1'), head.subarray(end), ...body];
-}
-
-function firstLineOf(request: EncodedRequest): string {
-  if (typeof request === 'string') return request.slice(0, request.indexOf('\r'));
-  const head = Buffer.isBuffer(request) ? request : (request[0] ?? Buffer.alloc(0));
-  return head.toString('latin1', 0, head.indexOf('\r'));
-}
-
 /** Encodes requests to one address. */
 export class RequestEncoder {
   /** Target of requests without a path. */
@@ -55,7 +33,7 @@ export class RequestEncoder {
   readonly #allDefaults: string;
   /** The meaning of a line is the name of the default header that it replaces. */
   readonly #lines = new HeaderLines((name) => {
-    checkAllowed(name);
+    if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
     return this.#defaults.has(name) ? name : undefined;
   });
   /** The last head up to its length: requests in one session often have the same one. */
@@ -102,11 +80,6 @@ export class RequestEncoder {
     return bytes;
   }
 
-  /** Returns an encoded request with another path. */
-  redirect(request: EncodedRequest, path: string): EncodedRequest {
-    return withTarget(request, this.#origin + path);
-  }
-
   /** Returns the head without the lines about the body. */
   #start(method: string, path: string, headers: readonly string[]): string {
     const last = this.#lastHeaders;
@@ -142,10 +115,6 @@ export class RequestEncoder {
   #defaultsWithout(replaced: readonly string[]): string {
     return [...this.#defaults].map(([name, line]) => (replaced.includes(name) ? '' : line)).join('');
   }
-}
-
-function checkAllowed(name: string): void {
-  if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
 }
 
 function checkMethod(method: string): void {
@@ -191,9 +160,6 @@ export class ResponseDeadline {
   }
 }
 
-/** Handles an invalid body; `problem` completes "its body …". */
-type OnFailure = (problem: string) => void;
-
 /**
  * Writes a streamed request body, with chunked encoding if its length is unknown (RFC 9112 7.1). Backpressure is that of the
  * socket: `write` returns false when its buffer is full.
@@ -204,7 +170,7 @@ export class BodyWriter implements BodySink {
   readonly #socket: Socket;
   readonly #body: StreamedBody;
   readonly #deadline: ResponseDeadline | undefined;
-  readonly #onFailure: OnFailure;
+  readonly #onFailure: (problem: string) => void;
   /** Remaining bytes of a known length. */
   #remaining: number | undefined;
   /** Calls are ignored. */
@@ -215,7 +181,13 @@ export class BodyWriter implements BodySink {
     this.#body.resume();
   };
 
-  constructor(socket: Socket, body: StreamedBody, deadline: ResponseDeadline | undefined, onFailure: OnFailure) {
+  /** `onFailure` handles an invalid body; `problem` completes "its body …". */
+  constructor(
+    socket: Socket,
+    body: StreamedBody,
+    deadline: ResponseDeadline | undefined,
+    onFailure: (problem: string) => void,
+  ) {
     this.#socket = socket;
     this.#body = body;
     this.#deadline = deadline;
