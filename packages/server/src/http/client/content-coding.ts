@@ -134,85 +134,69 @@ export interface DecodedSink {
   onDrain(): void;
 }
 
-/** Decodes a body while it arrives, in the threads of the pool. Its buffers are bounded: input and output pause each other. */
+/**
+ * Decodes a body while it arrives, in the threads of the pool: one coding, and the others by further decoders. Its buffers are
+ * bounded: input and output pause each other.
+ */
 export class StreamingDecoder {
-  readonly #steps: readonly Step[];
+  readonly #coding: string;
+  readonly #sink: DecodedSink;
+  /** Decodes what this one outputs. */
+  readonly #next: StreamingDecoder | undefined = undefined;
+  /** Created for the first byte, which decides about the format; an empty body has none. */
+  #stream: Transform | undefined = undefined;
 
-  constructor(codings: readonly string[], sink: DecodedSink) {
-    const steps: Step[] = [];
-    for (const [index, coding] of codings.entries()) {
-      const isLast = index === codings.length - 1;
-      steps.push(
-        new Step(coding, {
-          onDecoded: (chunk) => (isLast ? sink.onDecoded(chunk) : steps[index + 1]?.write(chunk)) !== false,
-          onDecodedEnd: () => (isLast ? sink.onDecodedEnd() : steps[index + 1]?.end()),
-          onCodingError: (error) => sink.onCodingError(error),
-          onDrain: () => (index === 0 ? sink.onDrain() : steps[index - 1]?.resume()),
-        }),
-      );
-    }
-    this.#steps = steps;
+  constructor([coding = '', ...others]: readonly string[], sink: DecodedSink) {
+    this.#coding = coding;
+    this.#sink = sink;
+    if (others.length === 0) return;
+    this.#next = new StreamingDecoder(others, {
+      onDecoded: (chunk) => sink.onDecoded(chunk),
+      onDecodedEnd: () => sink.onDecodedEnd(),
+      onCodingError: (error) => sink.onCodingError(error),
+      onDrain: () => this.#stream?.resume(),
+    });
   }
 
   /** Returns false to pause the input until `onDrain`. */
-  write(chunk: Buffer): boolean {
-    return this.#steps[0]?.write(chunk) !== false;
-  }
-
-  /** The input is complete. */
-  end(): void {
-    this.#steps[0]?.end();
-  }
-
-  /** Resumes the output. */
-  resume(): void {
-    this.#steps.at(-1)?.resume();
-  }
-
-  /** No callback follows. */
-  destroy(): void {
-    for (const step of this.#steps) step.destroy();
-  }
-}
-
-/** One coding. Its stream is created for the first byte, which decides about the format; an empty body has none. */
-class Step {
-  readonly #coding: string;
-  readonly #sink: DecodedSink;
-  #stream: Transform | undefined = undefined;
-
-  constructor(coding: string, sink: DecodedSink) {
-    this.#coding = coding;
-    this.#sink = sink;
-  }
-
   write(chunk: Buffer): boolean {
     if (chunk.length === 0) return true;
     this.#stream ??= this.#open(chunk[0] ?? 0);
     return this.#stream.write(chunk);
   }
 
+  /** The input is complete. */
   end(): void {
     if (this.#stream) this.#stream.end();
-    else this.#sink.onDecodedEnd();
+    else this.#onEnd();
   }
 
+  /** Resumes the output. */
   resume(): void {
-    this.#stream?.resume();
+    if (this.#next) this.#next.resume();
+    else this.#stream?.resume();
   }
 
+  /** No callback follows. */
   destroy(): void {
     this.#stream?.destroy();
+    this.#next?.destroy();
   }
 
   #open(first: number): Transform {
     const stream = createDecompressor(this.#coding, first);
     return stream
       .on('data', (chunk: Buffer) => {
-        if (!this.#sink.onDecoded(chunk)) stream.pause();
+        const more = this.#next ? this.#next.write(chunk) : this.#sink.onDecoded(chunk);
+        if (!more) stream.pause();
       })
       .on('drain', () => this.#sink.onDrain())
-      .on('end', () => this.#sink.onDecodedEnd())
+      .on('end', () => this.#onEnd())
       .on('error', (error) => this.#sink.onCodingError(damaged(this.#coding, error)));
+  }
+
+  #onEnd(): void {
+    if (this.#next) this.#next.end();
+    else this.#sink.onDecodedEnd();
   }
 }
