@@ -1,5 +1,5 @@
-/** Why the certificate of a server is not accepted, as a predicate of it, and what to do. */
-export interface CertificateProblem {
+/** Why a server or its certificate cannot be used, as a predicate of it, and what to do. */
+export interface EndpointProblem {
   readonly what: string;
   readonly remedy: string;
 }
@@ -7,7 +7,7 @@ export interface CertificateProblem {
 const TRUST = 'and restart Sluice';
 
 /** By the codes of Node.js and OpenSSL, whose messages are for those who know them. */
-const PROBLEMS: Readonly<Record<string, CertificateProblem>> = {
+const PROBLEMS: Readonly<Record<string, EndpointProblem>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: {
     what: 'is self-signed, and this machine does not trust it',
     remedy: `set NODE_EXTRA_CA_CERTS to a file with that certificate ${TRUST}`,
@@ -31,18 +31,18 @@ const PROBLEMS: Readonly<Record<string, CertificateProblem>> = {
 };
 
 /** Of all others about trust: the certificate of the issuer is missing. */
-const UNKNOWN_ISSUER: CertificateProblem = {
+const UNKNOWN_ISSUER: EndpointProblem = {
   what: 'is of an authority that this machine does not know, or is sent without the certificate of its issuer',
   remedy: `have the server send its whole chain, or set NODE_EXTRA_CA_CERTS to a file with the certificate of the authority ${TRUST}`,
 };
 
-const OTHER: CertificateProblem = {
+const OTHER: EndpointProblem = {
   what: 'is not accepted',
   remedy: `have the server use another certificate, or set NODE_EXTRA_CA_CERTS to a file with the certificate of its authority ${TRUST}`,
 };
 
 /** Explains the error of a TLS connection; undefined if the certificate is not the reason. */
-export function certificateProblem(code: string): CertificateProblem | undefined {
+export function certificateProblem(code: string): EndpointProblem | undefined {
   if (!/CERT|SIGNATURE|ISSUER/.test(code)) return undefined;
   return PROBLEMS[code] ?? (code.startsWith('UNABLE_TO_') ? UNKNOWN_ISSUER : OTHER);
 }

@@ -26,19 +26,12 @@ export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #total: number;
 
-  private constructor(endpoints: readonly Endpoint[]) {
-    this.#endpoints = endpoints;
+  constructor({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, egress: Egress) {
+    this.#endpoints = endpoints.map(({ address, weight }) => {
+      const upstream = { scheme: tls ? 'https' : 'http', ...address, path } as const;
+      return { target: targetOf(upstream, egress, connection_timeout_ms), weight, credit: 0 };
+    });
     this.#total = endpoints.reduce((sum, { weight }) => sum + weight, 0);
-  }
-
-  /** Creates a cluster from its settings. */
-  static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, egress: Egress): Cluster {
-    return new Cluster(
-      endpoints.map(({ address: { host, port }, weight }) => {
-        const upstream = { scheme: tls ? 'https' : 'http', host, port, path } as const;
-        return { target: targetOf(upstream, egress, connection_timeout_ms), weight, credit: 0 };
-      }),
-    );
   }
 
   /** Returns the endpoint of the next request. */
@@ -125,7 +118,7 @@ export class Clusters {
   constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, egress = new Egress()) {
     this.#settings = clusters;
     this.#egress = egress;
-    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings, egress)]));
+    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, new Cluster(settings, egress)]));
   }
 
   /** Returns the endpoint of the next request to a cluster; undefined if the cluster does not exist. */
@@ -141,7 +134,7 @@ export class Clusters {
     const settings = this.#settings.get(name);
     if (!settings) return;
     const previous = this.#clusters.get(name);
-    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream), this.#egress));
+    this.#clusters.set(name, new Cluster(withUpstream(settings, upstream), this.#egress));
     void previous?.close();
   }
 

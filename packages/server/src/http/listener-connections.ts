@@ -1,16 +1,10 @@
 import type { Server, Socket } from 'node:net';
+import type { SocketLimits } from './open-files.ts';
 
 /** Connections of one listener beyond its limit that receive a response; further ones are closed at once. */
 const MAX_REJECTED = 100;
 /** Time in which a client on a connection beyond the limit must have sent its request and read the response. */
 const REJECTION_MS = 5_000;
-
-/** Limits of the connections of all listeners of a process; undefined for none. */
-export interface ListenerLimits {
-  readonly listeners: number | undefined;
-  /** Connections beyond the limit that are accepted in order to reject their requests. */
-  readonly rejected: number | undefined;
-}
 
 /**
  * Connections of the listeners of one process, so that clients cannot use up the files that it may open. `onFull` is called when
@@ -23,7 +17,8 @@ export class ListenerConnections {
   #open = 0;
   #rejected = 0;
 
-  constructor({ listeners, rejected }: ListenerLimits, onFull: (limit: number) => void = () => {}) {
+  /** Without limits by default. */
+  constructor({ listeners, rejected }: Partial<SocketLimits> = {}, onFull: (limit: number) => void = () => {}) {
     this.#limit = listeners ?? Number.POSITIVE_INFINITY;
     this.#maxRejected = rejected ?? Number.POSITIVE_INFINITY;
     this.#onFull = onFull;

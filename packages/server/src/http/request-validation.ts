@@ -41,23 +41,13 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
   const otherHosts = new Set<string>();
   const origins = new Set<string>();
   const sameOrigins = new Set<string>();
-  let lastAddress: string | undefined;
-  let isLastLocal = false;
-
-  const isLocal = (address: string | undefined): boolean => {
-    if (address !== lastAddress) {
-      isLastLocal = address !== undefined && LOOPBACK_ADDRESS.test(address);
-      lastAddress = address;
-    }
-    return isLastLocal;
-  };
   const isAllowedOrigin = (origin: string): boolean =>
     corsOrigin === '*' ||
     [corsOrigin, publicOrigin].includes(origin.toLowerCase()) ||
     isLoopback(hostOfOrigin(origin) ?? '');
 
   return (localAddress, host, origin, isProbe = false) => {
-    const local = isLocal(localAddress);
+    const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
     const refuse = (rejection: Rejection): Rejection => ({
       ...rejection,
       isForeignOrigin: origin !== undefined && !isAllowedOrigin(origin),

@@ -71,7 +71,7 @@ export function createHttpServer<E extends HttpExchange>(
   serve: ServeRequest<E>,
 ): HttpServer {
   const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, telemetry, probes, restrict } = options;
-  const { authenticate, requires, createExchange, connections = unlimitedConnections(), maxConnections } = options;
+  const { authenticate, requires, createExchange, connections = new ListenerConnections(), maxConnections } = options;
   const { listener } = telemetry;
   const scheme = tls === undefined ? 'http' : 'https';
   const receive = (request: ServerRequest, response: ServerResponse): void => {
@@ -157,10 +157,6 @@ export function createHttpServer<E extends HttpExchange>(
   );
   const excess = connections.watch(server, tls !== undefined, maxConnections);
   return server;
-}
-
-function unlimitedConnections(): ListenerConnections {
-  return new ListenerConnections({ listeners: undefined, rejected: undefined });
 }
 
 /** A listening server. */

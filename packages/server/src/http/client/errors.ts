@@ -1,5 +1,5 @@
 import { singleLine } from '@sluice/protocol/text';
-import { certificateProblem } from '../certificate-problems.ts';
+import { certificateProblem, type EndpointProblem } from '../certificate-problems.ts';
 import { MalformedMessage } from '../message-parser.ts';
 import { canOpenFiles } from '../open-files.ts';
 import type { CodingError } from './content-coding.ts';
@@ -122,13 +122,8 @@ function codeOf(cause: Error): string {
   return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
 }
 
-/** A failed connection: the predicate of a message, and what to do about it. */
-interface ConnectProblem {
-  readonly what: string;
-  readonly remedy: string;
-}
-
-function connectProblem(code: string, cause: Error): ConnectProblem {
+/** Explains a failed connection. */
+function connectProblem(code: string, cause: Error): EndpointProblem {
   if (code === 'ECONNREFUSED') {
     const remedy =
       'check that it runs and listens on this address and port, and not only on the loopback of its container';
@@ -244,7 +239,6 @@ export function unfollowedRedirect(
 
 /** Redirects that took longer than connecting may. */
 export function redirectTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`, {
-    remedy: 'register the target address',
-  });
+  const remedy = 'register the target address';
+  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`, { remedy });
 }
