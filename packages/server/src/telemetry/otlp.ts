@@ -65,16 +65,42 @@ export function telemetryResource(): Resource {
 /** Returns the URL of the proxy for a URL, with its credentials; undefined for none. */
 export type ProxyFor = (url: URL) => string | undefined;
 
+/** Classes of an exporter by transport, each from a package of its own. */
+interface ExporterClasses<Exporter> {
+  readonly grpc: () => Promise<new () => Exporter>;
+  readonly 'http/protobuf': () => Promise<new (options: ProxiedExporter) => Exporter>;
+  readonly 'http/json': () => Promise<new (options: ProxiedExporter) => Exporter>;
+}
+
+/**
+ * Creates an exporter with the class of its transport, whose package is imported only now. The exporter reads endpoint, headers,
+ * certificates, compression, timeout and temporality from the environment.
+ */
+export async function createExporter<Exporter>(
+  signal: 'TRACES' | 'METRICS',
+  { protocol, endpoint }: Pick<TraceSettings | MetricSettings, 'protocol' | 'endpoint'>,
+  proxyFor: ProxyFor | undefined,
+  classes: ExporterClasses<Exporter>,
+): Promise<Exporter> {
+  // The library for OTLP over gRPC reads the variables of proxies itself.
+  if (protocol === 'grpc') return new (await classes.grpc())();
+  return new (await classes[protocol]())(proxiedExporter(signal, endpoint, proxyFor));
+}
+
+/** Options of an exporter that sends through a proxy. */
+interface ProxiedExporter {
+  readonly httpAgentOptions?: AgentOptions;
+}
+
 /**
  * Returns the options of an HTTP exporter that sends through a proxy; none if there is no proxy. They replace those that the
- * library would make from the environment, so that they have its certificates, too. The library for OTLP over gRPC reads the
- * variables of proxies itself.
+ * library would make from the environment, so that they have its certificates, too.
  */
-export function proxiedExporter(
+function proxiedExporter(
   signal: 'TRACES' | 'METRICS',
   endpoint: string | undefined,
   proxyFor: ProxyFor | undefined,
-): { httpAgentOptions?: AgentOptions } {
+): ProxiedExporter {
   const proxy = endpoint === undefined ? undefined : proxyFor?.(new URL(endpoint));
   if (proxy === undefined) return {};
   const file = (name: string) => {

@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../log.ts';
-import { logOutages, type MetricSettings, type ProxyFor, proxiedExporter, telemetryResource } from '../otlp.ts';
+import { createExporter, logOutages, type MetricSettings, type ProxyFor, telemetryResource } from '../otlp.ts';
 import type { Metric, MetricAttributes } from './instruments.ts';
 import { metricData, scopeMetrics } from './metric-data.ts';
 import type { MetricSource } from './metric-source.ts';
@@ -37,7 +37,11 @@ export async function exportMetrics(
   log: TargetLogger,
   proxyFor?: ProxyFor,
 ): Promise<MetricExport> {
-  const exporter = await createExporter(settings, proxyFor);
+  const exporter = await createExporter<PushMetricExporter>('METRICS', settings, proxyFor, {
+    grpc: async () => (await import('@opentelemetry/exporter-metrics-otlp-grpc')).OTLPMetricExporter,
+    'http/json': async () => (await import('@opentelemetry/exporter-metrics-otlp-http')).OTLPMetricExporter,
+    'http/protobuf': async () => (await import('@opentelemetry/exporter-metrics-otlp-proto')).OTLPMetricExporter,
+  });
   logOutages(exporter, log, {
     failing: 'exporting metrics failed; the values are sent with the next successful export',
     recovered: 'exporting metrics succeeds again',
@@ -59,28 +63,6 @@ export async function exportMetrics(
         provider.shutdown().catch(() => undefined),
       ),
   };
-}
-
-/** The exporter reads endpoint, headers, certificates, compression, timeout and temporality from the environment. */
-async function createExporter(
-  { protocol, endpoint }: MetricSettings,
-  proxyFor: ProxyFor | undefined,
-): Promise<PushMetricExporter> {
-  const options = proxiedExporter('METRICS', endpoint, proxyFor);
-  switch (protocol) {
-    case 'grpc': {
-      const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-grpc');
-      return new OTLPMetricExporter();
-    }
-    case 'http/json': {
-      const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-http');
-      return new OTLPMetricExporter(options);
-    }
-    case 'http/protobuf': {
-      const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-proto');
-      return new OTLPMetricExporter(options);
-    }
-  }
 }
 
 /** Creates a producer of the metrics in the temporality of the exporter; it never rejects. */

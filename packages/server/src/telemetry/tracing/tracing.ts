@@ -16,9 +16,9 @@ import {
 import { withTimeout } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../log.ts';
 import {
+  createExporter,
   logOutages,
   type ProxyFor,
-  proxiedExporter,
   type SamplerSettings,
   SCOPE,
   type TraceSettings,
@@ -37,7 +37,11 @@ export interface Tracing {
 
 /** Starts exporting traces. */
 export async function openTracing(settings: TraceSettings, log: TargetLogger, proxyFor?: ProxyFor): Promise<Tracing> {
-  const exporter = await createExporter(settings, proxyFor);
+  const exporter = await createExporter<SpanExporter>('TRACES', settings, proxyFor, {
+    grpc: async () => (await import('@opentelemetry/exporter-trace-otlp-grpc')).OTLPTraceExporter,
+    'http/json': async () => (await import('@opentelemetry/exporter-trace-otlp-http')).OTLPTraceExporter,
+    'http/protobuf': async () => (await import('@opentelemetry/exporter-trace-otlp-proto')).OTLPTraceExporter,
+  });
   logOutages(exporter, log, {
     failing: 'exporting traces failed; spans are lost until it succeeds',
     recovered: 'exporting traces succeeds again',
@@ -52,28 +56,6 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger, pr
         processor.shutdown().catch(() => undefined),
       ),
   };
-}
-
-/** The exporter reads endpoint, headers, certificates, compression and timeout from the environment. */
-async function createExporter(
-  { protocol, endpoint }: TraceSettings,
-  proxyFor: ProxyFor | undefined,
-): Promise<SpanExporter> {
-  const options = proxiedExporter('TRACES', endpoint, proxyFor);
-  switch (protocol) {
-    case 'grpc': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc');
-      return new OTLPTraceExporter();
-    }
-    case 'http/json': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-      return new OTLPTraceExporter(options);
-    }
-    case 'http/protobuf': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-proto');
-      return new OTLPTraceExporter(options);
-    }
-  }
 }
 
 /** Starts spans, in new or existing traces. */
