@@ -59,11 +59,14 @@ export class EventRing<T> {
 
   /** Notifies the listener of the records from this number on, at the end of the turn in which they are added. */
   listen(listener: EventListener, from: number = this.end): EventCursor<T> {
-    const cursor = new EventCursor(listener, this, from, (closed) => {
-      this.#cursors = this.#cursors.filter((each) => each !== closed);
-    });
+    const cursor = new EventCursor(listener, this, from);
     this.#cursors = [...this.#cursors, cursor];
     return cursor;
+  }
+
+  /** Ends the notifications of a listener. Called by {@link EventCursor.close}. */
+  remove(cursor: EventCursor<T>): void {
+    this.#cursors = this.#cursors.filter((each) => each !== cursor);
   }
 
   /** Called before a record is stored: listeners that are a full ring behind can read once more before they overflow. */
@@ -86,22 +89,15 @@ export class EventRing<T> {
 export class EventCursor<T> {
   readonly listener: EventListener;
   readonly #ring: EventRing<T>;
-  readonly #onClose: (cursor: EventCursor<T>) => void;
   /** Number of the next record to read. */
   position: number;
   /** The listener was notified and has not read everything. */
   #notified = false;
   #closed = false;
 
-  constructor(
-    listener: EventListener,
-    ring: EventRing<T>,
-    position: number,
-    onClose: (cursor: EventCursor<T>) => void,
-  ) {
+  constructor(listener: EventListener, ring: EventRing<T>, position: number) {
     this.listener = listener;
     this.#ring = ring;
-    this.#onClose = onClose;
     this.position = position;
   }
 
@@ -135,6 +131,6 @@ export class EventCursor<T> {
   /** Ends the notifications. */
   close(): void {
     this.#closed = true;
-    this.#onClose(this);
+    this.#ring.remove(this);
   }
 }

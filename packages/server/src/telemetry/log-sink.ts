@@ -87,9 +87,8 @@ export class LogSink {
       return sum + lines;
     }, 0);
     this.#droppedTotal += lost;
-    const count = lost + this.#droppedLines;
-    this.#droppedLines = 0;
-    this.#add(logLine(Date.now(), 'warn', 'service', 'log lines lost: standard error was not read in time', { count }));
+    this.#droppedLines += lost;
+    this.#logDropped('log lines lost: standard error was not read in time');
     this.#writeBatch();
     await this.#idle(LAST_LINE_MS);
     return lost;
@@ -154,7 +153,8 @@ export class LogSink {
     if (!piece) return;
     this.#waitingBytes -= piece.bytes.length;
     if (!written) this.#drop(piece.lines);
-    else if (this.#droppedLines > 0 && this.#waitingBytes <= this.#maxBytes / 2) this.#logDropped();
+    else if (this.#droppedLines > 0 && this.#waitingBytes <= this.#maxBytes / 2)
+      this.#logDropped('log lines dropped: standard error was not read in time');
     if (this.#queue.length > 0) this.#writeNext();
     else if (this.#batchLines === 0) this.#onIdle?.();
     else if (this.#onIdle) this.#writeBatch();
@@ -166,12 +166,10 @@ export class LogSink {
     this.#droppedTotal += lines;
   }
 
-  #logDropped(): void {
+  #logDropped(msg: string): void {
     const count = this.#droppedLines;
     this.#droppedLines = 0;
-    this.#add(
-      logLine(Date.now(), 'warn', 'service', 'log lines dropped: standard error was not read in time', { count }),
-    );
+    this.#add(logLine(Date.now(), 'warn', 'service', msg, { count }));
   }
 
   /** Whether everything is written within this time. */

@@ -100,7 +100,5 @@ function indented(stack: string): string {
 }
 
 function localTime(iso: string): string {
-  const time = new Date(iso);
-  const padded = [time.getHours(), time.getMinutes(), time.getSeconds()].map((part) => String(part).padStart(2, '0'));
-  return padded.join(':');
+  return new Date(iso).toTimeString().slice(0, 8);
 }

@@ -64,10 +64,10 @@ export class StateEvents {
       timestamp: new Date().toISOString(),
       name,
       serviceType,
-      ...(serviceSubType !== undefined && { serviceSubType }),
-      ...(languageName !== undefined && { languageName }),
+      serviceSubType,
+      languageName,
       health,
-      ...(reason !== undefined && { reason: singleLine(reason, MAX_REASON - 1) }),
+      reason: reason && singleLine(reason, MAX_REASON - 1),
     });
   }
 

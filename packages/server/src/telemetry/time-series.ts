@@ -13,9 +13,9 @@ import {
   toolCallOutcome,
 } from '@sluice/contract';
 import type { EventRing } from './event-ring.ts';
-import { MCP_SECONDS, roundMs } from './metrics/instruments.ts';
+import { bucketOf, MCP_SECONDS, roundMs } from './metrics/instruments.ts';
+import { residentBytes } from './metrics/metric-source.ts';
 import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
-import { residentBytes } from './resident-memory.ts';
 import { type LastEventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './tool-calls/event.ts';
 
 const STEP_MS = TIME_SERIES_STEP_S * 1000;
@@ -285,20 +285,17 @@ export class TimeSeries {
 
   #service(points: readonly number[], perPoint: number): TimeSeriesResponse['service'] {
     const samples = points.map((first) =>
-      Array.from({ length: perPoint }, (_, at) => this.#samples[(first + at) % STEPS]).filter(
-        (sample, at) => sample?.step === first + at,
-      ),
+      Array.from({ length: perPoint }, (_, at) => first + at).flatMap((step) => {
+        const sample = this.#samples[step % STEPS];
+        return sample?.step === step ? [sample] : [];
+      }),
     );
     const combine = (value: (sample: ServiceSample) => number, combined: (values: number[]) => number) =>
-      samples.map((found) =>
-        found.length === 0 ? null : combined(found.flatMap((each) => (each ? [value(each)] : []))),
-      );
+      samples.map((found) => (found.length === 0 ? null : combined(found.map(value))));
+    const sum = (values: number[]) => values.reduce((total, each) => total + each, 0);
     const largest = (values: number[]) => Math.max(...values);
     return {
-      completions: combine(
-        ({ completions }) => completions,
-        (values) => values.reduce((sum, each) => sum + each, 0),
-      ),
+      completions: combine(({ completions }) => completions, sum),
       event_loop_delay_ms: combine(({ delayMs }) => delayMs, largest),
       rss_bytes: combine(({ rss }) => rss, largest),
       heap_bytes: combine(({ heap }) => heap, largest),
@@ -335,7 +332,7 @@ export class TimeSeries {
   #count(at: number, identity: ToolCallIdentity, details: LastEventDetails): void {
     const step = Math.floor(at / STEP_MS);
     // A call that fails before its start has no latency.
-    const bucket = details.durationMs > 0 ? bucketOf(details.durationMs) : undefined;
+    const bucket = details.durationMs > 0 ? bucketOf(details.durationMs, BOUNDS) : undefined;
     const outcome = outcomeOf(details);
     this.#all.add(step, outcome, bucket);
     for (const counts of this.#countsOf(identity, details, outcome, step)) counts.add(step, outcome, bucket);
@@ -407,12 +404,6 @@ function readSeries(counts: CallCounts, points: readonly number[], perPoint: num
     p50_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.5)),
     p95_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.95)),
   };
-}
-
-function bucketOf(ms: number): number {
-  let at = 0;
-  while (at < BOUNDS.length && ms > (BOUNDS[at] ?? 0)) at++;
-  return at;
 }
 
 /** Returns a percentile, interpolated within its bucket; null without values. */

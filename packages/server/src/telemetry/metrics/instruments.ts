@@ -20,10 +20,7 @@ export class Histogram {
   /** Records a value; negative values and non-numbers are ignored. Part of the hot path: allocates nothing. */
   record(value: number): void {
     if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return;
-    const bounds = this.#bounds;
-    // Most values are small: a linear search is faster than a binary one.
-    let at = 0;
-    while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
+    const at = bucketOf(value, this.#bounds);
     this.#buckets[at] = (this.#buckets[at] ?? 0) + 1;
     this.#count++;
     this.#sum += value;
@@ -33,6 +30,14 @@ export class Histogram {
   get value(): Distribution {
     return { count: this.#count, sum: this.#sum, buckets: Array.from(this.#buckets) };
   }
+}
+
+/** Returns the index of the bucket for a value; `bounds` are the upper limits of the buckets, ascending. */
+export function bucketOf(value: number, bounds: Float64Array): number {
+  // Most values are small: a linear search is faster than a binary one.
+  let at = 0;
+  while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
+  return at;
 }
 
 /** Limit of the series of a metric: that of OpenTelemetry. */

@@ -1,7 +1,6 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import { getHeapSpaceStatistics } from 'node:v8';
 import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/contract';
-import { residentBytes } from '../resident-memory.ts';
 import type { ToolCallCount } from '../tool-calls/events.ts';
 import type { Metric, MetricAttributes, NumberMetric, Series } from './instruments.ts';
 import type { RequestMetrics } from './request-metrics.ts';
@@ -252,6 +251,18 @@ function metricsOf(kind: NumberMetric['kind']) {
 const counter = metricsOf('counter');
 const upDownCounter = metricsOf('updowncounter');
 const gauge = metricsOf('gauge');
+
+/**
+ * Returns the resident memory of this process in bytes; undefined if it cannot be read, as when the process has no free file
+ * descriptor.
+ */
+export function residentBytes(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
+  }
+}
 
 /** Metrics of the process, read on demand: nothing is sampled continuously, as the delay of the event loop would require. */
 class ProcessMetrics {
