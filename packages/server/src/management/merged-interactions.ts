@@ -9,88 +9,76 @@ export type Serialize = (interaction: Interaction) => Iterable<string | Buffer>;
 interface Frame {
   readonly epochMs: number;
   readonly json: Buffer;
+  /** Number of interactions of its replica from this one on. */
+  readonly remaining: number;
 }
 
 /** Interactions as one replica passes them to another: their number in a line, and each with its time and length. */
 export function* interactionFrames(found: readonly Interaction[], serialize: Serialize): Generator<Buffer> {
   yield Buffer.from(`${found.length}\n`);
-  for (const interaction of found) {
-    const { epochMs, json } = frameOf(interaction, serialize);
+  for (const { epochMs, json } of framesOf(found, serialize)) {
     yield Buffer.concat([Buffer.from(`${epochMs} ${json.length}\n`), json]);
   }
 }
 
-function frameOf(interaction: Interaction, serialize: Serialize): Frame {
-  const pieces = Array.from(serialize(interaction), (piece) =>
-    typeof piece === 'string' ? Buffer.from(piece) : piece,
-  );
-  return { epochMs: interaction.epochMs, json: Buffer.concat(pieces) };
+/** Interactions of this replica, each serialized when it is needed. */
+function* framesOf(found: readonly Interaction[], serialize: Serialize): Generator<Frame> {
+  for (const [at, interaction] of found.entries()) {
+    const pieces = Array.from(serialize(interaction), (piece) =>
+      typeof piece === 'string' ? Buffer.from(piece) : piece,
+    );
+    yield { epochMs: interaction.epochMs, json: Buffer.concat(pieces), remaining: found.length - at };
+  }
 }
 
 /** Longest line before an interaction. */
 const MAX_LINE = 64;
 
 /** Interactions of another replica, which are read one at a time. */
-class FrameReader {
-  readonly replica: string;
-  readonly #answer: StreamedAnswer;
-  readonly #chunks: AsyncIterator<Buffer>;
-  #buffer: Buffer = Buffer.alloc(0);
-
-  constructor(answer: StreamedAnswer) {
-    this.replica = answer.replica;
-    this.#answer = answer;
-    this.#chunks = answer.body[Symbol.asyncIterator]();
-  }
-
-  async count(): Promise<number> {
-    return Number(await this.#line());
-  }
-
-  async next(): Promise<Frame> {
-    const [epochMs = Number.NaN, length = Number.NaN] = (await this.#line()).split(' ').map(Number);
-    const parts: Buffer[] = [];
-    let missing = length;
-    for (;;) {
-      const part = this.#buffer.subarray(0, missing);
-      parts.push(part);
-      this.#buffer = this.#buffer.subarray(part.length);
-      missing -= part.length;
-      if (missing === 0) return { epochMs, json: Buffer.concat(parts) };
-      await this.#read();
-    }
-  }
-
-  close(): void {
-    this.#answer.close();
-  }
-
-  async #line(): Promise<string> {
-    for (;;) {
-      const end = this.#buffer.indexOf('\n');
-      if (end >= 0) {
-        const line = this.#buffer.toString('latin1', 0, end);
-        this.#buffer = this.#buffer.subarray(end + 1);
-        return line;
-      }
-      if (this.#buffer.length > MAX_LINE) throw new Error('invalid response format');
-      await this.#read();
-    }
-  }
-
-  async #read(): Promise<void> {
-    const { done, value } = await this.#chunks.next();
+async function* readFrames({ body }: StreamedAnswer): AsyncGenerator<Frame> {
+  const chunks = body[Symbol.asyncIterator]();
+  let buffer: Buffer = Buffer.alloc(0);
+  const read = async (): Promise<void> => {
+    const { done, value } = await chunks.next();
     if (done) throw new Error('incomplete response');
-    this.#buffer = this.#buffer.length === 0 ? value : Buffer.concat([this.#buffer, value]);
+    buffer = buffer.length === 0 ? value : Buffer.concat([buffer, value]);
+  };
+  const readLine = async (): Promise<string> => {
+    let end = buffer.indexOf('\n');
+    for (; end < 0; end = buffer.indexOf('\n')) {
+      if (buffer.length > MAX_LINE) throw new Error('invalid response format');
+      await read();
+    }
+    const line = buffer.toString('latin1', 0, end);
+    buffer = buffer.subarray(end + 1);
+    return line;
+  };
+  for (let remaining = wholeNumber(await readLine()); remaining > 0; remaining--) {
+    const [epochMs, length] = (await readLine()).split(' ').map(wholeNumber);
+    const parts: Buffer[] = [];
+    for (let missing = length ?? 0; missing > 0; ) {
+      if (buffer.length === 0) await read();
+      const part = buffer.subarray(0, missing);
+      parts.push(part);
+      buffer = buffer.subarray(part.length);
+      missing -= part.length;
+    }
+    yield { epochMs: epochMs ?? 0, json: Buffer.concat(parts), remaining };
   }
 }
 
-/** Interactions of one replica in order of arrival, of which the next one is known. */
+function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new Error('invalid response format');
+  return Number(text);
+}
+
+/** Interactions of one replica in order of arrival. */
 interface Source {
-  head: Frame;
-  remaining: number;
+  /** Undefined for this replica. */
   readonly replica: string | undefined;
-  next(): Frame | Promise<Frame>;
+  readonly frames: Iterator<Frame> | AsyncIterator<Frame>;
+  /** The next one; undefined at the end. */
+  head: Frame | undefined;
 }
 
 /** Bytes that are handled in one turn of the event loop, and sent at once. */
@@ -108,15 +96,18 @@ export async function* mergedInteractions(
   limit: number | undefined,
 ): AsyncGenerator<Buffer> {
   const missing = [...unanswered];
-  const readers = answers.map((answer) => new FrameReader(answer));
+  const sources: Source[] = [
+    { replica: undefined, frames: framesOf(own, serialize), head: undefined },
+    ...answers.map((answer) => ({ replica: answer.replica, frames: readFrames(answer), head: undefined })),
+  ];
   try {
-    const sources = await openSources(own, readers, serialize, missing);
-    const total = sources.reduce((sum, { remaining }) => sum + remaining, 0);
+    await Promise.all(sources.map((source) => advance(source, missing)));
+    const total = sources.reduce((sum, { head }) => sum + (head?.remaining ?? 0), 0);
     let skipped = limit === undefined ? 0 : Math.max(0, total - limit);
     let slice: Buffer[] = [Buffer.from('{"data":[')];
     let handled = 0;
     let isFirst = true;
-    for (let source = earliest(sources); source; source = earliest(sources)) {
+    for (let source = earliest(sources); source?.head; source = earliest(sources)) {
       const { json } = source.head;
       if (skipped > 0) skipped--;
       else {
@@ -124,7 +115,7 @@ export async function* mergedInteractions(
         isFirst = false;
       }
       handled += json.length;
-      await advance(source, sources, missing);
+      await advance(source, missing);
       if (handled < SLICE_BYTES) continue;
       if (slice.length > 0) yield Buffer.concat(slice);
       slice = [];
@@ -134,56 +125,26 @@ export async function* mergedInteractions(
     const end = missing.length === 0 ? '' : `,"unanswered":${JSON.stringify(missing.sort())}`;
     yield Buffer.concat([...slice, Buffer.from(`],"error":null${end}}`)]);
   } finally {
-    for (const reader of readers) reader.close();
+    for (const answer of answers) answer.close();
   }
 }
 
-async function openSources(
-  own: readonly Interaction[],
-  readers: readonly FrameReader[],
-  serialize: Serialize,
-  missing: string[],
-): Promise<Source[]> {
-  const sources: Source[] = [];
-  const [first, ...others] = own;
-  if (first) {
-    const rest = others.values();
-    const next = () => frameOf(rest.next().value ?? first, serialize);
-    sources.push({ head: frameOf(first, serialize), remaining: own.length, replica: undefined, next });
-  }
-  await Promise.all(
-    readers.map(async (reader) => {
-      try {
-        const remaining = await reader.count();
-        if (remaining === 0) return;
-        sources.push({ head: await reader.next(), remaining, replica: reader.replica, next: () => reader.next() });
-      } catch {
-        missing.push(reader.replica);
-      }
-    }),
-  );
-  return sources;
-}
-
-/** The source with the interaction that arrived first. */
+/** The source with the interaction that arrived first; undefined at the end of all. */
 function earliest(sources: readonly Source[]): Source | undefined {
-  return sources.reduce<Source | undefined>(
-    (found, source) => (found && found.head.epochMs <= source.head.epochMs ? found : source),
-    undefined,
-  );
+  return sources.reduce<Source | undefined>((found, source) => {
+    if (!source.head) return found;
+    return found?.head && found.head.epochMs <= source.head.epochMs ? found : source;
+  }, undefined);
 }
 
-/** Reads the next interaction of a source, which is removed at its end. */
-async function advance(source: Source, sources: Source[], missing: string[]): Promise<void> {
-  source.remaining--;
+/** Reads the next interaction of a source. */
+async function advance(source: Source, missing: string[]): Promise<void> {
   try {
-    if (source.remaining > 0) {
-      source.head = await source.next();
-      return;
-    }
+    const { done, value } = await source.frames.next();
+    source.head = done ? undefined : value;
   } catch (error) {
     if (source.replica === undefined) throw error;
+    source.head = undefined;
     missing.push(source.replica);
   }
-  sources.splice(sources.indexOf(source), 1);
 }
