@@ -165,21 +165,17 @@ async function checkIssuer(
   if ('issuer' in found && found.issuer === auth.issuer) {
     return { ...reachable, message: `${reachable.message} as the issuer ${auth.issuer}` };
   }
-  const { name } = reachable;
-  return 'issuer' in found
-    ? {
-        name,
-        status: 'failed',
-        message: `the issuer is ${found.issuer}, not ${auth.issuer}`,
-        remedy: 'Set SERVICE_AUTH_ISSUER to the issuer that the provider names, which its tokens contain',
-      }
-    : {
-        name,
-        status: 'failed',
-        message: found.problem,
-        remedy:
+  const [message, remedy] =
+    'issuer' in found
+      ? [
+          `the issuer is ${found.issuer}, not ${auth.issuer}`,
+          'Set SERVICE_AUTH_ISSUER to the issuer that the provider names, which its tokens contain',
+        ]
+      : [
+          found.problem,
           'Set SERVICE_AUTH_ISSUER to the URL of the realm, and SERVICE_AUTH_UPSTREAM_ISSUER if this machine reaches it at another one',
-      };
+        ];
+  return { name: reachable.name, status: 'failed', message, remedy };
 }
 
 /** Compares the clock with those of the servers that responded. One of them may be wrong, but not most. */

@@ -8,7 +8,7 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { type EventSource, type EventStream, EventStreams } from './event-stream.ts';
 import type { Router } from './router.ts';
-import { EventTexts } from './tool-calls.ts';
+import { eventTexts } from './tool-calls.ts';
 
 const TOOL_CALLS: EventTopic = 'tool-calls';
 
@@ -16,23 +16,21 @@ const TOOL_CALLS: EventTopic = 'tool-calls';
 interface EventParts {
   readonly toolCalls: Pick<ToolCallEvents, 'ring'>;
   readonly stateEvents: StateEvents;
-  readonly texts: EventTexts;
+  readonly textOf: (record: ToolCallRecord) => Buffer;
 }
 
 /** `/api/v1/events`: one stream of all events for live pages. */
 export function eventRoutes(router: Router, { toolCalls, stateEvents, openStreams }: ManagementContext): void {
   const { watch } = operations.events;
-  const texts = new EventTexts((event) => eventText(TOOL_CALLS, event));
+  const textOf = eventTexts((event) => eventText(TOOL_CALLS, event));
   const streams = new EventStreams(openStreams, MAX_EVENT_STREAMS);
 
   router.add(watch, ({ http, query }) => {
     const topics = parseTopics(query('topics'));
     const last = http.headers['last-event-id'];
     const from = typeof last === 'string' ? last : undefined;
-    return streams.respond(
-      http,
-      (stream) => new EventSequence(stream, topics, { toolCalls, stateEvents, texts }, from),
-    );
+    const parts = { toolCalls, stateEvents, textOf };
+    return streams.respond(http, (stream) => new EventSequence(stream, topics, parts, from));
   });
 }
 
@@ -99,7 +97,7 @@ class EventSequence implements EventSource {
       if (this.#topics.has(state.topic)) return state.text;
     }
     const call = this.#toolCalls?.next();
-    if (call) return this.#parts.texts.of(call);
+    if (call) return this.#parts.textOf(call);
     // An event without data sets the position from which the client can resume.
     return this.#isNew ? Buffer.from('\n') : undefined;
   }

@@ -41,9 +41,13 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
   return body.isJson ? body.bytes : JSON.stringify(body.bytes.toString());
 }
 
-/** `/api/v1/interactions`: recorded completions. */
-export function interactionRoutes(router: Router, { interactions, otherReplicas }: ManagementContext): void {
-  const { interactions: list, clearInteractions: clear } = operations.inference;
+/**
+ * `/api/v1/interactions`: recorded completions; `/api/v1/config/inference`: upstream of the inference listener and capacity of
+ * the recorder.
+ */
+export function inferenceRoutes(router: Router, context: ManagementContext): void {
+  const { interactions, otherReplicas, inference } = context;
+  const { interactions: list, clearInteractions: clear, configure } = operations.inference;
 
   router.add(list, async ({ query }) => {
     const found = interactions.list(filterOf(query));
@@ -77,6 +81,12 @@ export function interactionRoutes(router: Router, { interactions, otherReplicas 
     } as const;
     return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
   });
+
+  router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
+    const unconfirmed = await set(inference, { upstream, capacity });
+    const settings = { upstream: inference.upstreamText, capacity: inference.capacity };
+    return dataResponse(JSON.stringify(settings), { unconfirmed });
+  });
 }
 
 const VIEW = '/interactions';
@@ -109,17 +119,6 @@ export function interactionView(interactions: Pick<InteractionStore, 'list' | 'c
 async function* startingWith(first: Buffer, others: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield first;
   yield* others;
-}
-
-/** `/api/v1/config/inference`: upstream of the inference listener and capacity of the recorder. */
-export function inferenceConfigRoutes(router: Router, { inference }: ManagementContext): void {
-  const { configure } = operations.inference;
-
-  router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
-    const unconfirmed = await set(inference, { upstream, capacity });
-    const settings = { upstream: inference.upstreamText, capacity: inference.capacity };
-    return dataResponse(JSON.stringify(settings), { unconfirmed });
-  });
 }
 
 async function set(inference: InferenceSettings, change: InferenceChange): Promise<readonly string[] | undefined> {

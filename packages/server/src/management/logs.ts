@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { LOG_CAPACITY, LOG_LEVELS, MAX_LOG_STREAMS, operations } from '@sluice/contract';
-import type { EventCursor } from '../telemetry/event-ring.ts';
 import type { Logger, RecentLine } from '../telemetry/log.ts';
 import type { ManagementContext } from './context.ts';
 import { type EventSource, type EventStream, EventStreams } from './event-stream.ts';
@@ -35,50 +34,37 @@ export function logRoutes(router: Router, { recentLog, openStreams }: Management
     const [, process, position] = /^([\w-]{1,32})\.(\d{1,15})$/.exec(typeof last === 'string' ? last : '') ?? [];
     const resumed = process === origin ? Number(position) : undefined;
     const from = resumed ?? recentLog.end - (parseLimit(query('limit')) ?? 0);
-    return streams.respond(
-      http,
-      (stream) => new LogSequence(stream, recentLog, { origin, from, isWanted: atLeast(query('level')) }),
-    );
+    const isWanted = atLeast(query('level'));
+    return streams.respond(http, (stream) => logSource(stream, recentLog, { origin, from, isWanted }));
   });
 }
 
 /** Lines of the log for one client. Those that it is too slow for are counted in an event `missed`. */
-class LogSequence implements EventSource {
-  readonly #cursor: EventCursor<RecentLine>;
-  readonly #origin: string;
-  readonly #isWanted: IsWanted;
-  #missed = 0;
-
-  constructor(
-    stream: EventStream,
-    ring: Logger['recent'],
-    { origin, from, isWanted }: { readonly origin: string; readonly from: number; readonly isWanted: IsWanted },
-  ) {
-    this.#origin = origin;
-    this.#isWanted = isWanted;
-    const listener = {
-      ready: () => stream.ready(),
-      overflow: () => {
-        this.#missed += this.#cursor.skip();
-      },
-    };
-    this.#cursor = ring.listen(listener, Math.min(Math.max(from, ring.start), ring.end));
-  }
-
-  next(): Buffer | undefined {
-    if (this.#missed > 0) {
-      const data = JSON.stringify({ count: this.#missed });
-      this.#missed = 0;
-      return Buffer.from(`event: missed\ndata: ${data}\n\n`);
-    }
-    for (let line = this.#cursor.next(); line; line = this.#cursor.next()) {
-      if (this.#isWanted(line))
-        return Buffer.from(`id: ${this.#origin}.${this.#cursor.position}\ndata: ${line.line}\n\n`);
-    }
-    return undefined;
-  }
-
-  close(): void {
-    this.#cursor.close();
-  }
+function logSource(
+  stream: EventStream,
+  ring: Logger['recent'],
+  { origin, from, isWanted }: { readonly origin: string; readonly from: number; readonly isWanted: IsWanted },
+): EventSource {
+  let missed = 0;
+  const listener = {
+    ready: () => stream.ready(),
+    overflow: () => {
+      missed += cursor.skip();
+    },
+  };
+  const cursor = ring.listen(listener, Math.min(Math.max(from, ring.start), ring.end));
+  return {
+    next() {
+      if (missed > 0) {
+        const data = JSON.stringify({ count: missed });
+        missed = 0;
+        return Buffer.from(`event: missed\ndata: ${data}\n\n`);
+      }
+      for (let line = cursor.next(); line; line = cursor.next()) {
+        if (isWanted(line)) return Buffer.from(`id: ${origin}.${cursor.position}\ndata: ${line.line}\n\n`);
+      }
+      return undefined;
+    },
+    close: () => cursor.close(),
+  };
 }

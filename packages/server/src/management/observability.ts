@@ -1,13 +1,18 @@
 import { operations, type Readiness, type Statistics } from '@sluice/contract';
 import { canOpenFiles, TOO_MANY_OPEN_FILES } from '../http/open-files.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
-/** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness. */
-export function healthRoutes(router: Router, { ready, evaluators, hasDatabase }: ManagementContext): void {
-  const { health, healthAlias, readiness } = operations.observability;
+/**
+ * `/healthz` and `/health`: liveness, also during shutdown; `/readyz`: readiness; `/api/v1/replicas` (docs/replicas.md);
+ * `/api/v1/management/statistics`; `/api/v1/metrics`: counters since the start of the process.
+ */
+export function observabilityRoutes(router: Router, context: ManagementContext): void {
+  const { ready, evaluators, hasDatabase, replicas, registry, metrics: counters } = context;
+  const { health, healthAlias, readiness, statistics, metrics } = operations.observability;
   for (const operation of [health, healthAlias]) {
     router.add(operation, () => dataResponse('{"status":"ok"}'));
   }
@@ -16,6 +21,9 @@ export function healthRoutes(router: Router, { ready, evaluators, hasDatabase }:
       ? dataResponse(JSON.stringify(readinessOf(evaluators.current.skipped, hasDatabase())))
       : errorResponse('UNAVAILABLE', 'the service is starting or shutting down'),
   );
+  router.add(operations.observability.replicas, async () => dataResponse(JSON.stringify(await replicas())));
+  router.add(statistics, () => dataResponse(JSON.stringify(statisticsOf(registry.current))));
+  router.add(metrics, () => dataResponse(JSON.stringify(counters.snapshot())));
 }
 
 /** A skipped evaluator does not make the service unready: it serves as specified, but does not run. */
@@ -27,29 +35,15 @@ function readinessOf(skipped: readonly string[], hasDatabase: boolean): Readines
   };
 }
 
-/** `/api/v1/replicas` (docs/replicas.md). */
-export function replicaRoutes(router: Router, { replicas }: ManagementContext): void {
-  router.add(operations.observability.replicas, async () => dataResponse(JSON.stringify(await replicas())));
-}
-
 /** Number of served entries in all namespaces, without shadowed ones. */
-export function statisticsRoutes(router: Router, { registry }: ManagementContext): void {
-  router.add(operations.observability.statistics, () => {
-    const snapshot = registry.current;
-    const statistics: Statistics = {
-      toolsCount: snapshot.servedCount('tool'),
-      resourcesCount: snapshot.servedCount('resource'),
-      promptsCount: snapshot.servedCount('prompt'),
-      forwardsCount: snapshot.forwards.size,
-      dataStoresCount: 0,
-    };
-    return dataResponse(JSON.stringify(statistics));
-  });
-}
-
-/** `/api/v1/metrics`: counters since the start of the process. */
-export function metricsRoutes(router: Router, { metrics }: ManagementContext): void {
-  router.add(operations.observability.metrics, () => dataResponse(JSON.stringify(metrics.snapshot())));
+function statisticsOf(snapshot: Snapshot): Statistics {
+  return {
+    toolsCount: snapshot.servedCount('tool'),
+    resourcesCount: snapshot.servedCount('resource'),
+    promptsCount: snapshot.servedCount('prompt'),
+    forwardsCount: snapshot.forwards.size,
+    dataStoresCount: 0,
+  };
 }
 
 /** Files that may be open at once while the modules are imported. */

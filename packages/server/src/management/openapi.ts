@@ -9,20 +9,19 @@ export interface DocumentTexts {
 }
 
 /**
- * The OpenAPI document of this API. A worker thread creates it for the first request: converting the schemas takes 120 ms, and
- * serializing it as YAML as long, which would block the event loop.
+ * Returns a function for the OpenAPI document of this API. A worker thread creates it for the first request: converting the schemas
+ * takes 120 ms, and serializing it as YAML as long, which would block the event loop. The function rejects if no worker can be
+ * started; the next call tries again.
  */
-export class OpenApiDocument {
-  #texts: Promise<DocumentTexts> | undefined = undefined;
-
-  /** Returns the document. Rejects if no worker can be started; the next call tries again. */
-  texts(): Promise<DocumentTexts> {
-    this.#texts ??= createTexts().catch((error) => {
-      this.#texts = undefined;
+export function openApiTexts(): () => Promise<DocumentTexts> {
+  let texts: Promise<DocumentTexts> | undefined;
+  return () => {
+    texts ??= createTexts().catch((error) => {
+      texts = undefined;
       throw error;
     });
-    return this.#texts;
-  }
+    return texts;
+  };
 }
 
 async function createTexts(): Promise<DocumentTexts> {

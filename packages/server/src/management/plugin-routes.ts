@@ -2,6 +2,7 @@ import { realpath } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { operations } from '@sluice/contract';
 import type { ResponseLike } from '../http/exchange.ts';
+import { filterHeaders } from '../http/header-lines.ts';
 import { ProxiedExchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -51,7 +52,6 @@ const FILE_HEADERS = {
 
 const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const SERVICE_PATH = /^\/api\/plugins\/([^/]+)\/([^/]+)(\/.*)?$/;
-const ANY_PLUGIN_PATH = /^\/api\/plugins(?:\/|$)/;
 
 /** The client headers that a service gets: none identifies the user or carries credentials. */
 const SENT_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type']);
@@ -67,10 +67,8 @@ const REMOVED_HEADERS: ReadonlySet<string> = new Set([
   'x-content-type-options',
 ]);
 
-/** Returns whether requests to this path are for a service of a plugin. */
-export function isPluginServicePath(path: string): boolean {
-  return ANY_PLUGIN_PATH.test(path);
-}
+/** Paths of requests for services of plugins. */
+export const PLUGIN_SERVICES = /^\/api\/plugins(?:\/|$)/;
 
 /** Options of {@link servePluginService}. */
 export interface PluginServiceOptions {
@@ -98,7 +96,7 @@ export function servePluginService(
   const plan = {
     transport: plugins.transport(target),
     path: `${target.pathname.replace(/\/$/, '')}${rest || '/'}${url.slice(path.length)}`,
-    headers: upstreamRequestHeaders(onlySent(request.rawHeaders)),
+    headers: upstreamRequestHeaders(filterHeaders(request.rawHeaders, (name) => SENT_HEADERS.has(name))),
     responseHeaders: ownHeaders,
     editResponse: secureHeaders,
     failureResponse: () => plainError('BAD_GATEWAY', `service ${service} of plugin ${plugin} did not respond`),
@@ -108,22 +106,11 @@ export function servePluginService(
   return target.host;
 }
 
-function onlySent(raw: readonly string[]): string[] {
-  return raw.filter((_, at) => SENT_HEADERS.has(raw[at - (at % 2)]?.toLowerCase() ?? ''));
-}
-
 /** Headers of a service's response as the browser gets them: names and values, alternating. */
 function secureHeaders(status: number, headers: readonly string[]): string[] {
   const isRedirect = status >= 300 && status < 400;
-  const kept: string[] = [];
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    const [name = '', value = ''] = [headers[at], headers[at + 1]];
-    const lower = name.toLowerCase();
-    // A browser would follow it: to the management API with the user's rights, or elsewhere.
-    if (REMOVED_HEADERS.has(lower) || (isRedirect && lower === 'location')) continue;
-    kept.push(name, value);
-  }
+  // A browser would follow a location: to the management API with the user's rights, or elsewhere.
+  const kept = filterHeaders(headers, (name) => !REMOVED_HEADERS.has(name) && !(isRedirect && name === 'location'));
   // Of several policies with a sandbox, the last one decides about it.
-  kept.push('X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', SANDBOX);
-  return kept;
+  return [...kept, 'X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', SANDBOX];
 }

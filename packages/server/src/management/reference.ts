@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { operations } from '@sluice/contract';
 import { openFile } from './files.ts';
-import { OpenApiDocument } from './openapi.ts';
+import { openApiTexts } from './openapi.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
@@ -62,8 +62,8 @@ window.onload = () => SwaggerUIBundle({
  * (Swagger UI).
  */
 export function referenceRoutes(router: Router): void {
-  const document = new OpenApiDocument();
-  const json = async (): Promise<string> => (await document.texts()).json;
+  const texts = openApiTexts();
+  const json = async (): Promise<string> => (await texts()).json;
   const files = fileURLToPath(new URL('.', import.meta.resolve('@fastify/swagger-ui/static/index.css')));
 
   router.add(operations.observability.document, async () => ({
@@ -77,7 +77,7 @@ export function referenceRoutes(router: Router): void {
     );
   addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
   addText('/json', 'application/json; charset=utf-8', json);
-  addText('/yaml', 'application/x-yaml', async () => (await document.texts()).yaml);
+  addText('/yaml', 'application/x-yaml', async () => (await texts()).yaml);
   addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);
   addText('/static/theme/sluice.svg', 'image/svg+xml', () => ICON);
   // The index page of the library is replaced by our own page.

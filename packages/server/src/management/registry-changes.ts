@@ -2,7 +2,7 @@ import { MAX_EVENT_NAMES, type RegistryEvent } from '@sluice/contract';
 import { changedKeys } from '../registry/changes.ts';
 import { SECTION } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
 
 /** Minimum interval between events: the first change is reported at once, later ones are combined. */
@@ -44,7 +44,8 @@ export class RegistryChanges {
     const after = this.#registry.current;
     this.#reported = after;
     const changes = {
-      namespaces: changedKeys(before.namespaces, after.namespaces, namespaceOfState),
+      // Lists of a namespace are reported by kind.
+      namespaces: changedKeys(before.namespaces, after.namespaces, ({ labels }) => labels),
       forwards: changedKeys(before.forwards, after.forwards),
       services: before.services === after.services ? new Set<string>() : changedServices(before, after),
       ...this.#lists,
@@ -56,7 +57,9 @@ export class RegistryChanges {
 }
 
 /** Returns the event of these changes; undefined if there are none. */
-function eventOf(changes: Readonly<Record<keyof typeof NO_NAMES, Names>>): RegistryEvent | undefined {
+function eventOf(
+  changes: Readonly<Record<Exclude<keyof RegistryEvent, 'timestamp' | 'truncated'>, Names>>,
+): RegistryEvent | undefined {
   const changed = Object.entries(changes).filter(([, names]) => names.size > 0);
   if (changed.length === 0) return undefined;
   return {
@@ -64,13 +67,6 @@ function eventOf(changes: Readonly<Record<keyof typeof NO_NAMES, Names>>): Regis
     ...Object.fromEntries(changed.map(([kind, names]) => [kind, [...names].slice(0, MAX_EVENT_NAMES)])),
     ...(changed.some(([, names]) => names.size > MAX_EVENT_NAMES) && { truncated: true }),
   };
-}
-
-const NO_NAMES = { namespaces: 0, forwards: 0, services: 0, tools: 0, resources: 0, prompts: 0 };
-
-/** Lists of a namespace are reported by kind. */
-function namespaceOfState({ labels }: NamespaceState): object {
-  return labels;
 }
 
 function changedServices(before: Snapshot, after: Snapshot): Names {

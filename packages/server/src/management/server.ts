@@ -29,12 +29,12 @@ import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { eventRoutes } from './events.ts';
 import { forwardRoutes } from './forwards.ts';
-import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
+import { inferenceRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { logRoutes } from './logs.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
-import { healthRoutes, metricsRoutes, prometheusRoutes, replicaRoutes, statisticsRoutes } from './observability.ts';
-import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
+import { observabilityRoutes, prometheusRoutes } from './observability.ts';
+import { PLUGIN_SERVICES, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
@@ -75,25 +75,21 @@ const PREFLIGHT: ApiResponse = {
 
 /** Functions that add the routes of a part of the API. */
 const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] = [
-  healthRoutes,
+  observabilityRoutes,
   namespaceRoutes,
   forwardRoutes,
   entryRoutes,
   serviceRoutes,
   evaluatorRoutes,
   bindingRoutes,
-  statisticsRoutes,
-  replicaRoutes,
   pluginRoutes,
-  metricsRoutes,
   prometheusRoutes,
   toolCallRoutes,
   taskRoutes,
   eventRoutes,
   logRoutes,
   timeSeriesRoutes,
-  interactionRoutes,
-  inferenceConfigRoutes,
+  inferenceRoutes,
   referenceRoutes,
   backupRoutes,
   diagnosticsRoutes,
@@ -196,12 +192,8 @@ export class Management {
       return send({ status, headers: { ...headers, ...Object.fromEntries(pairs) }, body });
     }
     if (this.#proxy(exchange, path)) return;
-    if (method !== 'OPTIONS' && isPluginServicePath(path)) {
-      return this.#servePlugin(exchange);
-    }
-    if (managementMcpNamespace(path) !== undefined && method !== 'OPTIONS') {
-      return this.#serveMcp(exchange);
-    }
+    if (method !== 'OPTIONS' && PLUGIN_SERVICES.test(path)) return this.#servePlugin(exchange);
+    if (method !== 'OPTIONS' && MCP_PATH.test(path)) return this.#serveMcp(exchange);
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
       if (response.headersSent) return void request.destroy();

@@ -18,21 +18,15 @@ import { parseLimit, type Router } from './router.ts';
  * Serialized tool-call events, shared by all streams: created when an event is first sent, and cached while a stream has
  * to send it. Serializing per stream would cost time and memory for each client.
  */
-export class EventTexts {
-  readonly #serialize: (event: ToolCallEvent) => Buffer;
-  readonly #serialized = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
-
-  constructor(serialize: (event: ToolCallEvent) => Buffer) {
-    this.#serialize = serialize;
-  }
-
-  of(record: ToolCallRecord): Buffer {
-    const cached = this.#serialized.get(record)?.deref();
+export function eventTexts(serialize: (event: ToolCallEvent) => Buffer): (record: ToolCallRecord) => Buffer {
+  const serialized = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
+  return (record) => {
+    const cached = serialized.get(record)?.deref();
     if (cached) return cached;
-    const text = this.#serialize(eventOf(record));
-    this.#serialized.set(record, new WeakRef(text));
+    const text = serialize(eventOf(record));
+    serialized.set(record, new WeakRef(text));
     return text;
-  }
+  };
 }
 
 /** Returns the text of an event in a stream of tool calls alone. */
@@ -68,7 +62,7 @@ export function toolCallRoutes(
   { toolCalls, otherReplicas, openStreams, log }: ManagementContext,
 ): void {
   const { list, notifications } = operations.toolCalls;
-  const texts = new EventTexts(toolCallText);
+  const textOf = eventTexts(toolCallText);
   const streams = new EventStreams(openStreams, MAX_TOOL_CALL_STREAMS);
 
   router.add(list, async ({ query }) => {
@@ -104,7 +98,7 @@ export function toolCallRoutes(
       return {
         next() {
           const record = cursor.next();
-          return record && texts.of(record);
+          return record && textOf(record);
         },
         close: () => cursor.close(),
       };
