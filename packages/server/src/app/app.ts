@@ -20,7 +20,7 @@ import { InferenceSettings, parseInferenceChange } from '../inference/settings.t
 import { interactionView } from '../management/interactions.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
-import { RegistryChanges } from '../management/registry-changes.ts';
+import { publishRegistryChanges } from '../management/registry-changes.ts';
 import { Management, managementTelemetry } from '../management/server.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
@@ -207,7 +207,7 @@ async function start(
   closing(forwards);
   forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
   await bootstrap(config, registry, forwards, logger);
-  closing(new RegistryChanges(registry, stateEvents));
+  closing(publishRegistryChanges(registry, stateEvents));
   const listChanges = closing(new ListChangeNotifier(registry));
 
   const schemas = closing(new ResultSchemas());

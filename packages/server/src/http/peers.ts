@@ -8,6 +8,7 @@ import type { ResponseLike } from './exchange.ts';
 import { HOP_BY_HOP } from './header-lines.ts';
 import type { PassedOutcome } from './outcome.ts';
 import { clientResponseHeaders } from './proxy.ts';
+import { sendBody } from './response-body.ts';
 
 /** Sent in handshakes; what is proven is the key. */
 const IDENTITY = 'sluice';
@@ -88,12 +89,7 @@ export class Peers {
       start: (response, body) => {
         const sent = this.#send(address, request, body, (status, raw, message) => {
           response.writeHead(status, clientResponseHeaders(status, raw));
-          message.on('data', (chunk: Buffer) => {
-            if (!response.write(chunk)) message.pause();
-          });
-          response.on('drain', () => message.resume());
-          message.on('end', () => response.end());
-          message.on('error', () => response.destroy());
+          sendBody(message, response).catch(() => undefined);
         });
         sent.on('error', () => fail(response, unreachable));
         response.on('close', () => sent.destroy());

@@ -25,11 +25,6 @@ export interface BodyMemory {
   readonly response: Pick<ResponseLike, 'once'>;
 }
 
-/** Takes a small body that has arrived with its head, as nearly all have, without events; undefined for others. */
-export function takeSmallBody(request: ServerRequest, limit: number): ChunkBuffer | undefined {
-  return request.takeBody(Math.min(limit, SMALL_BODY_BYTES));
-}
-
 /** Reads a request body of at most `limit` bytes; drains the rest of one that is refused. */
 export function collectBody(request: ServerRequest, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   let body = new ChunkBuffer();

@@ -6,14 +6,14 @@ import { commit } from '../registry/fixtures/commit.ts';
 import { codeSummary, contentOfTexts } from '../telemetry/tool-calls/event.ts';
 import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { type Api, startApi } from './api.fixture.ts';
-import { RegistryChanges } from './registry-changes.ts';
+import { publishRegistryChanges } from './registry-changes.ts';
 
 const PATH = '/api/v1/events';
 
 let api: Api;
 beforeEach(async (context) => {
   api = await startApi(context);
-  const changes = new RegistryChanges(api.registry, api.stateEvents);
+  const changes = publishRegistryChanges(api.registry, api.stateEvents);
   onTestFinished(() => changes.close());
 });
 

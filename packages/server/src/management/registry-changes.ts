@@ -10,50 +10,39 @@ const MIN_INTERVAL_MS = 100;
 
 type Names = Set<string>;
 
-/** Publishes changes of the registry as events, at most ten per second. */
-export class RegistryChanges {
-  readonly #registry: Registry;
-  readonly #events: StateEvents;
-  readonly #unsubscribe: () => void;
-  #reported: Snapshot;
+/** Publishes changes of the registry as events, at most ten per second, until the returned object is closed. */
+export function publishRegistryChanges(registry: Registry, events: StateEvents): { close(): void } {
+  let reported = registry.current;
   /** Namespaces with changed lists since the last event. */
-  readonly #lists = { tools: new Set<string>(), resources: new Set<string>(), prompts: new Set<string>() };
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #publishedAt = Number.NEGATIVE_INFINITY;
-
-  constructor(registry: Registry, events: StateEvents) {
-    this.#registry = registry;
-    this.#events = events;
-    this.#reported = registry.current;
-    this.#unsubscribe = registry.committed.subscribe(({ lists }) => {
-      for (const { namespace, kind } of lists) this.#lists[SECTION[kind]].add(namespace);
-      const delay = Math.max(this.#publishedAt + MIN_INTERVAL_MS - performance.now(), 0);
-      this.#timer ??= setTimeout(() => this.#publish(), delay).unref();
-    });
-  }
-
-  close(): void {
-    this.#unsubscribe();
-    clearTimeout(this.#timer);
-  }
-
-  #publish(): void {
-    this.#timer = undefined;
-    this.#publishedAt = performance.now();
-    const before = this.#reported;
-    const after = this.#registry.current;
-    this.#reported = after;
-    const changes = {
+  const lists = { tools: new Set<string>(), resources: new Set<string>(), prompts: new Set<string>() };
+  let timer: NodeJS.Timeout | undefined;
+  let publishedAt = Number.NEGATIVE_INFINITY;
+  const publish = (): void => {
+    timer = undefined;
+    publishedAt = performance.now();
+    const before = reported;
+    const after = registry.current;
+    reported = after;
+    const event = eventOf({
       // Lists of a namespace are reported by kind.
       namespaces: changedKeys(before.namespaces, after.namespaces, ({ labels }) => labels),
       forwards: changedKeys(before.forwards, after.forwards),
       services: before.services === after.services ? new Set<string>() : changedServices(before, after),
-      ...this.#lists,
-    };
-    const event = eventOf(changes);
-    for (const names of Object.values(this.#lists)) names.clear();
-    if (event) this.#events.publish('registry', event);
-  }
+      ...lists,
+    });
+    for (const names of Object.values(lists)) names.clear();
+    if (event) events.publish('registry', event);
+  };
+  const unsubscribe = registry.committed.subscribe((commit) => {
+    for (const { namespace, kind } of commit.lists) lists[SECTION[kind]].add(namespace);
+    timer ??= setTimeout(publish, Math.max(publishedAt + MIN_INTERVAL_MS - performance.now(), 0)).unref();
+  });
+  return {
+    close() {
+      unsubscribe();
+      clearTimeout(timer);
+    },
+  };
 }
 
 /** Returns the event of these changes; undefined if there are none. */

@@ -1,13 +1,13 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
+import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS, SMALL_BODY_BYTES } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import { NO_BODY, type ResponseLike } from '../http/exchange.ts';
 import type { CorsHeaders } from '../http/filters/cors.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
-import { collectBody, drainRequestBody, hasBody, takeSmallBody } from '../http/request-body.ts';
+import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
 import { quotaOwner } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -122,7 +122,8 @@ export function requestHandler(serving: ServingOptions): ServeRequest<McpExchang
 /** Reads the body of a request, then runs the chain. */
 function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing): void {
   const { request, response, path } = exchange;
-  const whole = takeSmallBody(request, mcp.maxRequestBytes);
+  // A small body that has arrived with its head, as nearly all have.
+  const whole = request.takeBody(Math.min(mcp.maxRequestBytes, SMALL_BODY_BYTES));
   if (whole) {
     exchange.body = whole;
     return serve(serving, exchange);
