@@ -1,6 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '@sluice/contract';
-import type { Principal } from '../identity/principal.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import {
   type ExpectedRevision,
@@ -12,7 +10,7 @@ import {
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
-import type { Router } from './router.ts';
+import type { ApiRequest, Router } from './router.ts';
 
 /** `/api/v1/evaluators` without bindings. */
 export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }: ManagementContext): void {
@@ -24,10 +22,9 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
-  router.addWithBody(replace, ({ http, principal, query, body: { evaluators, expected_revision } }) => {
-    const options = { ...optionsOf(http.headers, principal, expected_revision), strict: strictOf(query('strict')) };
-    return active.replace(evaluators, options).then(updateResponse);
-  });
+  router.addWithBody(replace, (request) =>
+    active.replace(request.body.evaluators, optionsOf(request)).then(updateResponse),
+  );
 
   router.addWithBody(dryRun, async ({ http, body }) => {
     const canceled = new AbortController();
@@ -49,9 +46,10 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
 
   router.add(revision, ({ name }) => revisionResponse(active.revision(idOf(name)), notFound(name)));
 
-  router.addWithBody(activate, async ({ http, principal, name, query, body: { expected_revision } }) => {
+  router.addWithBody(activate, async (request) => {
+    const { name } = request;
     const id = idOf(name);
-    const options = { ...optionsOf(http.headers, principal, expected_revision), strict: strictOf(query('strict')) };
+    const options = optionsOf(request);
     if (Number.isNaN(id)) throw new OperationError('NOT_FOUND', notFound(name));
     return updateResponse(await active.activate(id, options));
   });
@@ -83,19 +81,20 @@ function notFound(name: string): string {
 /** Longest stored name of an actor, in characters. */
 const MAX_ACTOR_CHARACTERS = 256;
 
-/** The expected active revision, and who changes it. OperationError BAD_REQUEST for an invalid `If-Match`. */
-function optionsOf(
-  headers: IncomingHttpHeaders,
-  { id }: Principal,
-  expectedRevision: number | undefined,
-): UpdateOptions {
-  const actor = id === '' ? undefined : [...id].slice(0, MAX_ACTOR_CHARACTERS).join('');
-  return { expectedRevision, ifMatch: ifMatchOf(headers['if-match']), actor };
+/** A request that makes another revision active. */
+interface UpdateRequest extends ApiRequest<'strict'> {
+  readonly body: { readonly expected_revision?: number | undefined };
 }
 
-/** Undefined for the default. */
-function strictOf(value: string | undefined): boolean | undefined {
-  return value === undefined ? undefined : value === 'true';
+/** The expected active revision, and who changes it. OperationError BAD_REQUEST for an invalid `If-Match`. */
+function optionsOf({ http, principal: { id }, query, body }: UpdateRequest): UpdateOptions {
+  const strict = query('strict');
+  return {
+    expectedRevision: body.expected_revision,
+    ifMatch: ifMatchOf(http.headers['if-match']),
+    actor: id === '' ? undefined : [...id].slice(0, MAX_ACTOR_CHARACTERS).join(''),
+    strict: strict === undefined ? undefined : strict === 'true',
+  };
 }
 
 function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {

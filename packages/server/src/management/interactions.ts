@@ -72,13 +72,8 @@ export function inferenceRoutes(router: Router, context: ManagementContext): voi
     interactions.clear();
     const cleared = dataResponse('{"cleared":true}');
     if (!otherReplicas) return cleared;
-    const question = {
-      method: 'DELETE',
-      target: VIEW,
-      timeoutMs: LIST_TIMEOUT_MS,
-      maxBytes: 1024,
-      parse: () => {},
-    } as const;
+    const limits = { timeoutMs: LIST_TIMEOUT_MS, maxBytes: 1024 };
+    const question = { method: 'DELETE', target: VIEW, ...limits, parse: () => {} } as const;
     return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
   });
 
@@ -127,10 +122,7 @@ async function set(inference: InferenceSettings, change: InferenceChange): Promi
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error;
     const message = `${quote(change.upstream ?? '')} ${error.issues[0]?.message}`;
-    throw new OperationError(
-      'BAD_REQUEST',
-      `invalid ${operations.inference.configure.body.kind}: upstream ${message}`,
-      [{ path: 'upstream', message }],
-    );
+    const { kind } = operations.inference.configure.body;
+    throw new OperationError('BAD_REQUEST', `invalid ${kind}: upstream ${message}`, [{ path: 'upstream', message }]);
   }
 }

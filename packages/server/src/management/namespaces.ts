@@ -26,11 +26,8 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     const { value, unconfirmed } = await registry.commit((draft) => createNamespace(draft, name, labels), origin);
     const json = namespaceJson(value.namespace);
     if (!value.created) return dataResponse(json, { unconfirmed });
-    return dataResponse(json, {
-      status: 201,
-      headers: { location: `${create.path}/${value.namespace.name}` },
-      unconfirmed,
-    });
+    const location = `${create.path}/${value.namespace.name}`;
+    return dataResponse(json, { status: 201, headers: { location }, unconfirmed });
   });
 
   router.add(get, ({ name }) => {
@@ -50,13 +47,8 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
       (draft) => removeNamespaceInSteps(draft, name, cascade),
       origin,
     );
-    const disabled = returned.map((entry) => {
-      return {
-        kind: entry.kind,
-        name: entry.name,
-        namespace: entry.namespace,
-        forward: entry.discovered?.forward ?? '',
-      };
+    const disabled = returned.map(({ kind, name: entry, namespace, discovered }) => {
+      return { kind, name: entry, namespace, forward: discovered?.forward ?? '' };
     });
     const result: NamespaceDeleteResult = { removed: name, ...(disabled.length > 0 && { disabled }) };
     return dataResponse(JSON.stringify(result), { unconfirmed });

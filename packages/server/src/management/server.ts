@@ -216,12 +216,8 @@ export class Management {
     collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
       onTooLarge: () => {
-        send(
-          errorResponse(
-            'PAYLOAD_TOO_LARGE',
-            `request body too large: the limit is ${this.#bodyLimit} bytes, which is fixed`,
-          ),
-        );
+        const message = `request body too large: the limit is ${this.#bodyLimit} bytes, which is fixed`;
+        send(errorResponse('PAYLOAD_TOO_LARGE', message));
       },
       onNoMemory: () => {
         const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
@@ -273,11 +269,9 @@ export class Management {
       this.#send(exchange, errorResponse('FORBIDDEN', refusal.reason));
       return true;
     }
-    if (legacyBackend.serve(request, response, Object.entries(this.#cors).flat())) {
-      facts.upstream = legacyBackend.server;
-    } else {
-      facts.rejected = true;
-    }
+    const isSent = legacyBackend.serve(request, response, Object.entries(this.#cors).flat());
+    if (isSent) facts.upstream = legacyBackend.server;
+    else facts.rejected = true;
     return true;
   }
 
@@ -314,9 +308,7 @@ export class Management {
 
   #errorResponse(error: unknown, method: string, path: string): ApiResponse {
     const { log } = this.#options;
-    if (error instanceof OperationError) {
-      return errorResponse(error.code, error.message, error.details);
-    }
+    if (error instanceof OperationError) return errorResponse(error.code, error.message, error.details);
     if (error instanceof UpstreamError || error instanceof ProvisioningError) {
       // Forwards log their own failures. The message has the service, address and status, no payload.
       if (error instanceof ProvisioningError) log.warn(`provisioning failed: ${error.message}`);

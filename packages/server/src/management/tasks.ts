@@ -14,27 +14,23 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
     const filter = taskFilter.options.find((known) => known === query('state')) ?? 'open';
     const [namespace, forward, tool, user] = [query('namespace'), query('forward'), query('tool'), query('user')];
     const eventId = query('eventId');
-    const selected = tasks
-      .all()
-      .filter(
-        (record) =>
-          matches(record, filter) &&
-          (namespace === undefined || record.namespace === namespace) &&
-          (forward === undefined || record.forward === forward) &&
-          (tool === undefined || record.tool.key === tool) &&
-          (user === undefined || record.principal.id === user) &&
-          (eventId === undefined || record.eventId === eventId),
-      );
+    const isSelected = (record: TaskRecord): boolean =>
+      matches(record, filter) &&
+      (namespace === undefined || record.namespace === namespace) &&
+      (forward === undefined || record.forward === forward) &&
+      (tool === undefined || record.tool.key === tool) &&
+      (user === undefined || record.principal.id === user) &&
+      (eventId === undefined || record.eventId === eventId);
     return pagedResponse(
-      selected,
+      tasks.all().filter(isSelected),
       {
         place: ({ created }) => [created],
         key: ({ id }) => id,
-        texts: ({ id, tool: { key }, forward: of = '', principal, statusMessage = '' }) => [
+        texts: ({ id, tool, forward: of = '', principal: by, statusMessage = '' }) => [
           id,
-          key,
+          tool.key,
           of,
-          principal.id,
+          by.id,
           statusMessage,
         ],
         serialize: (record) => JSON.stringify(taskBody(record)),
@@ -70,22 +66,10 @@ function matches(record: TaskRecord, filter: TaskFilter): boolean {
 }
 
 function taskBody(record: TaskRecord): Task {
-  const {
-    id,
-    namespace,
-    tool,
-    forward,
-    principal,
-    era,
-    replica,
-    isInternal,
-    statusMessage,
-    eventId,
-    states = [],
-  } = record;
+  const { tool, forward, principal, era, replica, isInternal, statusMessage, eventId, states = [] } = record;
   return {
-    id,
-    namespace,
+    id: record.id,
+    namespace: record.namespace,
     tool: tool.key,
     ...(forward !== undefined && { forward }),
     ...(principal.id !== '' && { user: principal.id }),
