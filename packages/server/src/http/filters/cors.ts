@@ -75,19 +75,16 @@ export function cors(settings: CorsSettings): Filter {
 
 function preflight(exchange: HttpExchange, settings: CorsSettings, allowed: boolean): Outcome {
   if (!allowed) return { kind: 'plain', status: settings.disallowed_origin_mode === 'reject' ? 403 : 204 };
+  const literal = settings.allow_headers.filter((header) => !header.endsWith('*'));
   const headers = [
     'Access-Control-Allow-Methods',
     settings.allow_methods.join(', '),
     'Access-Control-Allow-Headers',
-    [...literalHeaders(settings), ...requestedByPrefix(exchange, settings)].join(', '),
+    [...literal, ...requestedByPrefix(exchange, settings)].join(', '),
     'Access-Control-Max-Age',
     String(settings.max_age),
   ];
   return { kind: 'plain', status: 204, headers };
-}
-
-function literalHeaders(settings: CorsSettings): string[] {
-  return settings.allow_headers.filter((header) => !header.endsWith('*'));
 }
 
 /** Returns the requested headers that match a prefix such as `Mcp-Param-*`: their names are known only per request. */
@@ -105,12 +102,9 @@ function requestedByPrefix(exchange: HttpExchange, settings: CorsSettings): stri
 
 function originMatcher({ allow_origins, allow_null_origin }: CorsSettings): (origin: string) => boolean {
   const exact = new Set(allow_origins);
-  const subdomains = allow_origins
-    .filter((origin) => origin.includes('://*.'))
-    .map((origin) => origin.split('*'))
-    .map(([scheme = '', host = '']) => ({ scheme, host }));
+  const subdomains = allow_origins.filter((origin) => origin.includes('://*.')).map((origin) => origin.split('*'));
   return (origin) =>
     exact.has(origin) ||
     (allow_null_origin && origin === 'null') ||
-    subdomains.some(({ scheme, host }) => origin.startsWith(scheme) && origin.endsWith(host));
+    subdomains.some(([scheme = '', host = '']) => origin.startsWith(scheme) && origin.endsWith(host));
 }

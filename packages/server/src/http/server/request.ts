@@ -21,7 +21,6 @@ export class ServerRequest {
   readonly method: string;
   /** Path and query; without the prefix of the public URL, once that was removed. */
   url: string;
-  readonly httpVersion: string;
   readonly headers: IncomingHttpHeaders;
   /** Names and values, alternating, in their original case. */
   readonly rawHeaders: readonly string[];
@@ -42,7 +41,6 @@ export class ServerRequest {
   constructor(head: RequestHead, connection: RequestConnection) {
     this.method = head.method;
     this.url = head.url;
-    this.httpVersion = head.httpVersion;
     this.headers = head.headers;
     this.rawHeaders = head.rawHeaders;
     this.head = head;

@@ -55,13 +55,9 @@ const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
 const OUTCOME = 'sluice.outcome';
 
 /** A counter that can be decremented. */
-export class UpDownCounter {
+export interface UpDownCounter {
   readonly attributes: MetricAttributes;
-  value = 0;
-
-  constructor(attributes: MetricAttributes) {
-    this.attributes = attributes;
-  }
+  value: number;
 }
 
 /**
@@ -114,7 +110,7 @@ export class RequestMetrics {
     TOKENS,
     ({ completion, type }) => ({ ...completionAttributes(completion), 'gen_ai.token.type': type }),
   );
-  readonly #active = new MetricFamily((attributes) => new UpDownCounter(attributes));
+  readonly #active = new MetricFamily((attributes): UpDownCounter => ({ attributes, value: 0 }));
 
   /** `secure` are the names of listeners with TLS. */
   constructor(secure: ReadonlySet<string> = new Set()) {
