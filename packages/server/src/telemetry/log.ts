@@ -153,30 +153,11 @@ interface CachedField {
   /** Undefined for a field that was left out. */
   readonly value: string | undefined;
   readonly text: string;
-  /** Number of the line in which it got this value. */
-  readonly since: number;
-}
-
-/** What precedes the value of a field that differs from line to line: text fields, and the name of that field. */
-interface Segment {
-  /** Undefined at the end of the line. */
-  readonly name: string | undefined;
-  /** Text fields, by their places. */
-  readonly start: number;
-  readonly end: number;
-  /** The value before the segment is in quotes. */
-  readonly closes: boolean;
-  /** The value after it is in quotes. */
-  readonly opens: boolean;
-  /** Number of the line that it is from. */
-  readonly line: number;
-  /** Set when the segment is used again. */
-  text: string | undefined;
 }
 
 /**
  * Writes a line field by field, without objects in between. Made for the line of each request; the fields are those of
- * {@link logLine}, with names that need no escapes. What is the same in every line is added as one text.
+ * {@link logLine}, with names that need no escapes.
  */
 export class LineWriter {
   #line = '';
@@ -191,25 +172,13 @@ export class LineWriter {
   #afterTime = '';
   /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
   readonly #cached: (CachedField | undefined)[] = [];
-  /** Number of text fields of this line so far, and the first of those that are not yet part of it. */
+  /** Number of text fields of this line so far. */
   #textFields = 0;
-  #start = 0;
-  /** The segments of earlier lines, and the number of those of this line so far. */
-  readonly #cachedSegments: Segment[] = [];
-  #segments = 0;
-  /** The closing quote of the last value is not written yet. */
-  #isOpen = false;
-  /** Number of this line. */
-  #number = 0;
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
     this.isAscii = true;
-    this.#number++;
     this.#textFields = 0;
-    this.#start = 0;
-    this.#segments = 0;
-    this.#isOpen = false;
     const isSame = target === this.#target && level === this.#level && msg === this.#msg;
     if (!isSame) {
       this.#level = level;
@@ -227,9 +196,10 @@ export class LineWriter {
 
   /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is cached. */
   text(name: string, value: string | undefined): void {
-    const cached = this.#cached[this.#textFields];
-    if (cached !== undefined && cached.value === value && cached.name === name) this.#textFields++;
-    else this.#changeText(name, value);
+    const place = this.#textFields++;
+    const cached = this.#cached[place];
+    if (cached !== undefined && cached.value === value && cached.name === name) this.#line += cached.text;
+    else this.#changeText(place, name, value);
   }
 
   /** Writes a field whose value differs from line to line, unless it is undefined. */
@@ -241,79 +211,38 @@ export class LineWriter {
 
   /** Like {@link id}, for an id that needs no escapes, such as one of our own. */
   plainId(name: string, value: string | undefined): void {
-    if (value === undefined) return;
-    this.#addSegment(name, true);
-    this.#line += value;
+    if (value !== undefined) this.#line += `,"${name}":"${value}"`;
   }
 
   /** Writes a field unless its value is undefined. */
   value(name: string, value: number | boolean | undefined): void {
-    if (value === undefined) return;
-    this.#addSegment(name, false);
-    this.#line += value;
+    if (value !== undefined) this.#line += `,"${name}":${value}`;
   }
 
   /** Writes a field whose value is JSON. */
   json(name: string, value: string): void {
     this.isAscii = false;
-    this.#addSegment(name, false);
-    this.#line += escapeInvisible(value);
+    this.#line += `,"${name}":${escapeInvisible(value)}`;
   }
 
   /** Ends the line and returns it, with its line break. */
   end(): string {
-    this.#addSegment(undefined, false);
-    const line = this.#line;
+    const line = `${this.#line}}\n`;
     this.#line = '';
     return line;
   }
 
   /** Writes a text field whose value is another one than in the line before. */
-  #changeText(name: string, value: string | undefined): void {
-    const place = this.#textFields++;
+  #changeText(place: number, name: string, value: string | undefined): void {
     if (value !== undefined && (value.length > MAX_CACHED_LENGTH || NOT_PLAIN.test(value))) {
       this.#cached[place] = undefined;
       return this.id(name, value);
     }
     // Copies: a slice would retain the request that it is from.
     const copy = value && detach(value);
-    const text = copy === undefined ? '' : `,"${name}":"${copy}"`;
-    this.#cached[place] = { name, value: copy, text, since: this.#number };
-  }
-
-  /** Adds the text fields since the last segment, and the name of the field whose value follows; at the end the brace. */
-  #addSegment(name: string | undefined, opens: boolean): void {
-    const place = this.#segments++;
-    const start = this.#start;
-    const end = this.#textFields;
-    const closes = this.#isOpen;
-    this.#start = end;
-    this.#isOpen = opens;
-    const cached = this.#cachedSegments[place];
-    let isUnchanged =
-      cached?.name === name &&
-      cached?.start === start &&
-      cached.end === end &&
-      cached.closes === closes &&
-      cached.opens === opens;
-    for (let at = start; isUnchanged && at < end; at++) {
-      isUnchanged = (this.#cached[at]?.since ?? this.#number) <= (cached?.line ?? 0);
-    }
-    if (cached && isUnchanged) {
-      cached.text ??= detach(this.#segmentText(cached));
-      this.#line += cached.text;
-      return;
-    }
-    const segment = { name, start, end, closes, opens, line: this.#number, text: undefined };
-    // Where every other line is different, a text for later costs more than it saves.
-    this.#cachedSegments[place] = segment;
-    this.#line += this.#segmentText(segment);
-  }
-
-  #segmentText({ name, start, end, closes, opens }: Segment): string {
-    let text = closes ? '"' : '';
-    for (let place = start; place < end; place++) text += this.#cached[place]?.text ?? '';
-    return name === undefined ? `${text}}\n` : `${text},"${name}":${opens ? '"' : ''}`;
+    const text = copy === undefined ? '' : detach(`,"${name}":"${copy}"`);
+    this.#cached[place] = { name, value: copy, text };
+    this.#line += text;
   }
 }
 
