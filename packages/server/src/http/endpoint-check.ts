@@ -59,7 +59,9 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
         : (expiry ?? { status: 'ok', message: `${at} responds` });
     return Number.isNaN(serverTime) ? found : { ...found, serverTime };
   } catch (error) {
-    if (error instanceof StepError) return { status: 'failed', message: error.message, remedy: error.remedy };
+    if (error instanceof StepError && !signal.aborted) {
+      return { status: 'failed', message: error.message, remedy: error.remedy };
+    }
     return {
       status: 'failed',
       message: `${name ?? url.host} does not respond within ${timeoutMs / 1000} s`,
@@ -74,7 +76,6 @@ async function resolveName(host: string, what: string, signal: AbortSignal): Pro
   if (isIP(host) !== 0) return;
   const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
   await Promise.race([lookup(host), aborted]).catch((error) => {
-    if (signal.aborted) throw error;
     if (!canOpenFiles()) {
       throw new StepError('this process has too many open files', 'Raise its limit of open files (ulimit -n)', error);
     }
@@ -93,7 +94,6 @@ async function openConnection(host: string, port: number, at: string, signal: Ab
     return socket;
   } catch (error) {
     socket.destroy();
-    if (signal.aborted) throw error;
     throw new StepError(
       `${at} refuses connections (${codeOf(error)})`,
       'Check that the server runs and listens on this address and port, not only on its own loopback interface',
@@ -113,7 +113,6 @@ async function startTls(
     await once(socket, 'secureConnect', { signal });
   } catch (error) {
     socket.destroy();
-    if (signal.aborted) throw error;
     throw tlsError(error, at);
   }
   const { valid_to } = socket.getPeerCertificate();
@@ -155,7 +154,6 @@ async function sendHead(socket: Socket, url: URL, at: string, signal: AbortSigna
     sent.once('response', response.resolve).once('error', response.reject).end();
     return await response.promise;
   } catch (error) {
-    if (signal.aborted) throw error;
     throw new StepError(
       `${at} does not respond to HTTP (${codeOf(error)})`,
       'Check that this is the port of the HTTP server; use https:// if it requires TLS',

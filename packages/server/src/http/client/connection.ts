@@ -14,9 +14,9 @@ import {
   type UpstreamError,
 } from './errors.ts';
 import type { CallConnection, Http1Call } from './http1-call.ts';
-import { isLasting, isRedirect } from './redirects.ts';
+import { isRedirect } from './redirects.ts';
 import { BodyWriter, ResponseDeadline } from './request-writer.ts';
-import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { mediaType, ResponseParser, type ResponseSink } from './response-parser.ts';
 import { connectEvent, openSocket, openTlsInTunnel, readPastFailedWrites, type SocketTarget } from './socket.ts';
 import { credentialsRejected, openTunnel } from './tunnel.ts';
 
@@ -176,7 +176,8 @@ export class Connection implements ResponseSink, CallConnection {
     if (call === undefined) return;
     if (status >= 300) {
       if (this.#isHandledHere(call, status, headers)) return;
-    } else if (call.redirects > 0 && isLasting(headers)) {
+    } else if (call.redirects > 0 && mediaType(headers) !== 'text/html') {
+      // No page, as of a server that is being maintained.
       this.#pool.rememberRedirect(call);
     }
     if (headers['content-encoding'] !== undefined && this.#pool.settings.codings !== 'pass') {
@@ -225,7 +226,11 @@ export class Connection implements ResponseSink, CallConnection {
     if (streamed !== undefined) return this.#stream(request, streamed);
     if (typeof request === 'string') this.#socket.write(request, 'latin1');
     else if (Buffer.isBuffer(request)) this.#socket.write(request);
-    else if (!(request instanceof Error)) writeParts(this.#socket, request);
+    else if (!(request instanceof Error)) {
+      this.#socket.cork();
+      for (const part of request) this.#socket.write(part);
+      this.#socket.uncork();
+    }
     this.#deadline?.start();
   }
 
@@ -367,10 +372,4 @@ export class Connection implements ResponseSink, CallConnection {
     this.close();
     call?.fail(error);
   }
-}
-
-function writeParts(socket: Socket, parts: readonly Buffer[]): void {
-  socket.cork();
-  for (const part of parts) socket.write(part);
-  socket.uncork();
 }

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { ResponseHeaders } from './client.ts';
 import { type UpstreamError, unfollowedRedirect } from './errors.ts';
-import { mediaType } from './response-parser.ts';
 
 /** Redirects of one request that are followed. */
 const MAX_REDIRECTS = 10;
@@ -9,11 +8,6 @@ const MAX_REDIRECTS = 10;
 /** Returns whether a response is a redirect: any 3xx but 304, which has no target. */
 export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400 && status !== 304;
-}
-
-/** Returns whether a successful response of a redirect's target is no page, as of a server that is being maintained. */
-export function isLasting(headers: ResponseHeaders): boolean {
-  return mediaType(headers) !== 'text/html';
 }
 
 /** A redirected request. */

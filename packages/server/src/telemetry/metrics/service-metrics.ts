@@ -63,13 +63,9 @@ export class ServiceMetrics {
 
   /** Returns the counters of an evaluator name, which its replacement continues. */
   evaluator(name: string): EvaluatorCounters {
-    const known = this.#evaluators.get(name);
-    if (known) return known;
-    const [oldest] = this.#evaluators.keys();
-    if (this.#evaluators.size >= MAX_EVALUATORS && oldest !== undefined) this.#evaluators.delete(oldest);
-    const counters = new EvaluatorCounters();
-    this.#evaluators.set(name, counters);
-    return counters;
+    const [oldest = ''] = this.#evaluators.keys();
+    if (this.#evaluators.size >= MAX_EVALUATORS && !this.#evaluators.has(name)) this.#evaluators.delete(oldest);
+    return this.#evaluators.getOrInsertComputed(name, () => new EvaluatorCounters());
   }
 
   /** Counters of evaluators by name, in the order of their first use. */

@@ -79,15 +79,10 @@ export class ToolCallEvents implements ToolCallRecorder {
 
   /** Returns the matching stored events, newest first. */
   recent({ toolName, category, limit }: EventFilter): ToolCallRecord[] {
-    const found: ToolCallRecord[] = [];
-    for (const record of this.ring.newestFirst()) {
-      if (found.length >= limit) break;
-      const { identity, details } = record;
-      if (toolName !== undefined && identity.toolName !== toolName) continue;
-      if (category !== undefined && !(details.type === 'FAILED' && details.category === category)) continue;
-      found.push(record);
-    }
-    return found;
+    const isSelected = ({ identity, details }: ToolCallRecord): boolean =>
+      (toolName === undefined || identity.toolName === toolName) &&
+      (category === undefined || (details.type === 'FAILED' && details.category === category));
+    return this.ring.newestFirst().filter(isSelected).take(limit).toArray();
   }
 
   /** Returns the id of the recorded completion that requested the call, if the agent sends it as one of its ids. */
