@@ -32,33 +32,18 @@ export function metricData(metric: Metric, period: Period): MetricData {
     descriptor: { name, description, unit, valueType: valueType(unit) },
     aggregationTemporality: period.delta ? AggregationTemporality.DELTA : AggregationTemporality.CUMULATIVE,
   };
-  switch (metric.kind) {
-    case 'counter':
-    case 'updowncounter':
-      return {
-        ...common,
-        dataPointType: DataPointType.SUM,
-        isMonotonic: metric.kind === 'counter',
-        dataPoints: metric.series.map((series) => point(series, period, series.value)),
-      };
-    case 'gauge':
-      return {
-        ...common,
-        dataPointType: DataPointType.GAUGE,
-        dataPoints: metric.series.map((series) => point(series, period, series.value)),
-      };
-    case 'histogram': {
-      const boundaries = [...metric.bounds];
-      return {
-        ...common,
-        dataPointType: DataPointType.HISTOGRAM,
-        dataPoints: metric.series.map((series): DataPoint<Histogram> => {
-          const { count, sum, buckets } = series.value;
-          return point(series, period, { count, sum, buckets: { boundaries, counts: [...buckets] } });
-        }),
-      };
-    }
+  if (metric.kind === 'histogram') {
+    const boundaries = [...metric.bounds];
+    const dataPoints = metric.series.map((series): DataPoint<Histogram> => {
+      const { count, sum, buckets } = series.value;
+      return point(series, period, { count, sum, buckets: { boundaries, counts: [...buckets] } });
+    });
+    return { ...common, dataPointType: DataPointType.HISTOGRAM, dataPoints };
   }
+  const dataPoints = metric.series.map((series) => point(series, period, series.value));
+  return metric.kind === 'gauge'
+    ? { ...common, dataPointType: DataPointType.GAUGE, dataPoints }
+    : { ...common, dataPointType: DataPointType.SUM, isMonotonic: metric.kind === 'counter', dataPoints };
 }
 
 function point<Value>({ attributes }: Series<unknown>, { from, to }: Period, value: Value): DataPoint<Value> {

@@ -22,13 +22,11 @@ export interface MetricReading {
 
 /** All metrics, independent of the format in which they are exported. */
 export class MetricSource {
-  readonly #requests: Pick<RequestMetrics, 'metrics'>;
-  readonly #state: ServiceState;
+  readonly #options: MetricSourceOptions;
   readonly #startedAt: number = Date.now();
 
-  constructor({ requests, state }: MetricSourceOptions) {
-    this.#requests = requests;
-    this.#state = state;
+  constructor(options: MetricSourceOptions) {
+    this.#options = options;
   }
 
   /** Creates the view of one periodic reader; it sees the event loop utilization since its own previous reading. */
@@ -37,7 +35,8 @@ export class MetricSource {
     return {
       startedAt: this.#startedAt,
       read: () => {
-        const all = [...this.#requests.metrics(), ...stateMetrics(this.#state), ...process.metrics()];
+        const { requests, state } = this.#options;
+        const all = [...requests.metrics(), ...stateMetrics(state), ...process.metrics()];
         return all.filter(({ series }) => series.length > 0);
       },
     };
