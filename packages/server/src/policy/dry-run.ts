@@ -1,18 +1,15 @@
 import type { DryRunInput, DryRunResult, Evaluator } from '@sluice/contract';
-import { type Message, type MessageLimits, parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { truncateBytes } from '@sluice/protocol/text';
-import { visibleEntries } from '../access/access.ts';
-import type { InteractionStore } from '../inference/interaction-store.ts';
 import { OperationError } from '../registry/operation-error.ts';
-import type { Registry } from '../registry/registry.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
 import { checkNestedMembers, type EvaluatedRequest, evaluatedRequest, UnevaluableRequestError } from './context.ts';
-import { EXEMPT_METHODS, type LoadedEvaluator } from './evaluator-set.ts';
-import { type LlmClient, LlmError } from './llm/client.ts';
-import { completeWithSchema, type LlmObserver } from './llm/completion.ts';
+import { type EvaluationOptions, userPromptOf } from './evaluation.ts';
+import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
+import { LlmError } from './llm/client.ts';
+import { completeWithSchema } from './llm/completion.ts';
 import { ConversationCache, historyReader } from './llm/history.ts';
-import type { OtherConversations } from './llm/other-conversations.ts';
-import { buildUserPrompt, PromptToolCache } from './llm/prompt.ts';
+import { PromptToolCache } from './llm/prompt.ts';
 import { RegistryView, ToolListCache } from './registry-view.ts';
 import { ActionFailure, type ActionLogLevel, type ActionRun, type HostFunctions } from './sandbox/action.ts';
 import { HOST_LIMITS, HostProcess } from './sandbox/host-process.ts';
@@ -27,14 +24,10 @@ const MAX_LOG_BYTES = 4096;
 const MAX_COPIES = 100;
 
 /** Parts of the service that dry runs use. */
-export interface DryRunOptions {
+export interface DryRunOptions
+  extends Pick<EvaluationOptions, 'llm' | 'registry' | 'interactions' | 'otherConversations'> {
   /** Validates an evaluator and loads its action, without storing anything. */
   readonly evaluators: { prepare(evaluator: Evaluator): Promise<LoadedEvaluator> };
-  readonly llm: LlmClient;
-  readonly registry: Registry;
-  readonly interactions: InteractionStore;
-  /** Conversations at other replicas; undefined without any. */
-  readonly otherConversations?: OtherConversations | undefined;
   readonly limits: MessageLimits;
 }
 
@@ -68,7 +61,11 @@ export class DryRuns {
   async #requestOf({ request }: DryRunInput): Promise<EvaluatedRequest> {
     const { method, params, namespace, conversation_id: conversationId } = request;
     const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-    const message = requireRequest(parseMessage(Buffer.from(text), this.#options.limits));
+    const message = parseMessage(Buffer.from(text), this.#options.limits);
+    if (message.kind !== 'request') {
+      const reason = message.kind === 'malformed' ? message.message : 'not a request';
+      throw new OperationError('BAD_REQUEST', `invalid dry run: request ${reason}`);
+    }
     try {
       await checkNestedMembers(message, this.#options.limits.members);
       return await evaluatedRequest(message, namespace, conversationId);
@@ -77,16 +74,6 @@ export class DryRuns {
       throw error;
     }
   }
-}
-
-function requireRequest(message: ReturnType<typeof parseMessage>): RequestMessage {
-  if (isRequest(message)) return message;
-  const reason = message.kind === 'malformed' ? message.message : 'not a request';
-  throw new OperationError('BAD_REQUEST', `invalid dry run: request ${reason}`);
-}
-
-function isRequest(message: { readonly kind: string }): message is Extract<Message, { kind: 'request' }> {
-  return message.kind === 'request';
 }
 
 /** One dry run. */
@@ -111,7 +98,7 @@ class Run {
     const outcome = await this.#evaluate(request, host);
     return {
       ...outcome,
-      matches: this.#matches(),
+      matches: new EvaluatorSet(0, [this.#evaluator]).matching(request.method, request.namespace) !== undefined,
       prompt: this.#prompt,
       ...(this.#llm && { llm: this.#llm }),
       ...(this.#action && { action: this.#action }),
@@ -132,13 +119,6 @@ class Run {
       if (error instanceof ActionFailure) return this.#failure('action_failure', error);
       throw error;
     }
-  }
-
-  #matches(): boolean {
-    const { trigger } = this.#evaluator.definition;
-    const { method, namespace } = this.#input.request;
-    const isExempt = EXEMPT_METHODS.has(method);
-    return !isExempt && trigger.method === method && (trigger.namespace ?? namespace) === namespace;
   }
 
   #failure(verdict: 'llm_failure' | 'action_failure', error: Error): Outcome {
@@ -178,25 +158,19 @@ class Run {
   async #answer(request: EvaluatedRequest): Promise<string> {
     const { llm, registry, interactions, otherConversations } = this.#options;
     const { connection, schema, definition } = this.#evaluator;
-    const { conversationId, method, namespace } = request;
-    const conversation =
-      conversationId === undefined
-        ? []
-        : await new ConversationCache(interactions, otherConversations).latest(conversationId);
-    const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
-    const tools = state && (await new PromptToolCache().lines(visibleEntries(state, 'tool'), registry.turns));
-    this.#prompt = buildUserPrompt({ request, conversation, tools });
+    const conversations = new ConversationCache(interactions, otherConversations);
+    this.#prompt = await userPromptOf(request, { registry, conversations, promptTools: new PromptToolCache() });
     const { answer } = this.#input;
     const startedAt = performance.now();
-    const calls = new CountedCalls();
+    let calls = 0;
     const prompts = { systemPrompt: definition.llm.prompt, userPrompt: this.#prompt };
-    const text =
-      answer ?? (await completeWithSchema(llm, { connection, ...prompts, schema, signal: this.#signal }, calls));
+    const completion = { connection, ...prompts, schema, signal: this.#signal };
+    const text = answer ?? (await completeWithSchema(llm, completion, { onCall: () => calls++ }));
     const durationMs = performance.now() - startedAt;
     const problem = await schema?.validate(text, this.#signal);
     this.#llm = {
       answer: text,
-      calls: calls.count,
+      calls,
       duration_ms: answer === undefined ? roundMs(durationMs) : 0,
       ...(problem !== undefined && { schema_error: problem }),
     };
@@ -248,21 +222,6 @@ type Outcome = Pick<
 function warningText(message: string, fields: object = {}): string {
   const { message: own, problem } = Object.assign({ message: undefined, problem: undefined }, fields);
   return own ?? (problem === undefined ? message : `${message}: ${problem}`);
-}
-
-/** Counts the calls of a model. */
-class CountedCalls implements LlmObserver {
-  count = 0;
-
-  onCall(): void {
-    this.count++;
-  }
-
-  onEmptyResult(): void {}
-
-  onValidation(): void {}
-
-  onRetry(): void {}
 }
 
 /** Host functions of a dry run, which collect the log instead of writing it. */

@@ -108,7 +108,6 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
         signals.push(signal);
         return { response: await run.wait(), ignoredResponses: 0, durationMs: 1.23456 };
       },
-      close: async () => {},
     },
     registry,
     interactions: new InteractionStore(1),

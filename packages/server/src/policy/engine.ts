@@ -9,7 +9,7 @@ import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../ups
 import type { NamespaceBindings } from './bindings.ts';
 import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
-import { type EvaluatorSet, EXEMPT_METHODS, type LoadedEvaluator } from './evaluator-set.ts';
+import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
 import { PromptToolCache } from './llm/prompt.ts';
 import { ToolListCache } from './registry-view.ts';
@@ -66,7 +66,7 @@ export class EvaluatorEngine {
       triggers.skipped_no_state++;
       return undefined;
     }
-    const matching = EXEMPT_METHODS.has(message.method) ? undefined : set.matching(message.method, namespace.name);
+    const matching = set.matching(message.method, namespace.name);
     if (!matching) {
       triggers.trigger_misses += set.list.length;
       triggers.skipped_no_match++;

@@ -55,7 +55,6 @@ async function lineOf(responses: readonly string[], failure?: Error): Promise<Re
           if (failure) throw failure;
           return { response: { kind: 'pass' }, ignoredResponses: 0, durationMs: 1 };
         },
-        close: async () => {},
       },
       registry,
       interactions,

@@ -26,16 +26,16 @@ import {
   type ActionLogLevel,
   ActionNotStartedError,
   type ActionRun,
-  type ActionRunner,
   type HostFunctions,
 } from './sandbox/action.ts';
 import { HOST_LIMITS } from './sandbox/host-process.ts';
+import type { HostPool } from './sandbox/pool.ts';
 import { applyResponse, busyOutcome, failureOutcome, type Verdict } from './verdict.ts';
 
 /** Parts of the service that evaluations use. */
 export interface EvaluationOptions {
   readonly llm: LlmClient;
-  readonly actions: ActionRunner;
+  readonly actions: Pick<HostPool, 'run'>;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
   /** Conversations at other replicas; undefined without any. */
@@ -150,13 +150,8 @@ export class Evaluation {
   }
 
   async #callLlm(): Promise<string> {
-    const { conversations, registry, llm, promptTools } = this.#options;
     const { definition, connection, schema } = this.#evaluator;
-    const { method, namespace, conversationId } = this.#request;
-    const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
-    const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
-    const tools = state && (await promptTools.lines(visibleEntries(state, 'tool'), registry.turns));
-    const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
+    const userPrompt = await userPromptOf(this.#request, this.#options);
     const startedAt = performance.now();
     const span = this.#startSpan({ name: 'chat', role: 'client' });
     if (span?.recorded) {
@@ -167,7 +162,7 @@ export class Evaluation {
     try {
       const signal = this.#signal;
       const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal, turn: this.#turn };
-      return await completeWithSchema(llm, request, this.#llmStats);
+      return await completeWithSchema(this.#options.llm, request, this.#llmStats);
     } catch (error) {
       span?.failed(this.#errorTypeOf(error));
       throw error;
@@ -245,6 +240,18 @@ export class Evaluation {
     else if (decision === 'cancelled') this.#log.info('evaluation canceled', fields);
     else this.#log.info('evaluator decided', fields);
   }
+}
+
+/** Builds the user prompt for a request. */
+export async function userPromptOf(
+  request: EvaluatedRequest,
+  { registry, promptTools, conversations }: Pick<EvaluationOptions, 'registry' | 'promptTools' | 'conversations'>,
+): Promise<string> {
+  const { method, namespace, conversationId } = request;
+  const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
+  const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
+  const tools = state && (await promptTools.lines(visibleEntries(state, 'tool'), registry.turns));
+  return buildUserPrompt({ request, conversation, tools });
 }
 
 /** Why a run failed, in identifiers. */

@@ -40,6 +40,7 @@ export class EvaluatorSet {
 
   /** Returns the evaluators that match requests with this method and namespace; undefined if none does. */
   matching(method: string, namespace: string): readonly LoadedEvaluator[] | undefined {
+    if (EXEMPT_METHODS.has(method)) return undefined;
     const matching = this.#byMethod
       .get(method)
       ?.filter(({ definition: { trigger } }) => trigger.namespace === null || trigger.namespace === namespace);
@@ -129,7 +130,7 @@ async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['sch
 }
 
 /** Methods that are never evaluated: clients could not connect without them. */
-export const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
+const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
 
 /**
  * Returns warnings about evaluators that currently match no request. They are loaded nevertheless: the namespace may be created
@@ -140,20 +141,13 @@ export function unreachableTriggers(
   namespaceExists: (name: string) => boolean,
 ): EvaluatorWarning[] {
   return loaded.flatMap(({ definition: { name: evaluator, trigger } }) => {
-    const message = unreachableReasons(trigger, namespaceExists).join('; ');
-    return message === '' ? [] : [{ evaluator, code: 'TRIGGER_NEVER_MATCHES' as const, message }];
+    const { method, namespace } = trigger;
+    const reasons: string[] = [];
+    // Unknown methods are evaluated.
+    if (KNOWN_METHODS.has(method) && (!CLIENT_METHODS.has(method) || EXEMPT_METHODS.has(method))) {
+      reasons.push(`${JSON.stringify(method)} is never evaluated`);
+    }
+    if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);
+    return reasons.length === 0 ? [] : [{ evaluator, code: 'TRIGGER_NEVER_MATCHES', message: reasons.join('; ') }];
   });
-}
-
-function unreachableReasons(
-  { method, namespace }: Evaluator['trigger'],
-  namespaceExists: (name: string) => boolean,
-): string[] {
-  const reasons: string[] = [];
-  // Unknown methods are evaluated.
-  if (KNOWN_METHODS.has(method) && (!CLIENT_METHODS.has(method) || EXEMPT_METHODS.has(method))) {
-    reasons.push(`${JSON.stringify(method)} is never evaluated`);
-  }
-  if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);
-  return reasons;
 }

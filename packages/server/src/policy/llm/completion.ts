@@ -24,10 +24,10 @@ export interface LlmObserver {
   /** One LLM call. */
   onCall(isSuccess: boolean, durationMs: number): void;
   /** A result was empty. */
-  onEmptyResult(): void;
-  onValidation(isValid: boolean): void;
+  onEmptyResult?(): void;
+  onValidation?(isValid: boolean): void;
   /** The correction returned a valid result, or failed. */
-  onRetry(isSuccess: boolean): void;
+  onRetry?(isSuccess: boolean): void;
 }
 
 /** Length of the previous answer in a correction, as of any message. */
@@ -55,12 +55,12 @@ export async function completeWithSchema(
   try {
     second = await complete(client, request, correction, observer);
   } catch (error) {
-    if (!signal?.aborted) observer.onRetry(false);
+    if (!signal?.aborted) observer.onRetry?.(false);
     if (error instanceof LlmError && error.fault !== 'aborted') return first;
     throw error;
   }
   const remaining = await validate(schema, second, observer, signal, turn);
-  observer.onRetry(remaining === undefined);
+  observer.onRetry?.(remaining === undefined);
   return second;
 }
 
@@ -78,7 +78,7 @@ async function complete(
   try {
     const text = await client.complete(connection, messages, signal, turn);
     observer.onCall(true, performance.now() - startedAt);
-    if (text === '') observer.onEmptyResult();
+    if (text === '') observer.onEmptyResult?.();
     return text;
   } catch (error) {
     if (!signal?.aborted) observer.onCall(false, performance.now() - startedAt);
@@ -94,7 +94,7 @@ async function validate(
   turn: Turn | undefined,
 ): Promise<string | undefined> {
   const problem = await schema.validate(text, signal, turn);
-  observer.onValidation(problem === undefined);
+  observer.onValidation?.(problem === undefined);
   return problem;
 }
 
@@ -137,15 +137,15 @@ export class LlmCallStats implements LlmObserver {
   }
 
   onEmptyResult(): void {
-    this.#observer.onEmptyResult();
+    this.#observer.onEmptyResult?.();
   }
 
   onValidation(isValid: boolean): void {
-    this.#observer.onValidation(isValid);
+    this.#observer.onValidation?.(isValid);
   }
 
   onRetry(isSuccess: boolean): void {
     this.#validation = isSuccess ? 'corrected' : 'failed';
-    this.#observer.onRetry(isSuccess);
+    this.#observer.onRetry?.(isSuccess);
   }
 }
