@@ -206,7 +206,6 @@ const modules = (count) => {
 const outputs = {
   ${OUTPUTS.map(([what, script]) => `${JSON.stringify(what)}() { ${script} },`).join('\n')}
 };
-pipe.receive();
 const component = pipe.receiveBytes();
 pipe.receiveBytes();
 outputs[component]();

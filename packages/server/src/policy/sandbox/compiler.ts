@@ -4,7 +4,6 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { type Action, ActionCompileError, type ComponentCompiler, componentChecksum } from './action.ts';
-import type { CompileRequest } from './compiling/main.ts';
 import { readSandboxScripts, SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
 const COMPILE_MS = 10_000;
@@ -35,6 +34,7 @@ const READABLE = [fileURLToPath(new URL('../../../package.json', import.meta.url
 /** WIT of the world `evaluator-action`, the authoritative definition of the imports and exports of actions. */
 const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
 
+/** First frame of a response of the compiler process; `compiled` is followed by a frame with the glue and one per module. */
 const responseHead = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('compiled'),
@@ -44,6 +44,9 @@ const responseHead = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('rejected'), message: z.string().max(1000) }),
 ]);
+
+/** See `responseHead`. */
+export type CompileResponse = z.output<typeof responseHead>;
 
 /** Compiles components to actions, each in a process of its own with 10 s and 512 MiB. */
 export class ActionCompiler implements ComponentCompiler {
@@ -86,7 +89,9 @@ export class ActionCompiler implements ComponentCompiler {
   #compileInProcess(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
     const { promise, resolve, reject } = Promise.withResolvers<Omit<Action, 'checksum'>>();
     const frames: Buffer[] = [];
-    let expectedFrames = 1;
+    let head: CompileResponse | undefined;
+    /** Whether all frames are there. */
+    const isComplete = () => frames.length >= (head?.kind === 'compiled' ? 2 + head.modules.length : 1);
     let failure = PROCESS_EXITED;
     this.#scripts ??= readSandboxScripts(['compiling', 'validate', 'host'], { packages: true });
     const { loader, sources } = this.#scripts;
@@ -99,14 +104,14 @@ export class ActionCompiler implements ComponentCompiler {
       frameLimits: { first: MAX_HEAD_BYTES, total: MAX_RESPONSE_BYTES },
       onFrame(bytes) {
         frames.push(bytes);
-        if (frames.length === 1) expectedFrames = frameCount(bytes);
-        if (frames.length >= expectedFrames) process.kill();
+        if (frames.length === 1) head = parseHead(bytes);
+        if (isComplete()) process.kill();
       },
       onExit: ({ outOfMemory, frameLimitExceeded }) => {
         clearTimeout(deadline);
         clearInterval(memoryCheck);
         this.#processes.delete(process);
-        const compiled = frames.length >= expectedFrames ? parseResponse(frames) : undefined;
+        const compiled = isComplete() ? toAction(head, frames) : undefined;
         if (frameLimitExceeded) failure = RESPONSE_TOO_LARGE;
         if (typeof compiled === 'object') resolve(compiled);
         else reject(new ActionCompileError(compiled ?? (outOfMemory ? MEMORY_EXCEEDED : failure)));
@@ -122,7 +127,7 @@ export class ActionCompiler implements ComponentCompiler {
       if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) abort(MEMORY_EXCEEDED);
     }, MEMORY_CHECK_MS);
     this.#processes.add(process);
-    process.send(sources, { kind: 'compile' } satisfies CompileRequest, component, this.#wit);
+    process.send(sources, component, this.#wit);
     return promise;
   }
 }
@@ -137,25 +142,21 @@ function jcoFolders(): string[] {
   return folder === target ? [target] : [dirname(folder), target];
 }
 
-/** Number of frames of a response, according to its first one. */
-function frameCount(head: Buffer): number {
-  const parsed = parseHead(head);
-  return parsed?.kind === 'compiled' ? 2 + parsed.modules.length : 1;
-}
-
 /** Returns the action, or the reason for the failure. */
-function parseResponse([head, glue, ...modules]: readonly Buffer[]): Omit<Action, 'checksum'> | string {
-  const parsed = head && parseHead(head);
-  if (parsed?.kind === 'rejected') return parsed.message;
-  if (parsed === undefined || glue === undefined) return RESPONSE_INVALID;
+function toAction(
+  head: CompileResponse | undefined,
+  [, glue, ...modules]: readonly Buffer[],
+): Omit<Action, 'checksum'> | string {
+  if (head?.kind === 'rejected') return head.message;
+  if (head === undefined || glue === undefined) return RESPONSE_INVALID;
   return {
     // Copies, because the frames share the memory of the chunks they came in.
     glue: glue.toString(),
-    modules: parsed.modules.map((module, index) => ({ ...module, bytes: Buffer.from(modules[index] ?? []) })),
+    modules: head.modules.map((module, index) => ({ ...module, bytes: Buffer.from(modules[index] ?? []) })),
   };
 }
 
-function parseHead(bytes: Buffer): z.infer<typeof responseHead> | undefined {
+function parseHead(bytes: Buffer): CompileResponse | undefined {
   try {
     return responseHead.safeParse(JSON.parse(bytes.toString())).data;
   } catch {

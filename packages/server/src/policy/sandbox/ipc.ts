@@ -1,13 +1,6 @@
 import { z } from 'zod';
-import type { ActionFault, ActionLogLevel, ActionResponse } from './action.ts';
+import type { ModuleInfo } from './action.ts';
 import { HEADER_BYTES } from './host/parent-pipe.ts';
-
-/** Core module of an action. */
-export interface ModuleInfo {
-  readonly name: string;
-  /** Maximum memory of an instance, in pages of 64 KiB. */
-  readonly pages: number;
-}
 
 /**
  * Message from the service to a host process. `load` is followed by a frame with the glue and one per module, `run` by a
@@ -17,23 +10,6 @@ export type HostCommand =
   | { readonly kind: 'load'; readonly action: string; readonly modules: readonly ModuleInfo[] }
   | { readonly kind: 'run'; readonly action: string }
   | { readonly kind: 'result' };
-
-/** Call of a host function; the host process blocks until it has the result. */
-export type HostCall =
-  | { readonly function: 'tools'; readonly namespace?: string }
-  | { readonly function: 'tool'; readonly name: string }
-  | { readonly function: 'copy'; readonly name: string; readonly namespace: string }
-  | { readonly function: 'history'; readonly conversation: string }
-  | { readonly function: 'verify'; readonly raw: string };
-
-/** Message from a host process to the service. */
-export type HostMessage =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'loaded' }
-  | ({ readonly kind: 'call' } & HostCall)
-  | { readonly kind: 'log'; readonly level: ActionLogLevel; readonly message: string }
-  | { readonly kind: 'done'; readonly response?: ActionResponse; readonly ignored: number }
-  | { readonly kind: 'failed'; readonly fault: ActionFault; readonly message: string };
 
 /** Limits of received frames, in bytes. */
 export interface FrameLimits {
@@ -115,7 +91,7 @@ const text = z.string();
 const call = z.literal('call');
 
 /** Lists are validated up to the first invalid item; everything else is small. */
-const hostMessage: z.ZodType<HostMessage> = z.discriminatedUnion('kind', [
+const hostMessage = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal(['ready', 'loaded']) }),
   z.discriminatedUnion('function', [
     z.object({ kind: call, function: z.literal('tools'), namespace: text.optional() }),
@@ -149,6 +125,12 @@ const hostMessage: z.ZodType<HostMessage> = z.discriminatedUnion('kind', [
     message: text.max(MAX_FAILURE_MESSAGE_LENGTH),
   }),
 ]);
+
+/** Message from a host process to the service. */
+export type HostMessage = z.output<typeof hostMessage>;
+
+/** Call of a host function; the host process blocks until it has the result. */
+export type HostCall = HostMessage & { readonly kind: 'call' };
 
 function isStringList(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');

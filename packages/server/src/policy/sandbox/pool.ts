@@ -6,7 +6,6 @@ import {
   ActionFailure,
   ActionNotStartedError,
   type ActionRun,
-  type ActionRunner,
   type EvaluationContext,
   HostExitedError,
   type HostFunctions,
@@ -55,7 +54,7 @@ interface Job {
  * Pool of host processes that run actions, with a warm spare that replaces a killed one (docs/architecture.md
  * "Policy"). Nothing derived from a component is evaluated in this process.
  */
-export class HostPool implements ActionRunner {
+export class HostPool {
   readonly #size: number;
   readonly #limits: HostLimits;
   /** Read at the start of the first host: a service without evaluators has none. */
@@ -128,6 +127,11 @@ export class HostPool implements ActionRunner {
     else this.#shrink();
   }
 
+  /**
+   * Throws `ActionFailure`, and `BusyError` if there is no room for the run or it has waited too long. Aborting `signal`
+   * cancels a run that has not begun; a run in progress continues, because canceling it would terminate its host process.
+   * `turn` is the place of the request in the queue.
+   */
   run(
     action: Action,
     context: EvaluationContext,

@@ -3,24 +3,14 @@
  * sandboxed like a host process (`sandbox-process.ts`), since its input is just as untrusted.
  */
 import { Script } from 'node:vm';
+import type { CompileResponse } from '../compiler.ts';
 import { glueScript } from '../host/loaded-action.ts';
 import { lockdown } from '../host/lockdown.ts';
 import { ParentPipe } from '../host/parent-pipe.ts';
-import type { ModuleInfo } from '../ipc.ts';
 import { boundMemories } from '../validate/core-module.ts';
 import { validateComponent } from '../validate/interface.ts';
 import { InvalidComponentError, printable } from '../validate/reader.ts';
 import { loadJco } from './jco.ts';
-
-/** Request to the compiler process, followed by a frame with the component and one with the WIT. */
-export interface CompileRequest {
-  readonly kind: 'compile';
-}
-
-/** Response of the compiler process; `compiled` is followed by a frame with the glue and one per module. */
-export type CompileResponse =
-  | { readonly kind: 'compiled'; readonly modules: readonly ModuleInfo[] }
-  | { readonly kind: 'rejected'; readonly message: string };
 
 /** Files that jco generates for the name `action`. */
 const GLUE_FILE = 'action.js';
@@ -28,8 +18,8 @@ const MODULE_FILE = /^action\.core\d*\.wasm$/;
 
 const jco = await loadJco();
 lockdown();
-const pipe = new ParentPipe<CompileRequest, CompileResponse>();
-pipe.receive();
+const pipe = new ParentPipe<never, CompileResponse>();
+// A frame with the component and one with the WIT.
 const component = pipe.receiveBytes();
 const wit = pipe.receiveBytes();
 if (component && wit) compile(component, wit.toString());
@@ -43,7 +33,7 @@ function compile(bytes: Uint8Array, witText: string): void {
     new Script(glueScript(Buffer.from(glue).toString()));
     const modules = files.filter(([name]) => MODULE_FILE.test(name));
     const bounded = boundMemories(modules.map(([, module]) => module));
-    const infos: ModuleInfo[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
+    const infos = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
     pipe.send({ kind: 'compiled', modules: infos });
     pipe.sendBytes(glue);
     for (const { bytes: module } of bounded) pipe.sendBytes(module);

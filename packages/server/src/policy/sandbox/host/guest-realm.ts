@@ -1,3 +1,4 @@
+import type { ModuleInfo } from '../action.ts';
 import type { RealmBridge } from './realm-bridge.ts';
 import type { WasiStubs } from './wasi-stubs.ts';
 
@@ -9,10 +10,7 @@ export type Instantiate = (
 ) => { evaluate(context: unknown): unknown };
 
 /** Compiled core module of an action. */
-export interface CompiledModule {
-  readonly name: string;
-  /** Maximum memory of an instance, in pages of 64 KiB. */
-  readonly pages: number;
+export interface CompiledModule extends ModuleInfo {
   readonly module: WebAssembly.Module;
 }
 

@@ -78,7 +78,7 @@ function collectAfterRun(pages: number): void {
 }
 
 function callService(call: HostCall): string {
-  pipe.send({ kind: 'call', ...call });
+  pipe.send(call);
   const response = pipe.receive();
   const result = response?.kind === 'result' ? pipe.receiveBytes() : undefined;
   // The service has exited, or violates the protocol.

@@ -70,19 +70,20 @@ function attempt<T>(work: () => T, fallback: T): T {
 }
 
 function hostCall(name: unknown, first: unknown, second: unknown): HostCall | undefined {
-  if (name === 'tools' && first === undefined) return { function: name };
+  const kind = 'call';
+  if (name === 'tools' && first === undefined) return { kind, function: name };
   if (typeof first !== 'string') return undefined;
   switch (name) {
     case 'tools':
-      return { function: name, namespace: first };
+      return { kind, function: name, namespace: first };
     case 'tool':
-      return { function: name, name: first };
+      return { kind, function: name, name: first };
     case 'copy':
-      return typeof second === 'string' ? { function: name, name: first, namespace: second } : undefined;
+      return typeof second === 'string' ? { kind, function: name, name: first, namespace: second } : undefined;
     case 'history':
-      return { function: name, conversation: first };
+      return { kind, function: name, conversation: first };
     case 'verify':
-      return { function: name, raw: first };
+      return { kind, function: name, raw: first };
     default:
       return undefined;
   }
