@@ -1,5 +1,13 @@
 import { type CoreNames, isComponent, isCoreModule, walkCoreModule } from './core-module.ts';
-import { ByteReader, ComponentCounts, InvalidComponentError, isReservedName, quote } from './reader.ts';
+import {
+  ByteReader,
+  COMPONENT_LIMITS,
+  ComponentCounts,
+  checkLimit,
+  InvalidComponentError,
+  isReservedName,
+  quote,
+} from './reader.ts';
 
 const MAX_NAME_BYTES = 512;
 
@@ -61,20 +69,20 @@ export function walkComponent(bytes: Uint8Array): Readonly<ComponentCounts> {
     throw new InvalidComponentError('a core module, not a component: componentize it for the world evaluator-action');
   }
   const counts = new ComponentCounts();
-  counts.allCoreInstances(walkSections(new ByteReader(bytes), counts, undefined));
+  counts.add('coreInstances', walkSections(new ByteReader(bytes), counts, undefined));
   return counts;
 }
 
-/** Index space of components: the number of core instances that each of them creates. */
+/** A component: the number of core instances that it creates, and that of each component in its index space. */
 interface Scope {
+  cost: number;
   readonly costs: number[];
   readonly outer: Scope | undefined;
 }
 
 /** Returns the number of core instances of the component, including those of the components that it instantiates. */
 function walkSections(reader: ByteReader, counts: ComponentCounts, outer: Scope | undefined): number {
-  const scope: Scope = { costs: [], outer };
-  let cost = 0;
+  const scope: Scope = { cost: 0, costs: [], outer };
   if (!isComponent(reader.rest())) {
     throw new InvalidComponentError(
       'not a component: invalid header; build TypeScript and JavaScript with sluice action build',
@@ -86,47 +94,33 @@ function walkSections(reader: ByteReader, counts: ComponentCounts, outer: Scope 
     const section = reader.part(reader.u32());
     // Custom sections, component types and canonical functions have no unvalidated names that reach glue.
     if (id === 0 || id === 7 || id === 8) continue;
-    cost += walkSection(id, section, counts, scope);
+    walkSection(id, section, counts, scope);
     section.finish();
   }
-  return cost;
+  return scope.cost;
 }
 
-/** Returns the number of core instances that the section creates. */
-function walkSection(id: number, section: ByteReader, counts: ComponentCounts, scope: Scope): number {
-  let cost = 0;
+function walkSection(id: number, section: ByteReader, counts: ComponentCounts, scope: Scope): void {
   switch (id) {
     case 1:
-      walkModule(section, counts);
-      break;
+      return walkModule(section, counts);
     case 2:
-      section.vector(() => {
-        cost += 1;
-        walkCoreInstance(section);
-      });
-      break;
+      return section.vector(() => walkCoreInstance(section, scope));
     case 4:
-      counts.component();
+      counts.add('components');
       scope.costs.push(walkSections(section, counts, scope));
-      break;
+      return;
     case 5:
-      section.vector(() => {
-        cost += walkInstance(section, scope);
-      });
-      break;
+      return section.vector(() => walkInstance(section, scope));
     case 6:
-      section.vector(() => walkAlias(section, scope));
-      break;
+      return section.vector(() => walkAlias(section, scope));
     case 10:
-      section.vector(() => walkImport(section));
-      break;
+      return section.vector(() => walkImport(section));
     case 11:
-      section.vector(() => walkExport(section, scope));
-      break;
+      return section.vector(() => walkExport(section, scope));
     default:
       throw section.malformed(`unsupported section ${id}`);
   }
-  return cost;
 }
 
 function walkImport(section: ByteReader): void {
@@ -147,15 +141,23 @@ function walkExport(section: ByteReader, scope: Scope): void {
 }
 
 function walkModule(section: ByteReader, counts: ComponentCounts): void {
-  counts.coreModule();
-  const { memories, tables } = walkCoreModule(section, NAME_CHECKS);
-  for (const memory of memories?.items ?? []) counts.memory(memory.minimum);
-  for (const table of tables?.items ?? []) counts.table(table.minimum);
+  counts.add('coreModules');
+  for (const { what, items } of walkCoreModule(section, NAME_CHECKS)) {
+    for (const { minimum } of items) {
+      if (what === 'memory') counts.add('memoryPages', minimum);
+      else {
+        counts.add('tables');
+        checkLimit(minimum, COMPONENT_LIMITS.tableElements, 'elements in a table');
+        counts.add('tableElements', minimum);
+      }
+    }
+  }
 }
 
 const NAME_CHECKS: CoreNames = { imported: checkedName, exported: checkedExport };
 
-function walkCoreInstance(section: ByteReader): void {
+function walkCoreInstance(section: ByteReader, scope: Scope): void {
+  scope.cost += 1;
   const form = section.byte();
   if (form === 0x00) {
     section.u32();
@@ -173,18 +175,16 @@ function walkCoreInstance(section: ByteReader): void {
   } else throw section.malformed(`unknown core instance form ${form}`);
 }
 
-/** Returns the number of core instances that the instance creates. */
-function walkInstance(section: ByteReader, scope: Scope): number {
+function walkInstance(section: ByteReader, scope: Scope): void {
   const form = section.byte();
   if (form > 0x01) throw section.malformed(`unknown instance form ${form}`);
-  const cost = form === 0x00 ? costOf(section, scope, section.u32()) : 0;
+  if (form === 0x00) scope.cost += costOf(section, scope, section.u32());
   section.vector(() => {
     if (form === 0x00) checkedName(section.nameBytes());
     else externName(section);
     sort(section);
     section.u32();
   });
-  return cost;
 }
 
 function walkAlias(section: ByteReader, scope: Scope): void {

@@ -10,20 +10,15 @@ export interface Limits {
   readonly end: number;
 }
 
-/** Memory or table section of a module. */
+/** Memories or tables that a core module defines. */
 export interface LimitsSection {
+  readonly what: 'memory' | 'table';
   /** Position of the section id. */
   readonly start: number;
   /** Position after the section size. */
   readonly contents: number;
   readonly end: number;
   readonly items: readonly Limits[];
-}
-
-/** Memories and tables that a core module defines. */
-export interface CoreModule {
-  readonly memories: LimitsSection | undefined;
-  readonly tables: LimitsSection | undefined;
 }
 
 const MAGIC = [0x00, 0x61, 0x73, 0x6d];
@@ -46,14 +41,13 @@ export interface CoreNames {
 }
 
 /**
- * Walks a core module: passes every name of its imports and exports to `names` and returns its memories and tables.
+ * Walks a core module: passes every name of its imports and exports to `names` and returns its memories and tables, in order.
  * Throws `InvalidComponentError` for unknown constructs and for memories and tables that cannot be bounded (64-bit,
  * shared). Does not validate the rest of the module.
  */
-export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule {
+export function walkCoreModule(reader: ByteReader, names: CoreNames): LimitsSection[] {
   if (!isCoreModule(reader.part(8).rest())) throw reader.malformed('unsupported core module version');
-  let memories: LimitsSection | undefined;
-  let tables: LimitsSection | undefined;
+  const sections: LimitsSection[] = [];
   while (!reader.isDone) {
     const start = reader.at;
     const id = reader.byte();
@@ -65,13 +59,16 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
         section.finish();
         break;
       case 4:
-        if (tables) throw reader.malformed('duplicate section in a core module');
-        tables = { start, contents, end: section.end, items: limitsOf(section, tableType) };
+      case 5: {
+        const what = id === 4 ? 'table' : 'memory';
+        if (sections.some((earlier) => earlier.what === what)) {
+          throw reader.malformed('duplicate section in a core module');
+        }
+        const items = section.list(() => (id === 4 ? tableType(section) : sizeLimits(section, what)));
+        section.finish();
+        sections.push({ what, start, contents, end: section.end, items });
         break;
-      case 5:
-        if (memories) throw reader.malformed('duplicate section in a core module');
-        memories = { start, contents, end: section.end, items: limitsOf(section, memoryType) };
-        break;
+      }
       case 7:
         section.vector(() => {
           names.exported(section.nameBytes());
@@ -85,17 +82,11 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
         if (id > 13) throw reader.malformed(`unknown section ${id} in a core module`);
     }
   }
-  return { memories, tables };
+  return sections;
 }
 
 function startsWith(bytes: Uint8Array, start: readonly number[]): boolean {
   return start.every((byte, index) => bytes[index] === byte);
-}
-
-function limitsOf(section: ByteReader, type: (section: ByteReader) => Limits): Limits[] {
-  const items = section.list(() => type(section));
-  section.finish();
-  return items;
 }
 
 function coreImport(section: ByteReader, names: CoreNames): void {
@@ -110,7 +101,7 @@ function coreImport(section: ByteReader, names: CoreNames): void {
       tableType(section);
       return;
     case 0x02:
-      memoryType(section);
+      sizeLimits(section, 'memory');
       return;
     case 0x03:
       valueType(section);
@@ -133,10 +124,6 @@ function tableType(section: ByteReader): Limits {
   return sizeLimits(section, 'table');
 }
 
-function memoryType(section: ByteReader): Limits {
-  return sizeLimits(section, 'memory');
-}
-
 /** Skips a value type: one byte, except references, which are followed by a heap type. */
 function valueType(section: ByteReader): void {
   const type = section.byte();
@@ -144,7 +131,7 @@ function valueType(section: ByteReader): void {
   else if (type < 0x69 || type > 0x7f) throw section.malformed(`unknown value type ${type} in a core module`);
 }
 
-function sizeLimits(section: ByteReader, what: 'memory' | 'table'): Limits {
+function sizeLimits(section: ByteReader, what: LimitsSection['what']): Limits {
   const start = section.at;
   const flags = section.byte();
   if (flags > 1) {
@@ -177,12 +164,12 @@ export function boundMemories(
   pages: number = COMPONENT_LIMITS.memoryPages,
   elements: number = COMPONENT_LIMITS.allTableElements,
 ): BoundedModule[] {
-  const walked = modules.map((bytes) => ({ bytes, ...walkCoreModule(new ByteReader(bytes), UNCHECKED_NAMES) }));
-  const memories = maximaOf(walked, 'memories', pages);
-  const tables = maximaOf(walked, 'tables', elements);
-  return walked.map((module) => ({
-    bytes: withLimits(module.bytes, module, memories, tables),
-    pages: totalMaximum(module.memories, memories),
+  const walked = modules.map((bytes) => ({ bytes, sections: walkCoreModule(new ByteReader(bytes), UNCHECKED_NAMES) }));
+  const all = walked.flatMap(({ sections }) => sections);
+  const maxima: Maxima = new Map([...maximaOf(all, 'memory', pages), ...maximaOf(all, 'table', elements)]);
+  return walked.map(({ bytes, sections }) => ({
+    bytes: withLimits(bytes, sections, maxima),
+    pages: itemsOf(sections, 'memory').reduce((sum, item) => sum + (maxima.get(item) ?? item.minimum), 0),
   }));
 }
 
@@ -195,8 +182,8 @@ type Maxima = ReadonlyMap<Limits, number>;
  * Maximum of every memory or table: its minimum and a share of the rest of `budget`, weighted by the minimum, so that an
  * adapter's page does not take half of the memory of an engine.
  */
-function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', budget: number): Maxima {
-  const items = modules.flatMap((module) => module[what]?.items ?? []);
+function maximaOf(sections: readonly LimitsSection[], what: LimitsSection['what'], budget: number): Maxima {
+  const items = itemsOf(sections, what);
   const shares = items.map((item) => {
     const growth = Math.max(0, (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum);
     const weight = item.minimum + 1;
@@ -219,21 +206,16 @@ function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', b
   return maxima;
 }
 
-function totalMaximum(section: LimitsSection | undefined, maxima: Maxima): number {
-  return (section?.items ?? []).reduce((sum, item) => sum + (maxima.get(item) ?? item.minimum), 0);
+function itemsOf(sections: readonly LimitsSection[], what: LimitsSection['what']): Limits[] {
+  return sections.flatMap((section) => (section.what === what ? section.items : []));
 }
 
-function withLimits(bytes: Uint8Array, { memories, tables }: CoreModule, memoryMaxima: Maxima, tableMaxima: Maxima) {
-  const changes: { start: number; end: number; replacement: Uint8Array }[] = [];
-  for (const [section, maxima] of [
-    [memories, memoryMaxima],
-    [tables, tableMaxima],
-  ] as const) {
-    if (!section?.items.some((item) => item.maximum !== maxima.get(item))) continue;
-    changes.push({ start: section.start, end: section.end, replacement: sectionWithMaxima(bytes, section, maxima) });
-  }
-  changes.sort((a, b) => a.start - b.start);
-  return replaceRanges(bytes, changes);
+function withLimits(bytes: Uint8Array, sections: readonly LimitsSection[], maxima: Maxima): Uint8Array {
+  const changed = sections.filter(({ items }) => items.some((item) => item.maximum !== maxima.get(item)));
+  return replaceRanges(
+    bytes,
+    changed.map((section) => ({ ...section, replacement: sectionWithMaxima(bytes, section, maxima) })),
+  );
 }
 
 /** Section with new limits; the bytes between them (count, element types) are copied. */
@@ -241,8 +223,7 @@ function sectionWithMaxima(bytes: Uint8Array, section: LimitsSection, maxima: Ma
   const contents = replaceRanges(
     bytes.subarray(0, section.end),
     section.items.map((item) => ({
-      start: item.start,
-      end: item.end,
+      ...item,
       replacement: Uint8Array.from([0x01, ...leb128(item.minimum), ...leb128(maxima.get(item) ?? item.minimum)]),
     })),
   ).subarray(section.contents);

@@ -1,5 +1,5 @@
 import { walkComponent } from './component.ts';
-import { checkSize, InvalidComponentError, isReservedName, printable, quote } from './reader.ts';
+import { COMPONENT_LIMITS, InvalidComponentError, isReservedName, printable, quote } from './reader.ts';
 import { type ComponentImport, type ComponentType, importsOf, isFunction, isSameType } from './types.ts';
 
 /** Tools and reference of the validation. */
@@ -14,7 +14,12 @@ export interface ValidationContext {
  * exports. Throws `InvalidComponentError`. Function bodies are validated by the WebAssembly engine.
  */
 export function validateComponent(bytes: Uint8Array, { tools, wit }: ValidationContext): void {
-  checkSize(bytes);
+  const { fileBytes } = COMPONENT_LIMITS;
+  if (bytes.length > fileBytes) {
+    throw new InvalidComponentError(
+      `component too large: ${bytes.length} bytes, maximum ${fileBytes}; strip debug information`,
+    );
+  }
   walkComponent(bytes);
   checkInterface(bytes, tools, wit);
 }

@@ -33,58 +33,38 @@ export const COMPONENT_LIMITS = {
   allTableElements: 400_000,
 } as const;
 
-/** Counts of the contents of a component. Throws `InvalidComponentError` as soon as a limit is exceeded. */
+/** What is counted, with its limit. */
+const COUNTED = {
+  coreModules: [COMPONENT_LIMITS.coreModules, 'core modules'],
+  coreInstances: [COMPONENT_LIMITS.coreInstances, 'core instances'],
+  components: [COMPONENT_LIMITS.components, 'nested components'],
+  memoryPages: [COMPONENT_LIMITS.memoryPages, 'pages of initial memory'],
+  tables: [COMPONENT_LIMITS.tables, 'tables'],
+  tableElements: [COMPONENT_LIMITS.allTableElements, 'elements in all tables'],
+} as const;
+
+/** Counts of the contents of a component. */
 export class ComponentCounts {
   coreModules = 0;
+  /** Core instances that instantiating the component creates, nested components included. */
   coreInstances = 0;
   components = 0;
   memoryPages = 0;
   tables = 0;
   tableElements = 0;
 
-  coreModule(): void {
-    this.coreModules += 1;
-    this.#checkLimit(this.coreModules, COMPONENT_LIMITS.coreModules, 'core modules');
-  }
-
-  /** Sets the number of core instances that instantiating the component creates, nested components included. */
-  allCoreInstances(count: number): void {
-    this.coreInstances = count;
-    this.#checkLimit(count, COMPONENT_LIMITS.coreInstances, 'core instances');
-  }
-
-  /** Counts a nested component. */
-  component(): void {
-    this.components += 1;
-    this.#checkLimit(this.components, COMPONENT_LIMITS.components, 'nested components');
-  }
-
-  memory(minimum: number): void {
-    this.memoryPages += minimum;
-    this.#checkLimit(this.memoryPages, COMPONENT_LIMITS.memoryPages, 'pages of initial memory');
-  }
-
-  table(minimum: number): void {
-    this.tables += 1;
-    this.tableElements += minimum;
-    this.#checkLimit(this.tables, COMPONENT_LIMITS.tables, 'tables');
-    this.#checkLimit(minimum, COMPONENT_LIMITS.tableElements, 'elements in a table');
-    this.#checkLimit(this.tableElements, COMPONENT_LIMITS.allTableElements, 'elements in all tables');
-  }
-
-  #checkLimit(count: number, maximum: number, what: string): void {
-    if (count > maximum) {
-      throw new InvalidComponentError(`too many ${what}: ${count}, maximum ${maximum}; make the component smaller`);
-    }
+  /** Throws `InvalidComponentError` as soon as the limit is exceeded. */
+  add(what: keyof typeof COUNTED, count = 1): void {
+    this[what] += count;
+    const [maximum, name] = COUNTED[what];
+    checkLimit(this[what], maximum, name);
   }
 }
 
-/** Throws `InvalidComponentError` for a file that is too large. */
-export function checkSize(bytes: Uint8Array): void {
-  if (bytes.length > COMPONENT_LIMITS.fileBytes) {
-    throw new InvalidComponentError(
-      `component too large: ${bytes.length} bytes, maximum ${COMPONENT_LIMITS.fileBytes}; strip debug information`,
-    );
+/** Throws `InvalidComponentError` if a count exceeds its limit. */
+export function checkLimit(count: number, maximum: number, what: string): void {
+  if (count > maximum) {
+    throw new InvalidComponentError(`too many ${what}: ${count}, maximum ${maximum}; make the component smaller`);
   }
 }
 
