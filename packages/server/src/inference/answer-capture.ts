@@ -1,10 +1,10 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import { AnswerFields } from './answer-fields.ts';
 import { AnswerScan, depthOf } from './answer-scan.ts';
 import { ALL_FIELDS } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
-import type { DecodedSink } from './decoder.ts';
+import type { BodySink } from './decoder.ts';
 import type { StoredBody } from './interaction-store.ts';
 import { LineDecoder } from './line-decoder.ts';
 import { type JsonState, toJsonBody, toStoredBody } from './stored-body.ts';
@@ -38,14 +38,13 @@ export interface AnswerCaptureOptions {
  * is stored unchanged up to the limit; a stream of events or of JSON in lines becomes the answer that the official client
  * assembles from it, as far as it has arrived; a stream of something else is stored as text.
  */
-export class AnswerCapture implements DecodedSink, EventSink {
+export class AnswerCapture implements BodySink {
   readonly fields = new AnswerFields();
   readonly #options: AnswerCaptureOptions;
   /** First bytes, until they show what the body is. */
   #head: Buffer | undefined = Buffer.alloc(0);
   /** The body, until it is known to be the stream of an API. */
   #text: BoundedBuffer | undefined;
-  #reserved = 0;
   /** JSON that is still small. */
   #isSmall = false;
   #json: JsonState = { isComplete: false, maxDepth: 0 };
@@ -59,7 +58,7 @@ export class AnswerCapture implements DecodedSink, EventSink {
 
   constructor(options: AnswerCaptureOptions) {
     this.#options = options;
-    this.#text = new BoundedBuffer(options.limit);
+    this.#text = new BoundedBuffer(options.limit, options.budget);
   }
 
   /** Whether bytes or values were discarded. Of a complete body, the assembled answer decides. */
@@ -68,36 +67,14 @@ export class AnswerCapture implements DecodedSink, EventSink {
     return this.#isTruncated;
   }
 
-  onDecoded(chunk: Buffer): boolean {
+  write(chunk: Buffer): boolean {
     if (this.#isAssembled) return false;
-    if (this.#head === undefined) this.#write(chunk);
+    if (this.#head === undefined) this.#add(chunk);
     else this.#begin(chunk, false);
     return true;
   }
 
-  onEvent({ data }: ServerSentEvent): void {
-    this.onData(data);
-  }
-
-  onData(data: string): void {
-    this.#stream?.onData(data);
-    this.#releaseReplaced();
-  }
-
-  onLargeData(bytes: Buffer): void {
-    this.#stream?.onLargeData(bytes);
-  }
-
-  onLargeEvent(): void {
-    this.#stream?.onLargeEvent();
-    this.#releaseReplaced();
-  }
-
-  onEventError(): void {
-    this.#isTruncated = true;
-  }
-
-  onDecodedEnd(isTruncated: boolean): void {
+  end(isTruncated = false): void {
     if (this.#hasEnded) return;
     if (this.#head !== undefined) this.#begin(Buffer.alloc(0), true);
     if (this.#isSmall) this.#parse();
@@ -140,21 +117,23 @@ export class AnswerCapture implements DecodedSink, EventSink {
     this.#head = undefined;
     if (form === 'json') this.#isSmall = true;
     else if (form === 'events') {
-      this.#decoder = new EventStreamDecoder(this, Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
-      this.#openStream();
+      this.#decoder = new EventStreamDecoder(this.#openStream(), Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
     }
-    this.#write(form === 'json' ? head.subarray(start) : head);
+    this.#add(form === 'json' ? head.subarray(start) : head);
   }
 
-  #openStream(): void {
+  #openStream(): StreamedAnswer {
     const { path, limit, budget } = this.#options;
-    this.#stream = new StreamedAnswer({ fields: this.fields, path, limit, budget });
+    // The text of a stream is not needed once its answer is assembled.
+    const onKnown = () => this.#releaseText();
+    this.#stream = new StreamedAnswer({ fields: this.fields, path, limit, budget, onKnown });
+    return this.#stream;
   }
 
-  #write(chunk: Buffer): void {
+  #add(chunk: Buffer): void {
     const text = this.#text;
     if (this.#isSmall && (text?.isTruncated || (text?.length ?? 0) + chunk.length > PARSED_BYTES)) this.#scanStored();
-    if (text !== undefined) this.#store(text, chunk);
+    text?.push(chunk);
     if (this.#scan) this.#scanChunk(this.#scan, chunk);
     else this.#decoder?.write(chunk);
   }
@@ -188,20 +167,10 @@ export class AnswerCapture implements DecodedSink, EventSink {
 
   /** Reads what is stored, and what follows, as lines. `rest`: where the second one begins in the chunk. */
   #readLines(chunk: Buffer, rest: number): void {
-    this.#openStream();
-    this.#decoder = new LineDecoder(this);
+    this.#decoder = new LineDecoder(this.#openStream());
     const text = this.#text;
     const stored = text?.isTruncated ? chunk.subarray(rest) : text?.bytes;
     if (stored) this.#decoder.write(stored);
-  }
-
-  #store(text: BoundedBuffer, chunk: Buffer): void {
-    if (text.isTruncated) return;
-    if (!this.#options.budget.reserve(chunk.length)) text.isTruncated = true;
-    else {
-      this.#reserved += chunk.length;
-      text.push(chunk);
-    }
   }
 
   #assemble(): void {
@@ -218,15 +187,9 @@ export class AnswerCapture implements DecodedSink, EventSink {
     this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, this.#json);
   }
 
-  /** The text of a stream is not needed once its answer is assembled. */
-  #releaseReplaced(): void {
-    if (this.#text !== undefined && this.#stream?.isKnown) this.#releaseText();
-  }
-
   #releaseText(): void {
+    this.#text?.take();
     this.#text = undefined;
-    this.#options.budget.release(this.#reserved);
-    this.#reserved = 0;
   }
 }
 

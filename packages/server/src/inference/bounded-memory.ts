@@ -28,21 +28,28 @@ export class MemoryBudget {
  */
 export class BoundedBuffer {
   readonly #limit: number;
+  readonly #budget: MemoryBudget | undefined;
   #buffer: Buffer | undefined = undefined;
   /** Number of stored bytes. */
   length = 0;
-  /** Whether bytes beyond the limit were discarded. */
+  /** Whether bytes were discarded, after which no more are stored. */
   isTruncated = false;
 
-  constructor(limit: number) {
+  /** The stored bytes are reserved from `budget`. */
+  constructor(limit: number, budget?: MemoryBudget) {
     this.#limit = limit;
+    this.#budget = budget;
   }
 
   /** Stores as much of the chunk as fits; returns the number of stored bytes. */
   push(chunk: Buffer): number {
-    const stored = Math.min(chunk.length, this.#limit - this.length);
+    const stored = this.isTruncated ? 0 : Math.min(chunk.length, this.#limit - this.length);
     if (stored < chunk.length) this.isTruncated = true;
     if (stored === 0) return 0;
+    if (this.#budget?.reserve(stored) === false) {
+      this.isTruncated = true;
+      return 0;
+    }
     const length = this.length + stored;
     if (this.#buffer === undefined || this.#buffer.length < length) {
       // Most bodies arrive in one chunk and never grow; the others grow by doubling.
@@ -60,11 +67,16 @@ export class BoundedBuffer {
     return this.#buffer?.subarray(0, this.length);
   }
 
-  /** Returns the stored bytes in a buffer of exactly that size; undefined if there are none. No push may follow. */
+  /**
+   * Returns the stored bytes in a buffer of exactly that size, which is reserved no longer; undefined if there are none. No push
+   * may follow.
+   */
   take(): Buffer | undefined {
     const buffer = this.#buffer;
     this.#buffer = undefined;
-    if (buffer === undefined || buffer.length === this.length) return buffer;
+    if (buffer === undefined) return undefined;
+    this.#budget?.release(this.length);
+    if (buffer.length === this.length) return buffer;
     const exact = Buffer.allocUnsafeSlow(this.length);
     buffer.copy(exact, 0, 0, this.length);
     return exact;

@@ -103,8 +103,8 @@ test.for(['gzip', 'br', 'zstd', 'identity'] as const)(
     const whole = compress(Buffer.alloc(MIB));
     const received: number[] = [];
     await new Promise<void>((resolve) => {
-      const onDecoded = (chunk: Buffer) => received.push(chunk.length) < 3;
-      const decoder = createDecoder(encoding, { onDecoded, onDecodedEnd: () => resolve() }, limits(LIMIT));
+      const write = (chunk: Buffer) => received.push(chunk.length) < 3;
+      const decoder = createDecoder(encoding, { write, end: () => resolve() }, limits(LIMIT));
       for (let at = 0; at < whole.length; at += 1_000) decoder?.write(whole.subarray(at, at + 1_000));
       decoder?.end();
     });
@@ -115,11 +115,11 @@ test.for(['gzip', 'br', 'zstd', 'identity'] as const)(
 test('decoding that stopped early ends with the body', async () => {
   let ended = 0;
   const enough = Promise.withResolvers<void>();
-  const onDecoded = () => {
+  const write = () => {
     enough.resolve();
     return false;
   };
-  const decoder = createDecoder('gzip', { onDecoded, onDecodedEnd: () => ended++ }, limits(LIMIT));
+  const decoder = createDecoder('gzip', { write, end: () => ended++ }, limits(LIMIT));
   // More than the decompressor buffers.
   decoder?.write(gzipSync(randomBytes(2_048)));
   await enough.promise;
@@ -137,11 +137,11 @@ test.for(['gzip', 'br', 'zstd'] as const)('pending input is reserved from the bu
   const decode = (wanted: boolean, sent = whole) =>
     new Promise<[number, boolean]>((resolve) => {
       let bytes = 0;
-      const onDecoded = (chunk: Buffer) => {
+      const write = (chunk: Buffer) => {
         bytes += chunk.length;
         return wanted;
       };
-      const sink = { onDecoded, onDecodedEnd: (isTruncated: boolean) => resolve([bytes, isTruncated]) };
+      const sink = { write, end: (isTruncated: boolean) => resolve([bytes, isTruncated]) };
       const decoder = createDecoder(encoding, sink, { ...limits(2 * MIB), budget });
       decoder?.write(sent.subarray(0, MIB / 2));
       decoder?.write(sent.subarray(MIB / 2));

@@ -2,17 +2,10 @@ import type { Transform } from 'node:stream';
 import { codingsOf, createDecompressor, unsupportedCodings } from '../http/client/content-coding.ts';
 import type { MemoryBudget } from './bounded-memory.ts';
 
-/** Receives a decoded body. */
-export interface DecodedSink {
+/** Receives a body in chunks. */
+export interface BodySink {
   /** Next chunk, valid only until the call returns. Returns false if no more is needed. */
-  onDecoded(chunk: Buffer): boolean;
-  /** Last call. `isTruncated`: the rest was too large to decode. */
-  onDecodedEnd(isTruncated: boolean): void;
-}
-
-/** Decodes a body as it arrives. */
-export interface BodyDecoder {
-  write(chunk: Buffer): void;
+  write(chunk: Buffer): boolean;
   /** Called when no more arrives, whether or not the body is complete. `isTruncated`: the rest was too large to decode. */
   end(isTruncated?: boolean): void;
 }
@@ -33,28 +26,14 @@ export interface DecodingLimits {
  */
 export function createDecoder(
   encoding: string | undefined,
-  sink: DecodedSink,
+  sink: BodySink,
   limits: DecodingLimits,
-): BodyDecoder | undefined {
+): BodySink | undefined {
   const codings = codingsOf(encoding);
-  if (codings === undefined) return new ChunkCombiner(new IdentityDecoder(sink), true);
+  if (codings === undefined) return new ChunkCombiner(sink, true);
   if (unsupportedCodings(codings)) return undefined;
-  let decoder: BodyDecoder | undefined;
-  for (const coding of codings.toReversed()) {
-    decoder = new CompressedBodyDecoder(coding, decoder ? decodedInput(decoder) : sink, limits);
-  }
-  return decoder && new ChunkCombiner(decoder, false);
-}
-
-/** Passes a body that has another coding below to the decoder of that. */
-function decodedInput(decoder: BodyDecoder): DecodedSink {
-  return {
-    onDecoded(chunk) {
-      decoder.write(chunk);
-      return true;
-    },
-    onDecodedEnd: (isTruncated) => decoder.end(isTruncated),
-  };
+  const decode = (next: BodySink, coding: string) => new CompressedBodyDecoder(coding, next, limits);
+  return new ChunkCombiner(codings.reduceRight(decode, sink), false);
 }
 
 /** Chunks of this size or more are passed on as they are. */
@@ -66,29 +45,33 @@ const COMBINED_BYTES = 4096;
  * each chunk by itself costs five times as much, because of cache misses; and single bytes that wait for a decompressor
  * take a thousand times their size.
  */
-class ChunkCombiner implements BodyDecoder {
-  readonly #decoder: BodyDecoder;
+class ChunkCombiner implements BodySink {
+  readonly #sink: BodySink;
   readonly #isReusable: boolean;
+  #needsMore = true;
   #buffer: Buffer | undefined = undefined;
   #bytes = 0;
 
-  /** `isReusable`: the decoder has consumed a chunk when `write` returns. */
-  constructor(decoder: BodyDecoder, isReusable: boolean) {
-    this.#decoder = decoder;
+  /** `isReusable`: the sink has consumed a chunk when `write` returns. */
+  constructor(sink: BodySink, isReusable: boolean) {
+    this.#sink = sink;
     this.#isReusable = isReusable;
   }
 
-  write(chunk: Buffer): void {
+  write(chunk: Buffer): boolean {
     if (this.#bytes + chunk.length > COMBINED_BYTES || chunk.length >= LARGE_CHUNK_BYTES) this.#flush();
-    if (chunk.length >= LARGE_CHUNK_BYTES) return this.#decoder.write(chunk);
-    this.#buffer ??= Buffer.allocUnsafeSlow(COMBINED_BYTES);
-    this.#bytes += chunk.copy(this.#buffer, this.#bytes);
+    if (chunk.length >= LARGE_CHUNK_BYTES) this.#pass(chunk);
+    else {
+      this.#buffer ??= Buffer.allocUnsafeSlow(COMBINED_BYTES);
+      this.#bytes += chunk.copy(this.#buffer, this.#bytes);
+    }
+    return this.#needsMore;
   }
 
   end(): void {
     this.#flush();
     this.#buffer = undefined;
-    this.#decoder.end();
+    this.#sink.end();
   }
 
   #flush(): void {
@@ -97,30 +80,17 @@ class ChunkCombiner implements BodyDecoder {
     if (!buffer || bytes === 0) return;
     this.#bytes = 0;
     if (!this.#isReusable) this.#buffer = undefined;
-    this.#decoder.write(buffer.subarray(0, bytes));
+    this.#pass(buffer.subarray(0, bytes));
+  }
+
+  #pass(chunk: Buffer): void {
+    if (this.#needsMore) this.#needsMore = this.#sink.write(chunk);
   }
 }
 
-class IdentityDecoder implements BodyDecoder {
-  readonly #sink: DecodedSink;
-  #needsMore = true;
-
-  constructor(sink: DecodedSink) {
-    this.#sink = sink;
-  }
-
-  write(chunk: Buffer): void {
-    if (this.#needsMore) this.#needsMore = this.#sink.onDecoded(chunk);
-  }
-
-  end(): void {
-    this.#sink.onDecodedEnd(false);
-  }
-}
-
-class CompressedBodyDecoder implements BodyDecoder {
+class CompressedBodyDecoder implements BodySink {
   readonly #coding: string;
-  readonly #sink: DecodedSink;
+  readonly #sink: BodySink;
   readonly #limits: DecodingLimits;
   #inputBytes = 0;
   #outputBytes = 0;
@@ -131,25 +101,25 @@ class CompressedBodyDecoder implements BodyDecoder {
   #stream: Transform | undefined = undefined;
   #hasEnded = false;
 
-  constructor(coding: string, sink: DecodedSink, limits: DecodingLimits) {
+  constructor(coding: string, sink: BodySink, limits: DecodingLimits) {
     this.#coding = coding;
     this.#sink = sink;
     this.#limits = limits;
   }
 
-  write(chunk: Buffer): void {
-    if (chunk.length === 0 || this.#hasEnded) return;
-    if (this.#stream?.destroyed || this.#isTruncated) return;
+  write(chunk: Buffer): boolean {
+    if (chunk.length === 0 || this.#hasEnded || this.#stream?.destroyed || this.#isTruncated) return true;
     const { length } = chunk;
     const { maxPending, maxTotal, budget } = this.#limits;
     this.#inputBytes += length;
     if (this.#inputBytes > maxTotal || this.#pendingBytes + length > maxPending || !budget.reserve(length)) {
       this.#isTruncated = true;
-      return;
+      return true;
     }
     this.#pendingBytes += length;
     this.#stream ??= this.#open(createDecompressor(this.#coding, chunk[0] ?? 0));
     this.#stream.write(chunk, () => this.#releasePending(length));
+    return true;
   }
 
   end(isTruncated = false): void {
@@ -157,7 +127,7 @@ class CompressedBodyDecoder implements BodyDecoder {
     this.#hasEnded = true;
     this.#isTruncated ||= isTruncated;
     const stream = this.#stream;
-    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#isTruncated);
+    if (stream === undefined || stream.closed) this.#sink.end(this.#isTruncated);
     else if (!stream.destroyed) stream.end();
   }
 
@@ -173,13 +143,13 @@ class CompressedBodyDecoder implements BodyDecoder {
       this.#outputBytes += chunk.length;
       const isTooLarge = this.#outputBytes > this.#limits.maxTotal;
       this.#isTruncated ||= isTooLarge;
-      if (isTooLarge || !this.#sink.onDecoded(chunk)) stream.destroy();
+      if (isTooLarge || !this.#sink.write(chunk)) stream.destroy();
     });
     // Data decoded before the error is used.
     stream.on('error', () => {});
     stream.on('close', () => {
       this.#releasePending(this.#pendingBytes);
-      if (this.#hasEnded) this.#sink.onDecodedEnd(this.#isTruncated);
+      if (this.#hasEnded) this.#sink.end(this.#isTruncated);
     });
     return stream;
   }

@@ -113,11 +113,10 @@ export class InteractionStore {
   list({ conversationId, completionId, limit = this.#all.length }: InteractionFilter = {}): readonly Interaction[] {
     const candidates = conversationId === undefined ? this.#all : this.#conversations.get(conversationId);
     if (candidates === undefined) return [];
-    const found =
-      completionId === undefined
-        ? candidates.newest(candidates.length)
-        : candidates.newest(candidates.length).filter((each) => each.completionId === completionId);
-    const sorted = sortByArrival(found);
+    const all = candidates.newest(candidates.length);
+    const sorted = sortByArrival(
+      completionId === undefined ? all : all.filter((each) => each.completionId === completionId),
+    );
     return limit < sorted.length ? sorted.slice(sorted.length - limit) : sorted;
   }
 

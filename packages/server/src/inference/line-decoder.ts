@@ -1,5 +1,5 @@
+import type { EventSink } from '@sluice/protocol/mcp/event-stream';
 import { BoundedBuffer } from './bounded-memory.ts';
-import type { DataSink } from './streamed-answer.ts';
 
 /** Longer lines are passed on as they arrive. */
 const MAX_LINE_BYTES = 64 * 1024;
@@ -7,11 +7,11 @@ const LF = 10;
 
 /** Decodes a stream of JSON values in lines (NDJSON), in chunks that may end anywhere. */
 export class LineDecoder {
-  readonly #sink: DataSink;
+  readonly #sink: Required<EventSink>;
   #partial = new BoundedBuffer(MAX_LINE_BYTES);
   #isLarge = false;
 
-  constructor(sink: DataSink) {
+  constructor(sink: Required<EventSink>) {
     this.#sink = sink;
   }
 
@@ -45,7 +45,7 @@ export class LineDecoder {
     const isLarge = this.#isLarge;
     this.#isLarge = false;
     this.#partial = new BoundedBuffer(MAX_LINE_BYTES);
-    if (isLarge) this.#sink.onLargeEvent();
-    else if (line) this.#sink.onData(line.toString());
+    if (isLarge) this.#sink.onLargeEvent({});
+    else if (line) this.#sink.onEvent({ data: line.toString() });
   }
 }

@@ -7,7 +7,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import { AnswerCapture } from './answer-capture.ts';
 import { apiOfPath } from './apis/apis.ts';
 import { MemoryBudget } from './bounded-memory.ts';
-import { type BodyDecoder, createDecoder, type DecodedSink } from './decoder.ts';
+import { type BodySink, createDecoder } from './decoder.ts';
 import type { InteractionStore } from './interaction-store.ts';
 import { RequestCapture } from './request-capture.ts';
 
@@ -50,11 +50,9 @@ export interface RecorderOptions {
  * recording?.requestChunk(chunk);
  */
 export class InteractionRecorder {
-  readonly #store: Pick<InteractionStore, 'capacity'>;
   readonly #options: RecordingOptions;
 
   constructor({ store, log, bodyLimit = 4 * 1024 * 1024, totalLimit = 256 * 1024 * 1024 }: RecorderOptions) {
-    this.#store = store;
     this.#options = { store, log, bodyLimit, budget: new MemoryBudget(totalLimit) };
   }
 
@@ -68,17 +66,13 @@ export class InteractionRecorder {
     headers: IncomingHttpHeaders,
     onRecorded?: (completion: RecordedCompletion) => void,
   ): ExchangeRecording | undefined {
-    if (method !== 'POST' || this.#store.capacity === 0) return undefined;
+    if (method !== 'POST' || this.#options.store.capacity === 0) return undefined;
     return new ExchangeRecording(this.#options, target, headers, onRecorded);
   }
 }
 
 /** Options that all recordings of a recorder share. */
-interface RecordingOptions {
-  readonly store: Pick<InteractionStore, 'add'>;
-  readonly log: TargetLogger;
-  /** Recorded bytes per body. */
-  readonly bodyLimit: number;
+interface RecordingOptions extends Required<Omit<RecorderOptions, 'totalLimit'>> {
   readonly budget: MemoryBudget;
 }
 
@@ -100,12 +94,12 @@ export class ExchangeRecording {
   readonly #path: string;
   readonly #headers: IncomingHttpHeaders;
   readonly #request: RequestCapture;
-  readonly #requestDecoder: BodyDecoder | undefined;
+  readonly #requestDecoder: BodySink | undefined;
   #isRequestComplete = false;
   #isRequestDecoded = false;
   #status = 0;
   #response: AnswerCapture | undefined = undefined;
-  #responseDecoder: BodyDecoder | undefined = undefined;
+  #responseDecoder: BodySink | undefined = undefined;
   #isResponseDecoded = false;
   #hasEnded = false;
   /** Set if the exchange is not recorded. */
@@ -135,30 +129,24 @@ export class ExchangeRecording {
   /** Records a chunk of the request body, as sent. The chunk must not be modified afterwards. */
   requestChunk(chunk: Buffer): void {
     if (this.#isDiscarded || this.#isRequestComplete) return;
-    try {
+    this.#attempt(() => {
       this.#requestDecoder?.write(chunk);
       if (this.#request.fields.isInvalid && !this.#path.endsWith(COMPLETIONS_PATH)) this.#discard();
-    } catch (error) {
-      this.#fail(error);
-    }
+    });
   }
 
   /** Called when the request is complete. */
   requestEnd(): void {
     if (this.#isDiscarded || this.#isRequestComplete) return;
     this.#isRequestComplete = true;
-    try {
-      this.#requestDecoder?.end();
-    } catch (error) {
-      this.#fail(error);
-    }
+    this.#attempt(() => this.#requestDecoder?.end());
   }
 
   /** Records the head of the response to the client; header names in lower case. */
   responseHead(status: number, headers: ResponseHeaders): void {
     if (this.#isDiscarded || this.#hasEnded || this.#status !== 0) return;
     this.#status = status;
-    try {
+    this.#attempt(() => {
       const { bodyLimit: limit, budget } = this.#options;
       const isLabeledEvents = EVENT_STREAM.test(headers['content-type']?.toString() ?? '');
       const onEnd = () => this.#onResponseDecoded();
@@ -166,19 +154,13 @@ export class ExchangeRecording {
       this.#responseDecoder = this.#decoder(headers['content-encoding']?.toString(), response);
       // A body in an unknown coding is not stored.
       if (this.#responseDecoder !== undefined) this.#response = response;
-    } catch (error) {
-      this.#fail(error);
-    }
+    });
   }
 
   /** Records a chunk of the response body; see {@link requestChunk}. */
   responseChunk(chunk: Buffer): void {
     if (this.#isDiscarded || this.#hasEnded) return;
-    try {
-      this.#responseDecoder?.write(chunk);
-    } catch (error) {
-      this.#fail(error);
-    }
+    this.#attempt(() => this.#responseDecoder?.write(chunk));
   }
 
   /** Called when the response has ended or failed, or the client has disconnected. Stores what has arrived. */
@@ -187,12 +169,8 @@ export class ExchangeRecording {
     this.#hasEnded = true;
     this.#durationMs = performance.now() - this.#startedAt;
     this.requestEnd();
-    try {
-      if (this.#responseDecoder === undefined) this.#onResponseDecoded();
-      else this.#responseDecoder.end();
-    } catch (error) {
-      this.#fail(error);
-    }
+    if (this.#responseDecoder === undefined) this.#onResponseDecoded();
+    else this.#attempt(() => this.#responseDecoder?.end());
   }
 
   #onRequestDecoded(): void {
@@ -212,11 +190,7 @@ export class ExchangeRecording {
 
   #recordWhenDecoded(): void {
     if (this.#isDiscarded || !this.#hasEnded || !this.#isRequestDecoded || !this.#isResponseDecoded) return;
-    try {
-      this.#record();
-    } catch (error) {
-      this.#fail(error);
-    }
+    this.#attempt(() => this.#record());
   }
 
   #record(): void {
@@ -254,7 +228,7 @@ export class ExchangeRecording {
     });
   }
 
-  #decoder(encoding: string | undefined, sink: DecodedSink): BodyDecoder | undefined {
+  #decoder(encoding: string | undefined, sink: BodySink): BodySink | undefined {
     const { bodyLimit, budget } = this.#options;
     const limits = { maxPending: MAX_PENDING * bodyLimit, maxTotal: MAX_DECODED * bodyLimit, budget };
     return createDecoder(encoding, sink, limits);
@@ -266,8 +240,13 @@ export class ExchangeRecording {
     this.#response?.release();
   }
 
-  #fail(error: unknown): void {
-    this.#discard();
-    this.#options.log.error('failed to record interaction', { path: this.#path, error });
+  /** Records no more if a step fails. */
+  #attempt(step: () => unknown): void {
+    try {
+      step();
+    } catch (error) {
+      this.#discard();
+      this.#options.log.error('failed to record interaction', { path: this.#path, error });
+    }
   }
 }

@@ -7,7 +7,7 @@ export function streamed(data: readonly (object | string)[], path = '/v1/chat/co
   const limit = 4 * 1024 * 1024;
   const fields = new AnswerFields();
   const stream = new StreamedAnswer({ fields, path, limit, budget: new MemoryBudget(64 * limit) });
-  for (const each of data) stream.onData(typeof each === 'string' ? each : JSON.stringify(each));
+  for (const each of data) stream.onEvent({ data: typeof each === 'string' ? each : JSON.stringify(each) });
   const answer: unknown = JSON.parse(JSON.stringify(stream.take() ?? null));
   return { answer, fields, isTruncated: stream.isTruncated };
 }

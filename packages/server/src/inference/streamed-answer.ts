@@ -1,19 +1,11 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import type { EventSink, ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import type { AnswerFields } from './answer-fields.ts';
 import { AnswerScan } from './answer-scan.ts';
 import type { AnswerAssembler, ReadableApi } from './apis/api.ts';
 import { ALL_FIELDS, APIS, apiOfPath } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import { BoundedValues } from './bounded-values.ts';
-
-/** Receives the data of the events of a stream. */
-export interface DataSink {
-  onData(data: string): void;
-  /** The next bytes of data that are too long to be parsed as they are. */
-  onLargeData(bytes: Buffer): void;
-  /** The end of such data. */
-  onLargeEvent(): void;
-}
 
 /** Data of the event that ends a stream. */
 const DONE = '[DONE]';
@@ -34,13 +26,15 @@ interface StreamedAnswerOptions {
   /** Recorded bytes. */
   readonly limit: number;
   readonly budget: MemoryBudget;
+  /** Called once, when the API is known. */
+  readonly onKnown?: () => void;
 }
 
 /**
  * The answer of a stream of any length: its events show which API it is of, whose assembler stores their values within the
  * limit. The fields are read from all events. Data that is not JSON, and data after the end, is ignored.
  */
-export class StreamedAnswer implements DataSink {
+export class StreamedAnswer implements EventSink {
   readonly #options: StreamedAnswerOptions;
   readonly #values: BoundedValues;
   #api: ReadableApi | undefined = undefined;
@@ -52,17 +46,11 @@ export class StreamedAnswer implements DataSink {
   /** A long event. */
   #scan: AnswerScan | undefined = undefined;
   #held: BoundedBuffer | undefined = undefined;
-  #heldBytes = 0;
 
   constructor(options: StreamedAnswerOptions) {
     this.#options = options;
     // Values cost about twice their JSON.
     this.#values = new BoundedValues({ maxCost: 2 * options.limit, budget: options.budget });
-  }
-
-  /** Whether the API is known. */
-  get isKnown(): boolean {
-    return this.#assembler !== undefined;
   }
 
   /** Whether parts were dropped. */
@@ -75,7 +63,7 @@ export class StreamedAnswer implements DataSink {
     return this.#values.maxDepth;
   }
 
-  onData(data: string): void {
+  onEvent({ data }: ServerSentEvent): void {
     if (data === '' || this.#hasEnded) return;
     if (data.startsWith(DONE)) this.#hasEnded = true;
     else this.#add(tryParseJson(data), data.length);
@@ -86,14 +74,9 @@ export class StreamedAnswer implements DataSink {
     const { fields, limit, budget } = this.#options;
     this.#scan ??= new AnswerScan(this.#api?.tree ?? ALL_FIELDS, fields);
     this.#scan.write(bytes);
-    this.#held ??= new BoundedBuffer(limit);
-    if (this.#held.isTruncated) return;
+    this.#held ??= new BoundedBuffer(limit, budget);
     const hasManyValues = this.#scan.scanner.size > MAX_LONG_EVENT_VALUES;
-    if ((hasManyValues && this.#held.length + bytes.length > LONG_EVENT_BYTES) || !budget.reserve(bytes.length)) {
-      this.#held.isTruncated = true;
-      return;
-    }
-    this.#heldBytes += bytes.length;
+    if (hasManyValues && this.#held.length + bytes.length > LONG_EVENT_BYTES) this.#held.isTruncated = true;
     this.#held.push(bytes);
   }
 
@@ -103,10 +86,14 @@ export class StreamedAnswer implements DataSink {
     this.#scan = undefined;
     this.#held = undefined;
     if (scan === undefined || held === undefined) return;
-    const event = held.isTruncated ? undefined : tryParseJson(held.bytes?.toString() ?? '');
+    const bytes = held.take();
+    const event = held.isTruncated ? undefined : tryParseJson(bytes?.toString() ?? '');
     if (event === undefined) this.#values.isTruncated = true;
     else this.#add(event, MAX_PENDING_CHARACTERS / 2);
-    this.#releaseHeld();
+  }
+
+  onEventError(): void {
+    this.#values.isTruncated = true;
   }
 
   /** Returns the answer as far as it has arrived; undefined if the events are not those of a completion. */
@@ -121,7 +108,8 @@ export class StreamedAnswer implements DataSink {
     this.#assembler = undefined;
     this.#pending = [];
     this.#values.release();
-    this.#releaseHeld();
+    this.#held?.take();
+    this.#held = undefined;
   }
 
   #add(event: unknown, characters: number): void {
@@ -144,6 +132,7 @@ export class StreamedAnswer implements DataSink {
     this.#assembler = api.assembler(this.#values);
     for (const event of this.#pending) this.#assembler.add(event);
     this.#pending = [];
+    this.#options.onKnown?.();
   }
 
   #addPending(event: JsonObject, characters: number): void {
@@ -159,11 +148,5 @@ export class StreamedAnswer implements DataSink {
     if (!this.#pending.some((event) => COMPLETION_MEMBERS.some((name) => event[name] !== undefined))) return;
     const api = apiOfPath(this.#options.path) ?? apiOfPath('/chat/completions');
     if (api) this.#begin(api);
-  }
-
-  #releaseHeld(): void {
-    this.#held = undefined;
-    this.#options.budget.release(this.#heldBytes);
-    this.#heldBytes = 0;
   }
 }
