@@ -3,8 +3,7 @@ import type { ReadableApi, RequestMembers } from './api.ts';
 import { chatCompletions } from './chat-completions.ts';
 import { completions } from './completions.ts';
 import { messages } from './messages.ts';
-import { ollamaChat } from './ollama-chat.ts';
-import { ollamaGenerate } from './ollama-generate.ts';
+import { ollamaChat, ollamaGenerate } from './ollama.ts';
 import { responses } from './responses.ts';
 
 /** In the order in which they recognize events: the chunks of chat completions have the least of their own. */

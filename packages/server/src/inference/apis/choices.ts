@@ -18,8 +18,6 @@ export const CHOICE_FIELDS: FieldPaths = {
 };
 
 const MAX_CHOICES = 128;
-/** Cost of a choice, in addition to its contents. */
-const CHOICE_COST = 1024;
 
 /** What a choice contains besides its reason and log probabilities. */
 export interface ChoiceContent {
@@ -28,16 +26,11 @@ export interface ChoiceContent {
   take(): JsonObject;
 }
 
-class Choice {
-  finishReason: JsonValue = null;
-  logprobs: AssembledMembers | undefined = undefined;
+interface Choice {
+  finishReason: JsonValue;
+  logprobs: AssembledMembers | undefined;
   readonly content: ChoiceContent;
   readonly others: AssembledMembers;
-
-  constructor(content: ChoiceContent, values: BoundedValues) {
-    this.content = content;
-    this.others = new AssembledMembers(values);
-  }
 }
 
 /**
@@ -56,8 +49,12 @@ export class ChoicesAssembler implements AnswerAssembler {
     this.#object = object;
     this.#values = values;
     this.#members = new AssembledMembers(values);
-    const create = () => new Choice(createContent(), values);
-    this.#choices = new AssembledList(values, MAX_CHOICES, CHOICE_COST, create);
+    this.#choices = new AssembledList(values, MAX_CHOICES, () => ({
+      finishReason: null,
+      logprobs: undefined,
+      content: createContent(),
+      others: new AssembledMembers(values),
+    }));
   }
 
   add(chunk: JsonObject): void {

@@ -1,7 +1,5 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
-import { isJsonObject } from '@sluice/protocol/json/parse';
-import type { BoundedValues } from '../bounded-values.ts';
-import { RecordedText } from '../bounded-values.ts';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { type BoundedValues, RecordedText } from '../bounded-values.ts';
 import type { CompletionApi } from './api.ts';
 import { CHOICE_FIELDS, type ChoiceContent, ChoicesAssembler } from './choices.ts';
 

@@ -78,19 +78,20 @@ const NONE: ReadonlySet<string> = new Set();
 const MAX_TEXTS = 16;
 const TEXT_COST = 256;
 
+/** Cost of an item, in addition to its contents. */
+const ITEM_COST = 1024;
+
 /** A list whose items arrive in pieces, by their position. */
 export class AssembledList<Item> {
   readonly #values: BoundedValues;
   readonly #max: number;
-  readonly #cost: number;
   readonly #create: () => Item;
   readonly #items = new Map<number, Item>();
 
-  /** At most `max` items, each with a cost in addition to its contents. */
-  constructor(values: BoundedValues, max: number, cost: number, create: () => Item) {
+  /** At most `max` items. */
+  constructor(values: BoundedValues, max: number, create: () => Item) {
     this.#values = values;
     this.#max = max;
-    this.#cost = cost;
     this.#create = create;
   }
 
@@ -100,7 +101,7 @@ export class AssembledList<Item> {
     const known = this.#items.get(index);
     if (known !== undefined) return known;
     if (this.#items.size >= this.#max) this.#values.isTruncated = true;
-    if (this.#items.size >= this.#max || !this.#values.reserve(this.#cost)) return undefined;
+    if (this.#items.size >= this.#max || !this.#values.reserve(ITEM_COST)) return undefined;
     const created = this.#create();
     this.#items.set(index, created);
     return created;

@@ -39,8 +39,6 @@ const EVENTS: ReadonlySet<string> = new Set([
 ]);
 
 const MAX_BLOCKS = 1024;
-/** Cost of a block of content, in addition to its contents. */
-const BLOCK_COST = 1024;
 
 /** Deeper input of a tool is stored as text. */
 const MAX_INPUT_DEPTH = 128;
@@ -58,7 +56,7 @@ class MessageAssembler implements AnswerAssembler {
     this.#values = values;
     this.#message = new AssembledMembers(values);
     this.#usage = new AssembledMembers(values);
-    this.#blocks = new AssembledList(values, MAX_BLOCKS, BLOCK_COST, () => new AssembledMembers(values));
+    this.#blocks = new AssembledList(values, MAX_BLOCKS, () => new AssembledMembers(values));
   }
 
   add(event: JsonObject): void {

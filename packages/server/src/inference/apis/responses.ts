@@ -1,5 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import { isJsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { BoundedValues } from '../bounded-values.ts';
 import type { AnswerAssembler, CompletionApi } from './api.ts';
 import { AssembledList, AssembledMembers } from './members.ts';
@@ -33,8 +32,6 @@ export const responses: CompletionApi = {
 };
 
 const MAX_ITEMS = 1024;
-/** Cost of an item or a part, in addition to its contents. */
-const ITEM_COST = 1024;
 
 /** Parts of an item by the member that is their list. */
 type PartList = 'content' | 'summary';
@@ -69,10 +66,10 @@ class ResponseAssembler implements AnswerAssembler {
   constructor(values: BoundedValues) {
     this.#values = values;
     this.#response = new AssembledMembers(values);
-    this.#items = new AssembledList(values, MAX_ITEMS, ITEM_COST, () => ({
+    this.#items = new AssembledList(values, MAX_ITEMS, () => ({
       members: new AssembledMembers(values),
-      content: new AssembledList(values, MAX_ITEMS, ITEM_COST, () => new AssembledMembers(values)),
-      summary: new AssembledList(values, MAX_ITEMS, ITEM_COST, () => new AssembledMembers(values)),
+      content: new AssembledList(values, MAX_ITEMS, () => new AssembledMembers(values)),
+      summary: new AssembledList(values, MAX_ITEMS, () => new AssembledMembers(values)),
     }));
   }
 

@@ -1,15 +1,15 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { BoundedValues } from '../bounded-values.ts';
-import { AssembledMembers } from './members.ts';
+import { AssembledList, AssembledMembers } from './members.ts';
 
 const MAX_CALLS = 128;
-/** Cost of a call, in addition to its contents. */
-const CALL_COST = 1024;
 
 interface ToolCall {
   readonly members: AssembledMembers;
   function: AssembledMembers | undefined;
   name: string;
+  /** Position among the calls. */
+  index: number;
 }
 
 /**
@@ -18,14 +18,17 @@ interface ToolCall {
  */
 export class ToolCalls {
   readonly #values: BoundedValues;
-  readonly #calls: ToolCall[] = [];
+  readonly #calls: AssembledList<ToolCall>;
   /** The latest call with each index. */
   readonly #byIndex = new Map<number, ToolCall>();
-  readonly #indexes = new Map<ToolCall, number>();
+  /** The call of the last delta, and the one that was added last. */
   #last: ToolCall | undefined = undefined;
+  #added: ToolCall | undefined = undefined;
 
   constructor(values: BoundedValues) {
     this.#values = values;
+    const create = () => ({ members: new AssembledMembers(values), function: undefined, name: '', index: 0 });
+    this.#calls = new AssembledList(values, MAX_CALLS, create);
   }
 
   addAll(deltas: readonly JsonValue[]): void {
@@ -49,20 +52,18 @@ export class ToolCalls {
     if (typeof id !== 'string' || id === '' || known === undefined) return known;
     const knownId = known.members.get('id');
     if (knownId === id) return known;
-    const same = this.#calls.find(({ members }) => members.get('id') === id);
+    const same = this.#calls.items().find(({ members }) => members.get('id') === id);
     if (same !== undefined) return same;
     const isNew = typeof index !== 'number' || (knownId !== undefined && hasName(delta));
     return isNew && (knownId !== undefined || known.name !== '') ? undefined : known;
   }
 
   #addCall(index: JsonValue | undefined): ToolCall | undefined {
-    if (this.#calls.length >= MAX_CALLS) this.#values.isTruncated = true;
-    if (this.#calls.length >= MAX_CALLS || !this.#values.reserve(CALL_COST)) return undefined;
-    const call: ToolCall = { members: new AssembledMembers(this.#values), function: undefined, name: '' };
-    this.#calls.push(call);
-    const at = typeof index === 'number' ? index : (this.#indexes.get(this.#calls.at(-2) ?? call) ?? -1) + 1;
-    this.#byIndex.set(at, call);
-    this.#indexes.set(call, at);
+    const call = this.#calls.at(this.#calls.size);
+    if (call === undefined) return undefined;
+    call.index = typeof index === 'number' ? index : (this.#added?.index ?? -1) + 1;
+    this.#byIndex.set(call.index, call);
+    this.#added = call;
     return call;
   }
 
@@ -83,9 +84,9 @@ export class ToolCalls {
 
   /** The calls in the order of their indexes. */
   take(): JsonObject[] {
-    const at = (call: ToolCall) => this.#indexes.get(call) ?? 0;
     return this.#calls
-      .toSorted((a, b) => at(a) - at(b))
+      .items()
+      .sort((a, b) => a.index - b.index)
       .map((call) => ({ ...call.members.take(), ...(call.function && { function: functionJson(call) }) }));
   }
 }
