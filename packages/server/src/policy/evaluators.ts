@@ -159,10 +159,8 @@ export class Evaluators {
     const evaluators = isNew ? configured : active && parseEvaluators(active);
     if (!evaluators) return;
 
-    const validated = await this.#validate(evaluators);
     const recorded = isNew || active === undefined ? undefined : this.#componentsOf(active.id);
-    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
-    const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
+    const { loaded, problems } = await this.#loadRecorded(evaluators, recorded);
     const [first] = problems;
     if (this.#options.strict && (first || unreadable.length > 0)) {
       const reason = first ? describeProblem(first) : `evaluator ${JSON.stringify(unreadable[0])} is invalid`;
@@ -231,18 +229,12 @@ export class Evaluators {
    */
   async prepare(evaluator: Evaluator): Promise<LoadedEvaluator> {
     const prefix = 'invalid evaluator';
-    const [outside = []] = await this.#actionsOutside([evaluator]);
-    if (outside.length > 0) throw toError('BAD_REQUEST', prefix, outside.map(inEvaluator));
-    const [validated] = await this.#validate([evaluator]);
-    if (!validated || !isValid(validated)) {
-      const issues = validated && 'issues' in validated ? validated.issues : [];
-      throw toError(
-        'UNPROCESSABLE',
-        prefix,
-        issues.map(({ path, message }) => ({ path: `evaluator.${path}`, message })),
-      );
-    }
-    const { loaded, warnings } = await this.#load([validated], { recorded: this.#componentsOf() });
+    const outside = await this.#issuesOutside(evaluator, 'evaluator');
+    if (outside.length > 0) throw toError('BAD_REQUEST', prefix, outside);
+    const validated = await this.#validate([evaluator]);
+    const issues = validated.flatMap((result) => toIssues(result, 'evaluator'));
+    if (issues.length > 0) throw toError('UNPROCESSABLE', prefix, issues);
+    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded: this.#componentsOf() });
     const [usable] = loaded;
     if (usable) return usable;
     const message = warnings[0]?.message ?? 'cannot be loaded';
@@ -260,10 +252,7 @@ export class Evaluators {
     this.#revisions = revisions;
     const active = this.activeRevision;
     if (!active || active.id === this.current.revision) return;
-    const validated = await this.#validate(parseEvaluators(active));
-    const recorded = this.#componentsOf(active.id);
-    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
-    const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
+    const { loaded, problems } = await this.#loadRecorded(parseEvaluators(active), this.#componentsOf(active.id));
     this.#logSkipped(problems);
     const skipped = skippedNames(problems, loaded);
     this.#activate(new EvaluatorSet(active.id, loaded, skipped));
@@ -305,7 +294,10 @@ export class Evaluators {
   }: EvaluatorUpdate): Promise<Omit<UpdateResult, 'unconfirmed'>> {
     const input = { content, origin: 'api', actor, at: this.#time() } as const;
     const validated = await this.#validate(evaluators);
-    const invalid = validated.map((result, index) => [...(outside[index] ?? []), ...toIssues(result, index)]);
+    const invalid = validated.map((result, index) => [
+      ...(outside[index] ?? []),
+      ...toIssues(result, `evaluators.${index}`),
+    ]);
     const isSkipped = evaluators.map(({ name }, index) => !strict && maySkip(name, validated[index], skippable));
     const issues = invalid.flatMap((each, index) => (isSkipped[index] ? [] : each));
     if (issues.length > 0) return this.#reject(input, errorPrefix, issues);
@@ -361,19 +353,29 @@ export class Evaluators {
   }
 
   /** Issues of actions outside SERVICE_ACTIONS_PATH by evaluator. */
-  async #actionsOutside(evaluators: readonly Evaluator[]): Promise<ValidationIssue[][]> {
-    const issues: ValidationIssue[][] = [];
-    for (const [index, { processor }] of evaluators.entries()) {
-      const isAllowed = await this.#options.files.isAllowed(processor.path);
-      const issue = { path: `evaluators.${index}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' };
-      issues.push(isAllowed ? [] : [issue]);
-    }
-    return issues;
+  #actionsOutside(evaluators: readonly Evaluator[]): Promise<ValidationIssue[][]> {
+    return Array.fromAsync(evaluators, (evaluator, index) => this.#issuesOutside(evaluator, `evaluators.${index}`));
+  }
+
+  /** `at`: path of the evaluator. */
+  async #issuesOutside({ processor }: Evaluator, at: string): Promise<ValidationIssue[]> {
+    if (await this.#options.files.isAllowed(processor.path)) return [];
+    return [{ path: `${at}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' }];
   }
 
   /** Checksums of the actions of a revision, by default of the active one, that replicas share. */
   #componentsOf(revision = this.#revisions.activeId): ReadonlyMap<string, string> | undefined {
     return revision === undefined ? undefined : this.#options.store.actions?.of(revision);
+  }
+
+  /** Loads exactly the components that are recorded, if they are; evaluators with problems are left out. */
+  async #loadRecorded(
+    evaluators: readonly Evaluator[],
+    recorded: LoadOptions['recorded'],
+  ): Promise<{ loaded: LoadedEvaluator[]; problems: Problem[] }> {
+    const validated = await this.#validate(evaluators);
+    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
+    return { loaded, problems: [...validated.flatMap(toProblems), ...warnings.map(toProblem)] };
   }
 
   async #load(
@@ -410,12 +412,8 @@ export class Evaluators {
       await this.#save(revisions, loaded);
     } catch (error) {
       if (!isDiskFull(error) && !(error instanceof ReadOnlyStoreError)) throw error;
-      this.#options.log.error(
-        isDiskFull(error)
-          ? 'disk full: bootstrap evaluators are active but not stored'
-          : 'bootstrap evaluators are active but not stored',
-        { error },
-      );
+      const reason = isDiskFull(error) ? 'disk full: ' : '';
+      this.#options.log.error(`${reason}bootstrap evaluators are active but not stored`, { error });
       this.#revisions = revisions;
     }
   }
@@ -449,15 +447,10 @@ function isValid(result: ValidationResult): result is ValidEvaluator {
   return !('issues' in result);
 }
 
-/** Issues with paths that start at the request body. */
-function toIssues(result: ValidationResult, index: number): ValidationIssue[] {
+/** Issues with paths that start at the request body. `at`: path of the evaluator. */
+function toIssues(result: ValidationResult, at: string): ValidationIssue[] {
   if (!('issues' in result)) return [];
-  return result.issues.map(({ path, message }) => ({ path: `evaluators.${index}.${path}`, message }));
-}
-
-/** An issue of the only evaluator of a request. */
-function inEvaluator({ path, message }: ValidationIssue): ValidationIssue {
-  return { path: path.replace(/^evaluators\.0\./, 'evaluator.'), message };
+  return result.issues.map(({ path, message }) => ({ path: `${at}.${path}`, message }));
 }
 
 /** Why an evaluator is skipped. */

@@ -16,23 +16,14 @@ const MAX_RETRY_MS = 30_000;
 export class Turn {
   readonly namespace: string;
   readonly user: string;
-  #remainingMs: number;
+  /** Waiting time that is left, in milliseconds. */
+  remainingMs: number;
 
   /** `waitMs` is the limit of the waiting time in all queues together; without one it is unlimited. */
   constructor(namespace: string, user: string, waitMs: number = Number.POSITIVE_INFINITY) {
     this.namespace = namespace;
     this.user = user;
-    this.#remainingMs = waitMs;
-  }
-
-  /** Waiting time that is left, in milliseconds. */
-  get remainingMs(): number {
-    return this.#remainingMs;
-  }
-
-  /** Records that the request has waited. */
-  waited(ms: number): void {
-    this.#remainingMs -= ms;
+    this.remainingMs = waitMs;
   }
 }
 
@@ -122,7 +113,7 @@ export class FairQueue<Job extends object> {
   #forget({ job, turn, addedAt, timer }: Entry<Job>): void {
     this.#entries.delete(job);
     clearTimeout(timer);
-    turn.waited(performance.now() - addedAt);
+    turn.remainingMs -= performance.now() - addedAt;
   }
 
   #busy(): BusyError {

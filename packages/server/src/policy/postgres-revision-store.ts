@@ -76,17 +76,15 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
+    const records = { [SECTION]: new Map(this.#records[SECTION]), [ACTIONS]: new Map(this.#records[ACTIONS]) };
     for (const section of this.sections) {
-      const records = new Map(this.#records[section]);
       for (const { section: changed, id, json } of changes) {
         if (changed !== section) continue;
-        if (json === null) records.delete(id);
-        else records.set(id, json);
+        if (json === null) records[section].delete(id);
+        else records[section].set(id, json);
       }
-      this.#records = { ...this.#records, [section]: records };
     }
-    this.#read();
-    this.#emitNewer();
+    this.#adopt(records);
   }
 
   async reload(stored: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
@@ -94,16 +92,16 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
     for (const section of this.sections) {
       for (const { id, json } of stored.get(section) ?? []) records[section].set(id, json);
     }
-    this.#records = records;
-    this.#read();
-    this.#emitNewer();
+    this.#adopt(records);
   }
 
   async settled(): Promise<void> {
     await this.#settled;
   }
 
-  #emitNewer(): void {
+  #adopt(records: Records): void {
+    this.#records = records;
+    this.#read();
     const pending: Promise<unknown>[] = [];
     this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
     this.#settled = Promise.all(pending);

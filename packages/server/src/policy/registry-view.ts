@@ -101,7 +101,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   /**
    * Commits the copies atomically and logs those that were not created: the tool has been deleted, or the target has a tool
    * of that name. Call it once, after the run. Rejects with the error of the store, and then nothing was copied. If
-   * `isWanted` returns false, nothing is copied.
+   * `isApplicable` returns false, nothing is copied.
    */
   async commit(isApplicable: (draft: Draft) => boolean = () => true): Promise<void> {
     const copies = this.#copies;
@@ -233,10 +233,9 @@ export class ToolListCache {
 
 /** Returns a tool as exposed to actions; members that are missing, as in a file written by hand, are empty. */
 export function toToolEntry(tool: Entry): ToolEntry {
-  const description: unknown = JSON.parse(descriptionJson(tool));
   return {
     name: tool.key,
-    description: typeof description === 'string' ? description : '',
+    description: JSON.parse(descriptionJson(tool)),
     uri: memberOf(tool, 'uri'),
     toolType: memberOf(tool, 'toolType'),
     namespace: tool.namespace,

@@ -95,45 +95,35 @@ export function latestStartupRevision({ list }: Pick<Revisions, 'list'>): Revisi
 
 /** Adds a revision and makes it active. `skipped`: names of evaluators that could not be loaded. */
 export function addActive(revisions: Revisions, input: RevisionInput, skipped: readonly string[]): Revisions {
-  const revision = createRevision(revisions, input, { status: 'active', skipped });
-  const list = revisions.list.map((each) => (each.status === 'active' ? supersede(each) : each));
-  return addRevision({ ...revisions, list, activeId: revision.id }, revision);
+  const list = revisions.list.map((each) =>
+    each.status === 'active' ? { ...each, status: 'superseded' as const } : each,
+  );
+  return addRevision({ ...revisions, list, activeId: revisions.nextId }, input, { status: 'active', skipped });
 }
 
 /** Adds a rejected revision; the active one remains active. */
 export function addRejected(revisions: Revisions, input: RevisionInput, reason: string): Revisions {
-  return addRevision(revisions, createRevision(revisions, input, { status: 'rejected', reason }));
+  return addRevision(revisions, input, { status: 'rejected', reason });
 }
 
-type RevisionResult =
-  | { readonly status: 'active'; readonly skipped: readonly string[] }
-  | { readonly status: 'rejected'; readonly reason: string };
-
-function createRevision(
-  { nextId }: Revisions,
+function addRevision(
+  { list, activeId, nextId }: Revisions,
   { content, origin, actor, at }: RevisionInput,
-  result: RevisionResult,
-): Revision {
-  return {
+  { status, skipped = [], reason }: { status: Revision['status']; skipped?: readonly string[]; reason?: string },
+): Revisions {
+  const revision: Revision = {
     id: nextId,
     created_at: at,
-    ...(result.status === 'active' && { activated_at: at }),
-    status: result.status,
+    ...(status === 'active' && { activated_at: at }),
+    status,
     checksum: content.checksum,
     origin,
     ...(actor !== undefined && { actor }),
-    ...(result.status === 'rejected' && { failure_reason: result.reason }),
+    ...(reason !== undefined && { failure_reason: reason }),
     evaluatorsJson: content.evaluatorsJson,
-    skipped: result.status === 'active' ? [...result.skipped] : [],
+    skipped: [...skipped],
   };
-}
-
-function supersede(revision: Revision): Revision {
-  return { ...revision, status: 'superseded' };
-}
-
-function addRevision({ list, activeId }: Revisions, revision: Revision): Revisions {
-  return enforceLimits({ list: [...list, revision], activeId, nextId: revision.id + 1 });
+  return enforceLimits({ list: [...list, revision], activeId, nextId: nextId + 1 });
 }
 
 /**
