@@ -11,8 +11,7 @@ import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
-import { readAnswer } from './answer.ts';
-import { type ErrorDetails, type ErrorResponse, readErrorResponse } from './error-response.ts';
+import { type ErrorDetails, type ErrorResponse, readAnswer, readErrorResponse } from './response.ts';
 
 /** LLM connection of evaluators. Responses, revisions and logs contain its name only; the other members never leave the process. */
 export interface LlmConnection {
@@ -181,10 +180,7 @@ class Endpoint {
 export class LlmClient {
   /** Limit of one call. */
   readonly timeoutMs: number;
-  readonly #maxBytes: number;
-  readonly #maxConcurrent: number;
-  readonly #secrets: Secrets;
-  readonly #egress: Egress;
+  readonly #options: Required<Omit<LlmLimits, 'timeoutMs' | 'log'>>;
   readonly #log: TargetLogger | undefined;
   /** Members that are left out, by the name of the connection. */
   readonly #omitted = new Map<string, readonly string[]>();
@@ -200,12 +196,9 @@ export class LlmClient {
     egress = new Egress(),
     log,
   }: LlmLimits = {}) {
-    this.#log = log;
-    this.#egress = egress;
-    this.#secrets = secrets;
     this.timeoutMs = timeoutMs;
-    this.#maxBytes = maxBytes;
-    this.#maxConcurrent = maxConcurrent;
+    this.#options = { maxBytes, maxConcurrent, secrets, egress };
+    this.#log = log;
   }
 
   /**
@@ -230,7 +223,7 @@ export class LlmClient {
     const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
     if (endpoint === undefined) throw unusableConnection(name);
     if (apiKey) {
-      const key = await this.#secrets.resolve(apiKey, new URL(url).origin);
+      const key = await this.#options.secrets.resolve(apiKey, new URL(url).origin);
       if ('problem' in key) throw new LlmError('request', name, `api_key ${key.problem}`);
       headers.push('authorization', `Bearer ${key.text}`);
       secrets.push(key.text);
@@ -242,12 +235,8 @@ export class LlmClient {
       const optional = Object.entries(OPTIONAL).filter(([member]) => !omitted.includes(member));
       const body = JSON.stringify({ model, messages, ...Object.fromEntries(optional) });
       const response = await this.#send(endpoint, name, headers, body, signal);
-      return toResult(
-        connection,
-        response,
-        optional.map(([member]) => member),
-        secrets,
-      );
+      const sent = optional.map(([member]) => member);
+      return toResult(connection, response, sent, secrets);
     };
     try {
       return await this.#sendSupported(name, send);
@@ -295,7 +284,7 @@ export class LlmClient {
       return await collectResponse(
         endpoint.transport,
         { method: 'POST', headers, body },
-        { timeoutMs, maxBytes: this.#maxBytes, maxErrorBytes: MAX_ERROR_BYTES, signal, onHead },
+        { timeoutMs, maxBytes: this.#options.maxBytes, maxErrorBytes: MAX_ERROR_BYTES, signal, onHead },
       );
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -321,7 +310,7 @@ export class LlmClient {
           redirects: 'pass',
           defaultHeaders: DEFAULT_HEADERS,
         } as const;
-        return new Endpoint(this.#egress.open(url, options), this.#maxConcurrent);
+        return new Endpoint(this.#options.egress.open(url, options), this.#options.maxConcurrent);
       });
     } catch {
       return undefined;
@@ -345,7 +334,7 @@ export class LlmClient {
       case 'too-large':
         // With a cause, the head was too large.
         if (cause !== undefined) return new LlmError('invalid', connection, 'response is not valid HTTP/1.1');
-        return new LlmError('too-large', connection, `response exceeds ${this.#maxBytes} bytes`);
+        return new LlmError('too-large', connection, `response exceeds ${this.#options.maxBytes} bytes`);
       case 'invalid':
         if (cause instanceof TypeError) return unusableConnection(connection);
         if (cause instanceof CodingError) return new LlmError('invalid', connection, `response has ${cause.message}`);

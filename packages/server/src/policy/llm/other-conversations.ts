@@ -54,45 +54,43 @@ export class OtherConversations {
 
   /** Adds what others have to what `own` reads; oldest first. */
   latest(id: string, own: Read<RequestMessage>): Promise<readonly RecordedMessages<RequestMessage>[]> {
-    return this.#merge(id, own, (name) => this.#ask(name, 'latest', MESSAGES.latest));
+    return this.#merge(id, own, 'latest', MESSAGES.latest);
   }
 
   /** As {@link latest}, of all messages as JSON. */
   whole(id: string, own: Read<string>): Promise<readonly RecordedMessages<string>[]> {
-    return this.#merge(id, own, (name) => this.#ask(name, 'whole', MESSAGES.whole));
+    return this.#merge(id, own, 'whole', MESSAGES.whole);
   }
 
   async #merge<Message>(
     id: string,
     own: Read<Message>,
-    ask: (id: string) => Promise<readonly Part<Message>[]>,
+    kind: Kind,
+    message: z.ZodType<Message>,
   ): Promise<readonly RecordedMessages<Message>[]> {
-    const parts = await this.#parts(id, own, ask);
+    const parts = await this.#parts(id, own, kind, message);
     // An id is first that of a conversation, and else that of a completion, which one replica alone may know.
     const isConversation = parts.some(({ conversation }) => conversation === id);
     const other = parts.find(({ conversation }) => conversation !== undefined)?.conversation;
     if (isConversation) return sortedMessages(parts.filter(({ conversation }) => conversation === id));
-    return sortedMessages(other === undefined ? parts : await this.#parts(other, own, ask));
+    return sortedMessages(other === undefined ? parts : await this.#parts(other, own, kind, message));
   }
 
   async #parts<Message>(
     id: string,
     own: Read<Message>,
-    ask: (id: string) => Promise<readonly Part<Message>[]>,
+    kind: Kind,
+    message: z.ZodType<Message>,
   ): Promise<readonly Part<Message>[]> {
-    const [found, others] = await Promise.all([own(id), ask(id)]);
-    return [{ conversation: this.#options.interactions.conversationOf(id), found }, ...others];
-  }
-
-  async #ask<Message>(id: string, kind: Kind, message: z.ZodType<Message>): Promise<readonly Part<Message>[]> {
     const line = lineSchema(message);
-    const { answers } = await this.#options.replicas.ask({
+    const request = {
       target: `${TARGET}?${new URLSearchParams({ id, messages: kind })}`,
       timeoutMs: ANSWER_MS,
       maxBytes: ANSWER_BYTES,
-      parse: (item) => line.parse(item),
-    });
-    return answers.map(partOf);
+      parse: (item: unknown) => line.parse(item),
+    };
+    const [found, { answers }] = await Promise.all([own(id), this.#options.replicas.ask(request)]);
+    return [{ conversation: this.#options.interactions.conversationOf(id), found }, ...answers.map(partOf)];
   }
 }
 

@@ -25,13 +25,10 @@ export interface PromptInput {
 export function buildUserPrompt({ request, conversation, tools }: PromptInput): string {
   const sections = [requestSection(request)];
   const interactions = conversation.filter((messages) => messages.length > 0);
-  if (interactions.length > 0) sections.unshift(`# Conversation\n${interactions.map(messageLines).join('\n\n')}`);
+  const texts = interactions.map((messages) => messages.map(messageLine).join('\n'));
+  if (texts.length > 0) sections.unshift(`# Conversation\n${texts.join('\n\n')}`);
   if (tools !== undefined) sections.push(['# Available tools', ...tools].join('\n'));
   return sections.join('\n\n');
-}
-
-function messageLines(messages: readonly RequestMessage[]): string {
-  return messages.map(messageLine).join('\n');
 }
 
 /** The line of a message, which names what was left out of the conversation. */
