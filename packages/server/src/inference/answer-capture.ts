@@ -17,9 +17,6 @@ const PARSED_BYTES = 64 * 1024;
 /** Longest line of an event stream that is not data, in bytes. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
-/** What a body is, by its first bytes. */
-type Form = 'json' | 'events' | 'text';
-
 /** Options of {@link AnswerCapture}. */
 export interface AnswerCaptureOptions {
   /** Path of the request. */
@@ -158,7 +155,7 @@ export class AnswerCapture implements BodySink {
 
   #scanChunk(scan: AnswerScan, chunk: Buffer): void {
     const before = scan.scanner.offset;
-    scan.write(chunk);
+    scan.scanner.write(chunk);
     if (!scan.scanner.isInvalid) return;
     this.#scan = undefined;
     // After an object comes something else: these are lines.
@@ -210,7 +207,7 @@ const DECIDING_BYTES = 6;
 const MAX_SPACE_BYTES = 4096;
 
 /** What the bytes from a position on are; undefined if more of them decide. */
-function formOf(head: Buffer, start: number, isLabeledEvents: boolean): Form | undefined {
+function formOf(head: Buffer, start: number, isLabeledEvents: boolean): 'json' | 'events' | 'text' | undefined {
   let at = start;
   while (at < head.length && isSpace(head[at] ?? 0)) at++;
   const first = head.toString('latin1', at, at + DECIDING_BYTES);

@@ -53,13 +53,12 @@ export class FieldTree {
   }
 
   #member(name: string): FieldTree {
-    const known = this.members.get(name);
-    if (known) return known;
-    const tree = new FieldTree();
-    this.members.set(name, tree);
-    this.hasIndex ||= name === 'index';
-    this.list.push({ name, tree });
-    return tree;
+    return this.members.getOrInsertComputed(name, () => {
+      const tree = new FieldTree();
+      this.hasIndex ||= name === 'index';
+      this.list.push({ name, tree });
+      return tree;
+    });
   }
 }
 
@@ -93,10 +92,8 @@ export class AnswerFields {
   set(field: AnswerField, value: JsonValue, at: number): void {
     switch (field) {
       case 'id':
-        if (this.id === undefined && isName(value)) this.id = value;
-        break;
       case 'model':
-        if (this.model === undefined && isName(value)) this.model = value;
+        if (this[field] === undefined && isName(value)) this[field] = value;
         break;
       case 'inputTokens':
       case 'outputTokens':

@@ -42,11 +42,6 @@ export class AnswerScan implements JsonSink {
     this.#fields = fields;
   }
 
-  /** Scans the next chunk. */
-  write(chunk: Buffer): void {
-    this.scanner.write(chunk);
-  }
-
   onValue(kind: JsonKind): boolean {
     const frame = this.#open.at(-1);
     const tree = frame === undefined ? this.#tree : frame.isArray ? frame.tree.each : this.#member;

@@ -21,14 +21,6 @@ const DICTIONARY_MEMBER_COST = 32;
 /** Deeper values are dropped: serializing them would exhaust the stack. */
 const MAX_DEPTH = 512;
 
-/** Options of {@link BoundedValues}. */
-interface ValueLimits {
-  /** Limit of the cost of all values. */
-  readonly maxCost: number;
-  /** Memory of all exchanges, from which the cost is reserved. */
-  readonly budget: MemoryBudget;
-}
-
 /**
  * Limits the JSON values that are stored of one stream, which may have any length: a few bytes of JSON can take much memory
  * and long to serialize. Every stored value is counted until it is replaced. Values beyond the limit are dropped and
@@ -46,7 +38,8 @@ export class BoundedValues {
   /** Depth of the value being counted. */
   #depth = 0;
 
-  constructor({ maxCost, budget }: ValueLimits) {
+  /** `maxCost`: limit of the cost of all values, which is reserved from `budget`, the memory of all exchanges. */
+  constructor(maxCost: number, budget: MemoryBudget) {
     this.#available = maxCost;
     this.#headroom = maxCost * HEADROOM;
     this.#budget = budget;

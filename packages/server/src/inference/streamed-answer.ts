@@ -50,7 +50,7 @@ export class StreamedAnswer implements EventSink {
   constructor(options: StreamedAnswerOptions) {
     this.#options = options;
     // Values cost about twice their JSON.
-    this.#values = new BoundedValues({ maxCost: 2 * options.limit, budget: options.budget });
+    this.#values = new BoundedValues(2 * options.limit, options.budget);
   }
 
   /** Whether parts were dropped. */
@@ -73,7 +73,7 @@ export class StreamedAnswer implements EventSink {
     if (this.#hasEnded) return;
     const { fields, limit, budget } = this.#options;
     this.#scan ??= new AnswerScan(this.#api?.tree ?? ALL_FIELDS, fields);
-    this.#scan.write(bytes);
+    this.#scan.scanner.write(bytes);
     this.#held ??= new BoundedBuffer(limit, budget);
     const hasManyValues = this.#scan.scanner.size > MAX_LONG_EVENT_VALUES;
     if (hasManyValues && this.#held.length + bytes.length > LONG_EVENT_BYTES) this.#held.isTruncated = true;
