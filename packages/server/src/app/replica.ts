@@ -8,7 +8,7 @@ import { fromPeer } from '../identity/peer.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import { McpExchange, type McpFilter } from '../mcp/exchange.ts';
 import { requestHandler } from '../mcp/listener.ts';
-import { ConversationCache, ConversationReader } from '../policy/llm/history.ts';
+import { ConversationCache, conversationReader } from '../policy/llm/history.ts';
 import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -129,7 +129,7 @@ export class Replica {
     const cache = new ConversationCache(interactions);
     return conversationView(interactions, {
       latest: (id) => cache.latestHere(id),
-      whole: (id) => new ConversationReader(interactions).read(id),
+      whole: (id) => conversationReader(interactions)(id),
     });
   }
 }

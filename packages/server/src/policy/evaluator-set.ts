@@ -102,9 +102,9 @@ export async function validateEvaluators(
     if (!connection) addIssue('llm.connection', unknownConnection(llm.connection, [...connections.keys()]));
     if (processor.path === '') addIssue('processor.path', 'must not be empty');
     const schema = await compileSchema(definition, schemas);
-    if ('problem' in schema) addIssue('llm.result_schema', schema.problem);
+    if (schema instanceof ResultSchemaError) addIssue('llm.result_schema', schema.problem);
     else if (connection && issues.length === 0) {
-      results.push({ definition, connection, schema: schema.compiled });
+      results.push({ definition, connection, schema });
       continue;
     }
     results.push({ definition, issues });
@@ -117,15 +117,15 @@ function unknownConnection(name: string, known: readonly string[]): string {
   return `is an unknown connection ${JSON.stringify(name)}; ${hint} in llm_connections of the bootstrap file`;
 }
 
-type SchemaResult = { readonly compiled: CompiledSchema | undefined } | { readonly problem: string };
-
-async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['schemas']): Promise<SchemaResult> {
-  if (llm.result_schema === null) return { compiled: undefined };
+async function compileSchema(
+  { llm }: Evaluator,
+  schemas: ValidationContext['schemas'],
+): Promise<CompiledSchema | ResultSchemaError | undefined> {
   try {
-    return { compiled: await schemas.compile(llm.result_schema) };
+    return llm.result_schema === null ? undefined : await schemas.compile(llm.result_schema);
   } catch (error) {
-    if (!(error instanceof ResultSchemaError)) throw error;
-    return { problem: error.problem };
+    if (error instanceof ResultSchemaError) return error;
+    throw error;
   }
 }
 

@@ -125,16 +125,12 @@ const MAX_BYTES = 512 * 1024;
 const MAX_CONCURRENT = 200;
 const MAX_QUEUED = 10_000;
 
-/** A call that waits for its turn. */
-interface WaitingCall {
-  start(): void;
-}
-
 /** A chat-completions endpoint. */
 class Endpoint {
   readonly transport: UpstreamTransport;
   readonly #maxConcurrent: number;
-  readonly #queue: FairQueue<WaitingCall>;
+  /** Functions that start the waiting calls. */
+  readonly #queue: FairQueue<() => void>;
   #active = 0;
 
   constructor(transport: UpstreamTransport, maxConcurrent: number) {
@@ -153,25 +149,23 @@ class Endpoint {
       return undefined;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const onAbort = () => this.#queue.remove(call) && reject(canceled());
-    const settled = promise.finally(() => signal?.removeEventListener('abort', onAbort));
-    const call: WaitingCall = { start: resolve };
+    const onAbort = () => this.#queue.remove(resolve) && reject(canceled());
     signal?.addEventListener('abort', onAbort, { once: true });
-    this.#queue.add(call, turn, '', reject);
-    return settled;
+    this.#queue.add(resolve, turn, '', reject);
+    return promise.finally(() => signal?.removeEventListener('abort', onAbort));
   }
 
   /** A call that has started has ended, after `ms`. */
   leave(ms: number): void {
     this.#queue.served(ms);
-    const next = this.#queue.take();
-    if (next) next.start();
+    const start = this.#queue.take();
+    if (start) start();
     else this.#active--;
   }
 
   /** Closes all connections. Waiting calls are started, and fail as well. */
   async close(): Promise<void> {
-    for (let call = this.#queue.take(); call; call = this.#queue.take()) call.start();
+    for (let start = this.#queue.take(); start; start = this.#queue.take()) start();
     await this.transport.destroy();
   }
 }
@@ -319,7 +313,9 @@ export class LlmClient {
 
   /** Replaces the message of the HTTP client, which contains the URL. */
   #toLlmError(connection: string, { kind, cause }: UpstreamError, signal: AbortSignal | undefined): LlmError {
-    const code = errorCodeText(cause);
+    const systemCode = errorCode(cause);
+    // It does not contain the address.
+    const code = systemCode === undefined ? '' : ` (${systemCode})`;
     switch (kind) {
       case 'aborted':
         if (signal?.aborted) return new LlmError('aborted', connection, 'request canceled');
@@ -393,9 +389,3 @@ function unusableConnection(connection: string): LlmError {
 
 /** Errors of the system that are caused by too many connections of this process. */
 const OWN_SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS']);
-
-/** The system's error code, which does not contain the address. */
-function errorCodeText(cause: unknown): string {
-  const code = errorCode(cause);
-  return code === undefined ? '' : ` (${code})`;
-}

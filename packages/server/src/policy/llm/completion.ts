@@ -48,7 +48,12 @@ export async function completeWithSchema(
   const { schema, userPrompt, signal, turn } = request;
   const first = await complete(client, request, userPrompt, observer);
   if (schema === undefined) return first;
-  const problem = await validate(schema, first, observer, signal, turn);
+  const findProblem = async (text: string): Promise<string | undefined> => {
+    const problem = await schema.validate(text, signal, turn);
+    observer.onValidation?.(problem === undefined);
+    return problem;
+  };
+  const problem = await findProblem(first);
   if (problem === undefined) return first;
   const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
   let second: string;
@@ -59,8 +64,7 @@ export async function completeWithSchema(
     if (error instanceof LlmError && error.fault !== 'aborted') return first;
     throw error;
   }
-  const remaining = await validate(schema, second, observer, signal, turn);
-  observer.onRetry?.(remaining === undefined);
+  observer.onRetry?.((await findProblem(second)) === undefined);
   return second;
 }
 
@@ -84,18 +88,6 @@ async function complete(
     if (!signal?.aborted) observer.onCall(false, performance.now() - startedAt);
     throw error;
   }
-}
-
-async function validate(
-  schema: CompiledSchema,
-  text: string,
-  observer: LlmObserver,
-  signal: AbortSignal | undefined,
-  turn: Turn | undefined,
-): Promise<string | undefined> {
-  const problem = await schema.validate(text, signal, turn);
-  observer.onValidation?.(problem === undefined);
-  return problem;
 }
 
 function correctionSection(problem: string, schema: CompiledSchema, response: string): string {

@@ -132,9 +132,9 @@ export function historyReader(
   interactions: Pick<InteractionStore, 'history'>,
   others?: OtherConversations,
 ): HostFunctions['history'] {
-  const reader = new ConversationReader(interactions);
+  const read = conversationReader(interactions);
   return async (conversationId, signal) => {
-    const own = (id: string) => reader.read(id, signal);
+    const own = (id: string) => read(id, signal);
     const found = others ? await others.whole(conversationId, own) : await own(conversationId);
     const pieces = found.flatMap(({ messages }) => messages);
     requireRoom(pieces.reduce((length, piece) => length + piece.length, 0));
@@ -142,27 +142,23 @@ export function historyReader(
   };
 }
 
-/** Reads whole conversations of those that this process has recorded, within the limits of one run. */
-export class ConversationReader {
-  readonly #interactions: Pick<InteractionStore, 'history'>;
-  #readBytes = 0;
-
-  constructor(interactions: Pick<InteractionStore, 'history'>) {
-    this.#interactions = interactions;
-  }
-
-  /** The messages of each interaction, as JSON. Throws as {@link historyReader}. */
-  async read(conversationId: string, signal?: AbortSignal): Promise<readonly RecordedMessages<string>[]> {
+/**
+ * Returns a function that reads whole conversations of those that this process has recorded, within the limits of one run: the
+ * messages of each interaction, as JSON. It throws as {@link historyReader}.
+ */
+export function conversationReader(interactions: Pick<InteractionStore, 'history'>) {
+  let readBytes = 0;
+  return async (conversationId: string, signal?: AbortSignal): Promise<readonly RecordedMessages<string>[]> => {
     const conversation: RecordedMessages<string>[] = [];
     let length = 0;
     const throttle = new ReadThrottle();
-    for (const interaction of this.#interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
+    for (const interaction of interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
       await throttle.beforeRead(storedOf(interaction.request)?.bytes.length ?? 0);
       signal?.throwIfAborted();
       // The store may have dropped it in the meantime.
       const { request } = interaction;
-      this.#readBytes += storedOf(request)?.bytes.length ?? 0;
-      if (this.#readBytes > MAX_READ_BYTES)
+      readBytes += storedOf(request)?.bytes.length ?? 0;
+      if (readBytes > MAX_READ_BYTES)
         throw new ActionFailure('limit', `more than ${MAX_READ_BYTES / 1024 ** 2} MiB of conversations in one run`);
       const messages = parseMessages(request).flatMap(({ role, content }) =>
         content === '' ? [] : JSON.stringify({ role, content } satisfies HistoryMessage),
@@ -172,7 +168,7 @@ export class ConversationReader {
       requireRoom(length);
     }
     return conversation;
-  }
+  };
 }
 
 /** Throws if a conversation of this many characters exceeds the memory of an action. */

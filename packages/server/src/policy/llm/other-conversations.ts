@@ -139,9 +139,8 @@ export function conversationView(
       const id = query.get('id') ?? '';
       const conversation = interactions.conversationOf(id);
       try {
-        if (query.get('messages') !== 'whole')
-          return jsonLines(linesOf({ conversation, found: await read.latest(id) }));
-        return jsonLines(linesOf({ conversation, found: await read.whole(id) }));
+        const found = await (query.get('messages') === 'whole' ? read.whole(id) : read.latest(id));
+        return jsonLines(linesOf<unknown>({ conversation, found }));
       } catch (error) {
         if (!(error instanceof ActionFailure)) throw error;
         return jsonLines([{ failure: { fault: error.fault, message: error.message } }]);
