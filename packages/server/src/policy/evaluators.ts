@@ -146,7 +146,9 @@ export class Evaluators {
     this.#revisions = await store.load();
     await this.#retryOutdated(() => this.#start(configured, unreadable));
     store.newer?.subscribe(({ revisions, waitUntil }) => {
-      this.#queue = this.#queue.then(() => this.#adopt(revisions)).catch((error) => this.#onAdoptFailed(error));
+      const onError = (error: unknown) =>
+        this.#options.log.error('evaluators of another replica were not loaded', { error });
+      this.#queue = this.#queue.then(() => this.#adopt(revisions)).catch(onError);
       waitUntil(this.#queue);
     });
   }
@@ -163,7 +165,8 @@ export class Evaluators {
     const { loaded, problems } = await this.#loadRecorded(evaluators, recorded);
     const [first] = problems;
     if (this.#options.strict && (first || unreadable.length > 0)) {
-      const reason = first ? describeProblem(first) : `evaluator ${JSON.stringify(unreadable[0])} is invalid`;
+      const name = JSON.stringify(first?.evaluator ?? unreadable[0]);
+      const reason = `evaluator ${name} ${first ? `cannot be loaded: ${first.message}` : 'is invalid'}`;
       throw new ConfigError(`${reason}; evaluators are not skipped because of SERVICE_EVALUATORS_STRICT`);
     }
     this.#logSkipped(problems);
@@ -257,10 +260,6 @@ export class Evaluators {
     const skipped = skippedNames(problems, loaded);
     this.#activate(new EvaluatorSet(active.id, loaded, skipped));
     this.#options.log.info('evaluators of another replica loaded', { revision: active.id, evaluators: loaded.length });
-  }
-
-  #onAdoptFailed(error: unknown): void {
-    this.#options.log.error('evaluators of another replica were not loaded', { error });
   }
 
   /** Runs an update, and again after those of other replicas that were stored meanwhile. */
@@ -463,10 +462,6 @@ function toProblems(result: ValidationResult): Problem[] {
 
 function toProblem({ evaluator, path, message }: EvaluatorWarning): Problem {
   return { evaluator, message: path === undefined ? message : `${path}: ${message}` };
-}
-
-function describeProblem({ evaluator, message }: Problem): string {
-  return `evaluator ${JSON.stringify(evaluator)} cannot be loaded: ${message}`;
 }
 
 /**

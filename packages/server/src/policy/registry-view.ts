@@ -1,8 +1,8 @@
 import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from '../registry/draft.ts';
-import { byOrder, DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from '../registry/entries.ts';
+import { byOrder, DEFAULT_NAMESPACE, type Entry, parseNamespace } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';
-import { type CopyOutcome, copyTools, definitionBytes, type ToolCopy } from '../registry/operations-topology.ts';
+import { copyTools, definitionBytes, type ToolCopy } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -27,12 +27,6 @@ export interface RegistryViewOptions {
   readonly log?: TargetLogger;
   /** Namespace of the request. */
   readonly namespace: string;
-}
-
-/** A tool of the snapshot and a namespace that contains it: its own, or one to which the run copied it. */
-interface ToolLookup {
-  readonly tool: Entry;
-  readonly namespace: Namespace;
 }
 
 /**
@@ -71,7 +65,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   /** Returns the tool with this name: in the request's namespace, else in `default`, else the first registered one. */
   tool(name: string): ToolEntry | undefined {
     const found = this.#find(name);
-    return found && { ...toToolEntry(found.tool), namespace: found.namespace };
+    return found && { ...toToolEntry(found.tool), namespace: found.targetNamespace };
   }
 
   /**
@@ -105,18 +99,14 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
    */
   async commit(isApplicable: (draft: Draft) => boolean = () => true): Promise<void> {
     const copies = this.#copies;
-    const outcomes = copies.length > 0 ? await this.#copyAll(isApplicable) : [];
+    const { registry, namespace } = this.#options;
+    const copy = (draft: Draft) => (isApplicable(draft) ? copyTools(draft, copies) : []);
+    const origin = { actor: 'action', reason: `copy tools of namespace ${namespace}` } as const;
+    const outcomes = copies.length > 0 ? (await registry.commit(copy, origin)).value : [];
     const existing = [...this.#existing, ...copies.filter((_, at) => outcomes[at] === 'exists')];
     this.#logCopies('info', 'tools not copied: target namespace has tools with these names', existing);
     const deleted = copies.filter((_, at) => outcomes[at] === 'gone');
     this.#logCopies('warn', 'tools not copied: deleted during the run', deleted);
-  }
-
-  async #copyAll(isApplicable: (draft: Draft) => boolean): Promise<readonly CopyOutcome[]> {
-    const { registry, namespace } = this.#options;
-    const copy = (draft: Draft) => (isApplicable(draft) ? copyTools(draft, this.#copies) : []);
-    const origin = { actor: 'action', reason: `copy tools of namespace ${namespace}` } as const;
-    return (await registry.commit(copy, origin)).value;
   }
 
   /** The copies that {@link commit} makes. */
@@ -148,7 +138,8 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     }
   }
 
-  #find(name: string): ToolLookup | undefined {
+  /** Returns a tool of the snapshot and a namespace that has it: its own, or one to which the run copied it. */
+  #find(name: string): ToolCopy | undefined {
     return (
       this.#findIn(this.#options.namespace, name) ??
       this.#findIn(DEFAULT_NAMESPACE, name) ??
@@ -156,25 +147,19 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     );
   }
 
-  #findIn(namespace: string, name: string): ToolLookup | undefined {
-    const tool = this.#findEntry(namespace, name);
-    if (tool) return { tool, namespace: tool.namespace };
-    const copy = this.#requested.get(namespace)?.get(name);
-    return copy && { tool: copy.tool, namespace: copy.targetNamespace };
+  #findIn(namespace: string, name: string): ToolCopy | undefined {
+    const tool = this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
+    return tool ? { tool, targetNamespace: tool.namespace } : this.#requested.get(namespace)?.get(name);
   }
 
   /** Copies of the run are not searched: they are registered later than their sources. */
-  #findInAllNamespaces(name: string): ToolLookup | undefined {
+  #findInAllNamespaces(name: string): ToolCopy | undefined {
     let first: Entry | undefined;
     for (const { indexes } of this.#snapshot.namespaces.values()) {
       const tool = indexes.tool.get(name);
       if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
     }
-    return first && { tool: first, namespace: first.namespace };
-  }
-
-  #findEntry(namespace: string, name: string): Entry | undefined {
-    return this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
+    return first && { tool: first, targetNamespace: first.namespace };
   }
 }
 
