@@ -26,7 +26,7 @@ if (component && wit) compile(component, wit.toString());
 
 function compile(bytes: Uint8Array, witText: string): void {
   try {
-    validateComponent(bytes, { tools: jco, wit: witText });
+    validateComponent(bytes, jco, witText);
     const files = jco.generate(bytes);
     const glue = files.find(([name]) => name === GLUE_FILE)?.[1] ?? new Uint8Array();
     // Invalid syntax is detected here rather than by the first run.

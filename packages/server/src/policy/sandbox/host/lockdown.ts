@@ -1,5 +1,11 @@
 import { registerHooks } from 'node:module';
 
+/** Members of `process` that reach the system, or other code of Node.js. */
+const PROCESS_MEMBERS = `kill _kill binding _linkedBinding dlopen getBuiltinModule abort execve loadEnvFile chdir umask setuid
+  mainModule report permission _debugProcess _debugEnd _startProfilerIdleNotifier`;
+/** Globals of Node.js that reach the network, other threads or modules. */
+const GLOBALS = `fetch WebSocket EventSource XMLHttpRequest Request Response BroadcastChannel MessageChannel require module`;
+
 /**
  * Locks down the process's own realm, in case a script of a component is ever executed there: drops the permission to read
  * the host's files and removes imports, built-in modules, signals, bindings and the globals of Node.js. Must be called
@@ -13,42 +19,8 @@ export function lockdown(): void {
     },
   });
   permission?.drop('fs.read');
-  for (const name of [
-    'kill',
-    '_kill',
-    'binding',
-    '_linkedBinding',
-    'dlopen',
-    'getBuiltinModule',
-    'abort',
-    'execve',
-    'loadEnvFile',
-    'chdir',
-    'umask',
-    'setuid',
-    'mainModule',
-    'report',
-    'permission',
-    '_debugProcess',
-    '_debugEnd',
-    '_startProfilerIdleNotifier',
-  ]) {
-    Reflect.deleteProperty(process, name);
-  }
-  for (const name of [
-    'fetch',
-    'WebSocket',
-    'EventSource',
-    'XMLHttpRequest',
-    'Request',
-    'Response',
-    'BroadcastChannel',
-    'MessageChannel',
-    'require',
-    'module',
-  ]) {
-    Reflect.deleteProperty(globalThis, name);
-  }
+  for (const name of PROCESS_MEMBERS.split(/\s+/)) Reflect.deleteProperty(process, name);
+  for (const name of GLOBALS.split(' ')) Reflect.deleteProperty(globalThis, name);
 }
 
 /**

@@ -8,7 +8,7 @@ export const tools = await loadJco();
 
 /** Validates a component against the world of actions. */
 export function validate(bytes: Uint8Array): void {
-  validateComponent(bytes, { tools, wit: evaluatorWit });
+  validateComponent(bytes, tools, evaluatorWit);
 }
 
 /** Glue that jco generates from a component, without validation. */

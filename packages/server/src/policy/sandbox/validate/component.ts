@@ -137,7 +137,9 @@ function walkExport(section: ByteReader, scope: Scope): void {
   const kind = sort(section);
   const index = section.u32();
   if (kind === 'component') scope.costs.push(costOf(section, scope, index));
-  if (optional(section)) externType(section);
+  const hasType = section.byte();
+  if (hasType > 1) throw section.malformed('invalid option flag');
+  if (hasType === 1) externType(section);
 }
 
 function walkModule(section: ByteReader, counts: ComponentCounts): void {
@@ -243,10 +245,4 @@ export function externType(section: ByteReader): { readonly sort: Sort; readonly
   if (bound === 0x00) return { sort: kind, type: section.u32() };
   if (bound === 0x01) return { sort: kind, type: undefined };
   throw section.malformed(`unknown type bound ${bound}`);
-}
-
-function optional(section: ByteReader): boolean {
-  const byte = section.byte();
-  if (byte > 1) throw section.malformed('invalid option flag');
-  return byte === 1;
 }

@@ -2,28 +2,6 @@ import { walkComponent } from './component.ts';
 import { COMPONENT_LIMITS, InvalidComponentError, isReservedName, printable, quote } from './reader.ts';
 import { type ComponentImport, type ComponentType, importsOf, isFunction, isSameType } from './types.ts';
 
-/** Tools and reference of the validation. */
-export interface ValidationContext {
-  readonly tools: ComponentTools;
-  /** Text of the WIT package `service:evaluator`. */
-  readonly wit: string;
-}
-
-/**
- * Validates a component before glue is generated from it: its size, all names and counts in it, its validity, its imports and
- * exports. Throws `InvalidComponentError`. Function bodies are validated by the WebAssembly engine.
- */
-export function validateComponent(bytes: Uint8Array, { tools, wit }: ValidationContext): void {
-  const { fileBytes } = COMPONENT_LIMITS;
-  if (bytes.length > fileBytes) {
-    throw new InvalidComponentError(
-      `component too large: ${bytes.length} bytes, maximum ${fileBytes}; strip debug information`,
-    );
-  }
-  walkComponent(bytes);
-  checkInterface(bytes, tools, wit);
-}
-
 /** Functions of the component tools; they throw for invalid input. */
 export interface ComponentTools {
   /** Validates a component and prints its world. */
@@ -44,11 +22,21 @@ interface ComponentInterface {
 const STUBBED_INTERFACE = /^wasi:(?:cli|clocks|filesystem|io|random|sockets|http)\/[a-z0-9-]{1,64}@0\.2\.[0-9]{1,3}$/;
 
 /**
- * Compares imports and exports structurally with the world `evaluator-action` in `wit`: missing imports, missing functions of an
- * interface and additional exports are allowed, any other difference is not. The reference is a dummy component of the world, so
- * both sides go through the same tools and the same parser. Throws `InvalidComponentError`.
+ * Validates a component before glue is generated from it: its size, all names and counts in it, its validity, its imports and
+ * exports. Throws `InvalidComponentError`. Function bodies are validated by the WebAssembly engine.
+ *
+ * Imports and exports are compared with the world `evaluator-action` in `wit`, the text of the package `service:evaluator`: missing
+ * imports, missing functions of an interface and additional exports are allowed, any other difference is not. The reference is a
+ * dummy component of the world, so both sides go through the same tools and the same parser.
  */
-function checkInterface(component: Uint8Array, tools: ComponentTools, wit: string): void {
+export function validateComponent(component: Uint8Array, tools: ComponentTools, wit: string): void {
+  const { fileBytes } = COMPONENT_LIMITS;
+  if (component.length > fileBytes) {
+    throw new InvalidComponentError(
+      `component too large: ${component.length} bytes, maximum ${fileBytes}; strip debug information`,
+    );
+  }
+  walkComponent(component);
   const actual = interfaceOf(component, tools);
   const module = tools.componentEmbed({ witSource: wit, world: 'evaluator-action', dummy: true });
   const expected = interfaceOf(tools.componentNew(module, undefined), tools);
