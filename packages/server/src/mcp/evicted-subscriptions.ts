@@ -2,7 +2,7 @@ import { memberText } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Registry } from '../registry/registry.ts';
-import type { DownstreamChannel, StreamListener } from '../upstreams/downstream.ts';
+import type { StreamListener } from '../upstreams/downstream.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
@@ -24,7 +24,8 @@ export interface EvictedSubscriptionParts {
  */
 export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted: EvictedSubscription) => void {
   const { registry, store, active, forwards, sessionSubscriptions } = parts;
-  const waiting = new Set<WaitingNotice>();
+  /** Notices for clients that do not listen, with what ends the wait for them. */
+  const waiting = new Map<StreamListener, () => void>();
   return ({ session, subscription: { uri, forward } }) => {
     const { id } = session;
     const upstream = forwards.upstream(forward);
@@ -46,41 +47,26 @@ export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted
       channel.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params }));
     };
     if (channel.isListening) return inform();
-    const [oldest] = waiting;
-    if (waiting.size >= MAX_WAITING) oldest?.drop();
-    new WaitingNotice(channel, inform, waiting);
+    const [dropOldest] = waiting.values();
+    if (waiting.size >= MAX_WAITING) dropOldest?.();
+    const notice: StreamListener = {
+      onListeningChanged() {
+        // Once the stream has its connection.
+        queueMicrotask(inform);
+        drop();
+      },
+    };
+    const drop = (): void => {
+      waiting.delete(notice);
+      channel.removeListener(notice);
+    };
+    waiting.set(notice, drop);
+    channel.addListener(notice);
   };
 }
 
 /** Number of notices that wait for their clients to listen; of more, the oldest are lost. */
 const MAX_WAITING = 1_000;
-
-/** Informs a client that does not listen as soon as it does. */
-class WaitingNotice implements StreamListener {
-  readonly #channel: DownstreamChannel;
-  readonly #inform: () => void;
-  readonly #waiting: Set<WaitingNotice>;
-
-  /** `waiting` has the notice while it waits. */
-  constructor(channel: DownstreamChannel, inform: () => void, waiting: Set<WaitingNotice>) {
-    this.#channel = channel;
-    this.#inform = inform;
-    this.#waiting = waiting;
-    waiting.add(this);
-    channel.addListener(this);
-  }
-
-  onListeningChanged(): void {
-    // Once the stream has its connection.
-    queueMicrotask(this.#inform);
-    this.drop();
-  }
-
-  drop(): void {
-    this.#waiting.delete(this);
-    this.#channel.removeListener(this);
-  }
-}
 
 function displacedMessage(uri: string): string {
   return `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;

@@ -61,12 +61,8 @@ export class ListenStream
   readonly #tasks: SubscribedTasks | undefined;
   /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
-  /** Changed lists whose notifications are pending. */
-  readonly #changed = new Set<Kind>();
-  /** Updated resources whose notifications are pending, with the upstream's own notification if there is one. */
-  readonly #updated = new Map<string, string | undefined>();
-  /** Notifications of tasks that are pending, the latest of each. */
-  readonly #taskStates = new Map<string, string>();
+  /** Notifications that are pending: the latest of each list, resource and task. */
+  readonly #pending = new Map<string, string>();
   #watch: ResourceWatcher | undefined = undefined;
   #taskWatch: TaskWatcher | undefined = undefined;
   /** Granted uris and ids of tasks, once their upstreams have responded. */
@@ -134,9 +130,7 @@ export class ListenStream
   }
 
   onTask(id: string, text: string): boolean {
-    this.#taskStates.set(id, text);
-    this.#flush();
-    return this.#acknowledged && !this.#blocked;
+    return this.#notify(`task ${id}`, withSubscriptionId(text, this.#client.idText));
   }
 
   #acknowledgeIfReady(): void {
@@ -152,9 +146,11 @@ export class ListenStream
   }
 
   onUpdated(uri: string, text: string | undefined): boolean {
-    this.#updated.set(uri, text);
-    this.#flush();
-    return this.#acknowledged && !this.#blocked;
+    const { idText } = this.#client;
+    return this.#notify(
+      `uri ${uri}`,
+      text === undefined ? resourceUpdated(idText, uri) : withSubscriptionId(text, idText),
+    );
   }
 
   onMissedEvents(): void {
@@ -162,8 +158,9 @@ export class ListenStream
   }
 
   onChanged(kinds: ReadonlySet<Kind>): void {
-    for (const kind of kinds) if (this.#kinds.has(kind)) this.#changed.add(kind);
-    this.#flush();
+    for (const kind of kinds.intersection(this.#kinds)) {
+      this.#notify(`list ${kind}`, subscriptionNotification(this.#client.idText, LIST_CHANGED[kind]));
+    }
   }
 
   onEntriesChanged(kinds: ReadonlySet<Kind>): void {
@@ -200,24 +197,20 @@ export class ListenStream
     this.#write(acknowledgment(this.#client.idText, filter));
   }
 
+  /** Sends a notification, or replaces a pending one about the same. False while it cannot be sent. */
+  #notify(about: string, text: string): boolean {
+    this.#pending.set(about, text);
+    this.#flush();
+    return this.#acknowledged && !this.#blocked;
+  }
+
   /** Sends pending notifications while the client keeps up, or `all` of them. */
   #flush(all = false): void {
     if (!this.#acknowledged || this.#ended) return;
-    const { idText } = this.#client;
-    for (const kind of this.#changed) {
+    for (const [about, text] of this.#pending) {
       if (this.#blocked && !all) return;
-      this.#changed.delete(kind);
-      this.#write(subscriptionNotification(idText, LIST_CHANGED[kind]));
-    }
-    for (const [uri, text] of this.#updated) {
-      if (this.#blocked && !all) return;
-      this.#updated.delete(uri);
-      this.#write(text === undefined ? resourceUpdated(idText, uri) : withSubscriptionId(text, idText));
-    }
-    for (const [id, text] of this.#taskStates) {
-      if (this.#blocked && !all) return;
-      this.#taskStates.delete(id);
-      this.#write(withSubscriptionId(text, idText));
+      this.#pending.delete(about);
+      this.#write(text);
     }
   }
 

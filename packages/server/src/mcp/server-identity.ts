@@ -25,7 +25,7 @@ export class ServerIdentities {
   readonly #registry: Pick<Registry, 'current'>;
   readonly #own: Implementation;
   /** Scanned once per forward: an upstream's description may be of any size. */
-  readonly #scanned = new WeakMap<Forward, UpstreamInfo | 'none'>();
+  readonly #scanned = new WeakMap<Forward, UpstreamInfo | undefined>();
   #snapshot: Snapshot | undefined = undefined;
   /** JSON of the namespaces with the server info of their upstream. */
   #upstreams: ReadonlyMap<string, string> = new Map();
@@ -54,7 +54,7 @@ export class ServerIdentities {
     const namespaces = new Map<string, string>();
     const shared = new Set<string>();
     for (const [namespace, forward] of sole) {
-      const info = forward && this.#infoOf(forward);
+      const info = forward && this.#scanned.getOrInsertComputed(forward, infoOf);
       if (!info) continue;
       const other = namespaces.get(info.key);
       if (other !== undefined) shared.add(other).add(namespace);
@@ -63,15 +63,6 @@ export class ServerIdentities {
     }
     for (const namespace of shared) found.delete(namespace);
     return found;
-  }
-
-  #infoOf(forward: Forward): UpstreamInfo | undefined {
-    let info = this.#scanned.get(forward);
-    if (!info) {
-      info = infoOf(forward) ?? 'none';
-      this.#scanned.set(forward, info);
-    }
-    return info === 'none' ? undefined : info;
   }
 }
 

@@ -37,10 +37,20 @@ import type { EventStore, Resumption } from '../sessions/event-store.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
-/** Dependencies of the handlers for notifications and client responses. */
-export interface ClientMessageParts {
+/** Dependencies of {@link serviceMcpInit}. */
+export interface McpInitParts {
+  readonly registry: Registry;
+  readonly sessions: ClientSessions;
+  readonly profiles: ClientProfiles;
+  readonly forwards: Pick<Forwards, 'closeSession'>;
+  readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
+  readonly events: EventStore;
+  readonly listChanges: ListChangeNotifier;
+  readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
+  readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
+  readonly taskRelay: Pick<TaskRequests, 'interruptedCall'>;
   readonly upstreamHeaders: UpstreamHeaders;
 }
 
@@ -83,7 +93,7 @@ async function handleResponse(session: ClientSession | undefined, message: Respo
 function handleNotification(
   { session, headers }: McpExchange,
   message: NotificationMessage,
-  parts: ClientMessageParts,
+  parts: McpInitParts,
 ): McpOutcome {
   if (!session) return ACCEPTED;
   const { calls, sessionBindings, upstreamHeaders } = parts;
@@ -109,17 +119,6 @@ function handleNotification(
   return ACCEPTED;
 }
 
-/** Dependencies of notification streams. */
-export interface NotificationStreamParts {
-  readonly events: EventStore;
-  readonly listChanges: ListChangeNotifier;
-  readonly openStreams: OpenStreams;
-  readonly sessionBindings: SessionBindings;
-  readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
-  readonly taskRelay: Pick<TaskRequests, 'interruptedCall'>;
-  readonly upstreamHeaders: UpstreamHeaders;
-}
-
 /**
  * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of an interrupted stream (2025-11-25,
  * "Listening for Messages from the Server"). If the stream is no longer stored, the response is an error.
@@ -127,7 +126,7 @@ export interface NotificationStreamParts {
 function notificationStream(
   exchange: McpExchange,
   session: ClientSession,
-  parts: NotificationStreamParts,
+  parts: McpInitParts,
 ): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = exchange.headers;
   if (!acceptsEventStream(accept)) return NO_EVENT_STREAMS;
@@ -160,7 +159,7 @@ function notificationStream(
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { listChanges, openStreams, sessionBindings, sessionTasks }: NotificationStreamParts,
+  { listChanges, openStreams, sessionBindings, sessionTasks }: McpInitParts,
   hasMissedMessages: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
@@ -197,7 +196,7 @@ async function takeUp(
   lastEventId: string,
   headers: readonly string[],
   session: ClientSession,
-  { events, taskRelay }: NotificationStreamParts,
+  { events, taskRelay }: McpInitParts,
 ): Promise<McpOutcome> {
   const resumeTask = restarted ? await taskRelay.interruptedCall(session, idText, headers) : undefined;
   return {
@@ -221,16 +220,6 @@ async function takeUp(
 function unknownOutcome(idText: string, restarted: boolean): string {
   const message = restarted ? 'outcome unknown after restart' : 'the response is no longer stored';
   return `{"jsonrpc":"2.0","id":${idText},"error":{"code":${INTERNAL_ERROR},"message":"${message}"}}`;
-}
-
-/** Dependencies of the filter. */
-export interface McpInitParts extends NotificationStreamParts, ClientMessageParts {
-  readonly registry: Registry;
-  readonly sessions: ClientSessions;
-  readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'closeSession'>;
-  readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
-  readonly sessionBindings: SessionBindings;
 }
 
 /**

@@ -15,6 +15,7 @@ import type { TargetLogger } from '../../telemetry/log.ts';
 import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
+import type { RpcReply } from '../../upstreams/mcp/rpc-client.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
@@ -31,17 +32,21 @@ import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
 import type { TaskMethodParts } from './tasks.ts';
 
-/** Dependencies of legacy subscriptions. */
-export interface ResourceSubscriptionParts {
-  readonly access: Access;
+/** Dependencies of {@link serviceSubscribe}. */
+export interface SubscribeParts extends TaskMethodParts {
+  readonly registry: Registry;
   readonly forwards: Forwards;
   readonly upstreamHeaders: UpstreamHeaders;
   readonly sessionBindings: SessionBindings;
   readonly sessionSubscriptions: SessionSubscriptions;
+  readonly listChanges: ListChangeNotifier;
+  readonly openStreams: OpenStreams;
+  readonly subscriptions: SubscriptionShares;
+  readonly taskWatcherOptions: TaskWatcherOptions;
+  /** Identity of the service, sent to upstreams for clients that send none. */
+  readonly serverInfo: Implementation;
+  readonly log: TargetLogger;
 }
-
-/** The two methods; legacy sessions only. */
-export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe';
 
 /**
  * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource gets the request, in
@@ -49,11 +54,10 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
  * survives restarts of the service and of the upstream. Updates are sent on the notification stream.
  */
 function resourceSubscription(
-  method: SubscriptionMethod,
+  method: 'resources/subscribe' | 'resources/unsubscribe',
   { headers, session, namespace }: McpExchange,
   message: RequestMessage,
-  parts: ResourceSubscriptionParts,
-  log: TargetLogger,
+  parts: SubscribeParts,
 ): McpOutcome {
   const { uri } = message.params;
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
@@ -64,13 +68,13 @@ function resourceSubscription(
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.upstreamHeaders.of(headers);
   if (!sent) return FORWARDING_LOOP;
-  const subscription = { method, uri, forward, upstream, session, sent };
-  return deferOutcome(() => requestSubscription(subscription, parts), log);
+  const requested = { uri, forward, upstream, session, sent };
+  const execute = method === 'resources/subscribe' ? subscribe : unsubscribe;
+  return deferOutcome(() => execute(requested, parts).catch(toError), parts.log);
 }
 
 /** A subscription to begin or to end. */
 interface RequestedSubscription {
-  readonly method: SubscriptionMethod;
   readonly uri: string;
   readonly forward: string;
   readonly upstream: Upstream;
@@ -79,56 +83,51 @@ interface RequestedSubscription {
   readonly sent: readonly string[];
 }
 
-async function requestSubscription(
-  { method, uri, forward, upstream, session, sent }: RequestedSubscription,
-  parts: ResourceSubscriptionParts,
+async function subscribe(
+  { uri, forward, upstream, session, sent }: RequestedSubscription,
+  { sessionBindings, sessionSubscriptions }: SubscribeParts,
 ): Promise<RequestOutcome> {
-  try {
-    // Ended before the upstream request, so that it ends even if the upstream is unreachable.
-    if (method === 'resources/unsubscribe') await session.change((before) => withoutSubscription(before, uri));
-    if (upstream.isModernOnly) {
-      if (method === 'resources/subscribe') return await subscribeModern(uri, forward, upstream, session, sent, parts);
-      parts.sessionSubscriptions.onUnsubscribed(upstream, session);
-      return EMPTY_RESULT;
-    }
-    const reply = await parts.sessionBindings.requestSubscription(method, uri, upstream, session, sent);
-    if (reply.kind === 'error') {
-      const data = reply.data === undefined ? undefined : JSON.stringify(reply.data);
-      return {
-        kind: 'error',
-        error: { code: reply.code, message: reply.message, ...(data !== undefined && { data }) },
-      };
-    }
-    if (method === 'resources/subscribe') {
-      const stored = session.change((before) => withSubscription(before, uri, forward));
-      // A subscription that could not be stored is removed upstream too.
-      const undo = () =>
-        parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
-      stored.catch(undo).catch(() => undefined);
-      await stored;
-    }
-    return { kind: 'result', json: reply.text };
-  } catch (error) {
-    if (error instanceof SessionStateError) return rpcError(INVALID_REQUEST, error.message);
-    if (!(error instanceof UpstreamError)) throw error;
-    return rpcError(INTERNAL_ERROR, `forwarded subscription failed: ${error.message}`);
+  const store = () => session.change((before) => withSubscription(before, uri, forward));
+  if (upstream.isModernOnly) {
+    // It has no `resources/subscribe`: probes whether it sends updates of the resource.
+    if (await sessionSubscriptions.subscribe(upstream, session, sent, uri, store)) return EMPTY_RESULT;
+    return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
   }
+  const reply = await sessionBindings.requestSubscription('resources/subscribe', uri, upstream, session, sent);
+  if (reply.kind === 'result') {
+    const stored = store();
+    // A subscription that could not be stored is removed upstream too.
+    const undo = () => sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
+    stored.catch(undo).catch(() => undefined);
+    await stored;
+  }
+  return toOutcome(reply);
+}
+
+async function unsubscribe(
+  { uri, upstream, session, sent }: RequestedSubscription,
+  { sessionBindings, sessionSubscriptions }: SubscribeParts,
+): Promise<RequestOutcome> {
+  // Ended before the upstream request, so that it ends even if the upstream is unreachable.
+  await session.change((before) => withoutSubscription(before, uri));
+  if (upstream.isModernOnly) {
+    sessionSubscriptions.onUnsubscribed(upstream, session);
+    return EMPTY_RESULT;
+  }
+  return toOutcome(await sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent));
 }
 
 const EMPTY_RESULT: RequestOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
-/** Probes whether a modern upstream, which has no `resources/subscribe`, sends updates of the resource. */
-async function subscribeModern(
-  uri: string,
-  forward: string,
-  upstream: Upstream,
-  session: ClientSession,
-  headers: readonly string[],
-  { sessionSubscriptions }: ResourceSubscriptionParts,
-): Promise<RequestOutcome> {
-  const store = () => session.change((before) => withSubscription(before, uri, forward));
-  if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, store)) return EMPTY_RESULT;
-  return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
+function toOutcome(reply: RpcReply): RequestOutcome {
+  if (reply.kind === 'result') return { kind: 'result', json: reply.text };
+  return rpcError(reply.code, reply.message, undefined, reply.data);
+}
+
+function toError(error: unknown): ErrorOutcome {
+  if (error instanceof SessionStateError) return rpcError(INVALID_REQUEST, error.message);
+  if (!(error instanceof UpstreamError)) throw error;
+  return rpcError(INTERNAL_ERROR, `forwarded subscription failed: ${error.message}`);
 }
 
 /** The forward of the resource or, to end a subscription, the forward that it was sent to; an error if there is none. */
@@ -157,18 +156,6 @@ function withoutSubscription(state: SessionState, uri: string): SessionState {
   return { ...state, subscriptions: state.subscriptions.filter((subscription) => subscription.uri !== uri) };
 }
 
-/** Dependencies of the filter. */
-export interface SubscribeParts extends ResourceSubscriptionParts, TaskMethodParts {
-  readonly registry: Registry;
-  readonly listChanges: ListChangeNotifier;
-  readonly openStreams: OpenStreams;
-  readonly subscriptions: SubscriptionShares;
-  readonly taskWatcherOptions: TaskWatcherOptions;
-  /** Identity of the service, sent to upstreams for clients that send none. */
-  readonly serverInfo: Implementation;
-  readonly log: TargetLogger;
-}
-
 /** Each uri is matched with the namespace's templates and stored for the lifetime of the stream. */
 const MAX_URIS = 1_000;
 /** Each id is looked up and sent upstream. */
@@ -189,7 +176,7 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
       return listen(exchange, message, namespace.name, parts, listening);
     }
     if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
-      return resourceSubscription(message.method, exchange, message, parts, log);
+      return resourceSubscription(message.method, exchange, message, parts);
     }
     return undefined;
   };

@@ -127,7 +127,7 @@ export class ClientStream {
     target.on('drain', () => {
       if (this.#target !== target) return;
       this.#full = false;
-      this.#notifyDrained();
+      this.releaseSenders();
     });
     const first = this.#sent - this.#events.length + 1;
     for (let number = Math.max(first, after + 1); number <= this.#sent; number++) {
@@ -135,7 +135,7 @@ export class ClientStream {
     }
     if (this.hasEnded) this.#finish();
     // Senders no longer wait for the previous connection's buffer.
-    else this.#notifyDrained();
+    else this.releaseSenders();
   }
 
   /** Sends an event id to resume from before the first message (2025-11-25, "priming"). */
@@ -216,7 +216,9 @@ export class ClientStream {
 
   /** Calls the drain listeners now. */
   releaseSenders(): void {
-    this.#notifyDrained();
+    const waiting = this.#drainListeners;
+    this.#drainListeners = [];
+    for (const listener of waiting) listener();
   }
 
   /** Makes the stream not resumable: its events are removed, and none are stored from now on. A connection continues. */
@@ -322,14 +324,14 @@ export class ClientStream {
     this.isFullyRead = target !== undefined;
     target?.end();
     this.#detach();
-    this.#notifyDrained();
+    this.releaseSenders();
   }
 
   #onConnectionClosed(target: ResponseLike): void {
     if (this.#target !== target) return;
     this.#target = undefined;
     this.#detach();
-    this.#notifyDrained();
+    this.releaseSenders();
   }
 
   #detach(): void {
@@ -343,12 +345,6 @@ export class ClientStream {
     if (!this.#dropped || this.#reportedDrop || this.#target) return;
     this.#reportedDrop = true;
     this.onDropped?.();
-  }
-
-  #notifyDrained(): void {
-    const waiting = this.#drainListeners;
-    this.#drainListeners = [];
-    for (const listener of waiting) listener();
   }
 }
 

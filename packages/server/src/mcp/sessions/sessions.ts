@@ -158,7 +158,9 @@ export class ClientSessions {
     if (!session) {
       session = this.#unseal(token, namespace);
       if (!session) return undefined;
-      this.#cacheSession(token, session);
+      const [oldest] = this.#cache.size < MAX_CACHED ? [] : this.#cache.keys();
+      if (oldest !== undefined) this.#cache.delete(oldest);
+      this.#cache.set(token, session);
     }
     const matches = session.namespace === namespace && session.principalKey === key;
     return matches && session.expires > this.#now() && !session.hasEnded ? session : undefined;
@@ -183,14 +185,6 @@ export class ClientSessions {
       expires: iat + LIFETIME_MS,
     };
     return new ClientSession(content, this.#store, this.#active);
-  }
-
-  #cacheSession(token: string, session: ClientSession): void {
-    if (this.#cache.size >= MAX_CACHED) {
-      const oldest = this.#cache.keys().next();
-      if (!oldest.done) this.#cache.delete(oldest.value);
-    }
-    this.#cache.set(token, session);
   }
 }
 
