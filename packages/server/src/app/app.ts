@@ -394,7 +394,6 @@ async function start(
     access,
     engine,
     declaredParams,
-    toolCalls,
     forwards,
     discoveryWaits: new DiscoveryWaits({ forwards, registry, calls, waitMs: config.discoveryWaitMs }),
     tasks,

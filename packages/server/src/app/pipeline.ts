@@ -1,11 +1,10 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
-import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
-import type { Access } from '../access/access.ts';
+import type { MessageLimits } from '@sluice/protocol/mcp/message';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
 import { cors, corsHeaders } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
-import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
+import { loadBalancer, router } from '../http/filters/route.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { type PublicUrl, withoutPrefix } from '../http/public-url.ts';
@@ -15,13 +14,10 @@ import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
-import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
+import { serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
-import type { ClientProfiles } from '../mcp/client-profile.ts';
-import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { type FindMissing, McpExchange, type McpFilter, type McpMethodFilter } from '../mcp/exchange.ts';
-import type { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
@@ -32,29 +28,15 @@ import { servicePromptGet } from '../mcp/methods/prompts-get.ts';
 import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
 import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
-import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
+import { isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
-import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
-import type { ClientSessions } from '../mcp/sessions/sessions.ts';
-import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { Logger, TargetLogger } from '../telemetry/log.ts';
+import type { Logger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
-import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import type { Calls } from '../upstreams/calls.ts';
-import type { Forwards } from '../upstreams/forwards.ts';
 import { isNeverCopied } from '../upstreams/mcp/relay/forwarded-headers.ts';
-import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
-import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import type { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
-import type { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
-import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
-import type { SessionTasks, TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
-import type { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import {
   type LoadedFilter,
   type LoadedListener,
@@ -63,38 +45,25 @@ import {
 } from './config/pipeline/pipeline.ts';
 
 /** Dependencies of the filters. */
-export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
-  readonly access: Access;
-  readonly engine: EvaluatorEngine;
-  readonly messageLimits: MessageLimits;
-  readonly toolCalls: ToolCallSink;
-  readonly calls: InFlightCalls<InFlightCall>;
-  readonly events: EventStore;
-  readonly openStreams: OpenStreams;
-  readonly subscriptions: SubscriptionShares;
-  readonly listChanges: ListChangeNotifier;
-  readonly sessionBindings: SessionBindings;
-  readonly sessionSubscriptions: SessionSubscriptions;
-  readonly registry: Registry;
-  readonly forwards: Forwards;
-  readonly discoveryWaits: DiscoveryWaits;
-  readonly clientCalls: Calls;
-  readonly upstreamHeaders: UpstreamHeaders;
-  readonly declaredParams: DeclaredParams;
-  readonly tasks: Tasks;
-  readonly taskRelay: TaskRequests;
-  readonly autoTasks: PromotedCalls;
-  readonly sessionTasks: SessionTasks;
-  readonly taskWatcherOptions: TaskWatcherOptions;
-  readonly sessions: ClientSessions;
-  readonly profiles: ClientProfiles;
-  readonly serverInfo: Implementation;
-  readonly log: TargetLogger;
-  /** Counts the outcomes of each filter. */
-  readonly metrics: ServiceMetrics;
-  /** Makes a filter forward requests to the replica that owns their stream, call or task; undefined for the only process. */
-  readonly passOn?: (filter: McpFilter) => McpFilter;
-}
+export type ChainParts = Parameters<typeof serviceNamespace>[0] &
+  Parameters<typeof serviceWellKnown>[0] &
+  Parameters<typeof serviceMcpInit>[0] &
+  Parameters<typeof serviceToolList>[0] &
+  Parameters<typeof serviceToolCall>[0] &
+  Parameters<typeof serviceResourceRead>[0] &
+  Parameters<typeof serviceSubscribe>[0] &
+  Parameters<typeof servicePromptGet>[0] &
+  Parameters<typeof serviceCompletion>[0] &
+  Parameters<typeof serviceIntercept>[0] &
+  Parameters<typeof loadBalancer>[0] & {
+    readonly engine: EvaluatorEngine;
+    readonly messageLimits: MessageLimits;
+    readonly discoveryWaits: DiscoveryWaits;
+    /** Counts the outcomes of each filter. */
+    readonly metrics: ServiceMetrics;
+    /** Makes a filter forward requests to the replica that owns their stream, call or task; undefined for the only process. */
+    readonly passOn?: (filter: McpFilter) => McpFilter;
+  };
 
 /** Makes the chain of a listener: its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
