@@ -30,19 +30,27 @@ export function textSchema<T>(accepts: string, parse: (text: string) => T, isSec
   });
 }
 
+/** Returns the schema of a setting that {@link parseVariables} parses from this variable. */
+export function variable<Schema extends z.ZodType>(name: string, schema: Schema): Schema {
+  return schema.meta({ variable: name });
+}
+
 /**
- * Parses environment variables; empty ones are unset. Throws {@link ConfigError} for the first invalid one in
- * the order of the schemas.
+ * Parses environment variables, named by their keys or by {@link variable}; empty ones are unset. Throws {@link ConfigError} for
+ * the first invalid one in the order of the schemas.
  */
 export function parseVariables<Shape extends z.ZodRawShape>(
   env: NodeJS.ProcessEnv,
   shape: Shape,
 ): z.output<z.ZodObject<Shape>> {
-  const texts = Object.keys(shape).map((name) => [name, env[name] === '' ? undefined : env[name]]);
+  const names = Object.fromEntries(
+    Object.entries(shape).map(([key, schema]) => [key, String(z.globalRegistry.get(schema)?.variable ?? key)]),
+  );
+  const texts = Object.entries(names).map(([key, name]) => [key, env[name] || undefined]);
   const result = z.object(shape).safeParse(Object.fromEntries(texts));
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  const name = String(issue?.path[0]);
+  const name = names[String(issue?.path[0])] ?? '';
   const isSecret = issue?.code === 'custom' && issue.params?.isSecret === true;
   throw new ConfigError(`${name}: ${isSecret ? 'the value' : quote(env[name] ?? '')} ${issue?.message}`);
 }

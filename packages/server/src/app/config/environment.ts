@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { LOG_LEVELS } from '@sluice/contract';
-import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
+import { MESSAGE_LIMITS } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import {
   baseUrl,
@@ -25,6 +25,7 @@ import {
   parseVariables,
   quote,
   textSchema,
+  variable,
 } from '../../http/settings.ts';
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
@@ -54,6 +55,9 @@ export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 const MAX_TIMER_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
 const milliseconds = integer(1, MAX_TIMER_MS);
 const count = integer(0, 1_000_000);
+const items = integer(1, 10_000_000);
+const MIB = 1024 * 1024;
+const memory = integer(MIB, Number.MAX_SAFE_INTEGER);
 /** A path; its reader checks whether it exists. */
 const path = z.string();
 /** Not quoted in errors: it may contain a password. */
@@ -76,234 +80,194 @@ export function defaultDataFolder(home: string | undefined): string {
 
 /** Parses the environment. Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
-  const variables = parseVariables(env, {
-    SERVICE_PERSIST_BACKEND: oneOf('file', 'none', 'postgres').default('file'),
-    SERVICE_POSTGRES_URL: postgresUrl.optional(),
-    SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
-    SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
-    SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
-    SERVICE_PROCESSES: integer(1, 256).default(1),
-    SERVICE_PROCESS: integer(1, 256).optional(),
-    SERVICE_PEER_LISTEN: listenAddress.optional(),
-    SERVICE_PEER_ADVERTISE: listenAddress.optional(),
-    SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
-    SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
-    SERVICE_AUTH_ISSUER: baseUrl.optional(),
-    SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
-    SERVICE_AUTH_REGISTRATION: oneOf('redirect', 'forward').default('redirect'),
+  const settings = parseVariables(env, {
+    /** Listeners that would bind all interfaces bind 127.0.0.1. */
+    local: variable('SERVICE_LOCAL', isOn('0')),
+    mgmtListen: variable('SERVICE_MGMT_LISTEN', listenAddress.default({ host: '0.0.0.0', port: 8080 })),
+    /** Replaces the address of the pipeline listener `mcp`. */
+    mcpListen: variable('SERVICE_MCP_LISTEN', listenAddress.optional()),
+    /** Replaces the address of the pipeline listener `inference`. */
+    inferenceListen: variable('SERVICE_INFERENCE_LISTEN', listenAddress.optional()),
+    /** Number of processes to run on the same ports. */
+    processes: variable('SERVICE_PROCESSES', integer(1, 256).default(1)),
+    /** Number of this process, from 1; undefined unless it is one of several. */
+    processNumber: variable('SERVICE_PROCESS', integer(1, 256).optional()),
+    /** Listener for requests that other replicas pass on. */
+    peerListen: variable('SERVICE_PEER_LISTEN', listenAddress.optional()),
+    /** Where other replicas reach it; by default the address on which it listens. */
+    peerAdvertise: variable('SERVICE_PEER_ADVERTISE', listenAddress.optional()),
+    /** Time for which MCP is served without the database that replicas share. */
+    maxStalenessMs: variable(
+      'SERVICE_REPLICA_MAX_STALENESS',
+      integer(0, MAX_TIMER_SECONDS).default(Number.POSITIVE_INFINITY).transform(toMilliseconds),
+    ),
+    /** Base address of the legacy backend, without trailing slash. */
+    classicUrl: variable('SERVICE_CLASSIC_URL', baseUrl.optional()),
+    /** Folder of the web console, or `none` for the headless distribution. */
+    uiPath: variable('SERVICE_UI_PATH', path.optional()),
+    /** Replaces the upstream of the pipeline cluster `inference`. */
+    inferenceUpstream: variable('SERVICE_INFERENCE_UPSTREAM', httpUpstream.optional()),
+    /** Requests that the embedded inference listener passes on; undefined: all. */
+    inferenceAllow: variable('SERVICE_INFERENCE_ALLOW', inferenceAllow.optional()),
+    /** Maximum number of recorded completions; 0 records nothing. */
+    interactionCapacity: variable('SERVICE_INTERACTION_CAPACITY', count.default(1000)),
+    /** `*`, or one origin as a browser sends it. */
+    corsOrigin: variable('SERVICE_CORS_ORIGIN', corsOrigin.optional()),
+    /** Interval between checks of healthy forwards and services; 0 disables them. */
+    healthCheckIntervalMs: variable(
+      'SERVICE_FORWARD_HEALTHCHECK_INTERVAL',
+      integer(0, MAX_TIMER_SECONDS).default(30).transform(toMilliseconds),
+    ),
+    upstreamIdleTimeoutMs: variable('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds.default(300_000)),
+    upstreamMaxTimeoutMs: variable('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds.default(3_600_000)),
+    maxLogBytes: variable('SERVICE_MAX_LOG_BYTES', integer(MIB, 1024 * MIB).default(MAX_LOG_BYTES)),
+    /** Memory for the request bodies of all listeners. */
+    maxBodiesBytes: variable('SERVICE_MAX_BODIES_BYTES', memory.default(MAX_BODIES_BYTES)),
+    maxResumableBytes: variable('SERVICE_MAX_RESUMABLE_BYTES', memory.default(MAX_RESUMABLE_BYTES)),
+    /** Time for which requests wait for the first discovery of a forward. */
+    discoveryWaitMs: variable('SERVICE_DISCOVERY_WAIT_MS', integer(0, 60_000).default(DISCOVERY_WAIT_MS)),
+    maxEndedSessions: variable('SERVICE_MAX_ENDED_SESSIONS', items.default(MAX_ENDED_SESSIONS)),
+    /** Whether tasks are polled on behalf of clients that do not support them. */
+    tasksForPlainClients: variable('SERVICE_TASKS_FOR_PLAIN_CLIENTS', isOn('1')),
+    /** Time after which calls of tools with the label `service.task=auto` become tasks. */
+    taskAutoAfterMs: variable('SERVICE_TASK_AUTO_AFTER_MS', milliseconds.default(AUTO_AFTER_MS)),
+    maxTaskResultBytes: variable('SERVICE_MAX_TASK_RESULT_BYTES', memory.default(MAX_TASK_RESULT_BYTES)),
+    /** Limits of calls that wait for input of their clients. */
+    parkedCallsLimit: variable('SERVICE_PARKED_CALLS_LIMIT', count.default(1000)),
+    parkedCallTimeoutMs: variable('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds.default(300_000)),
+    /** 32 bytes. */
+    sessionKey: variable('SERVICE_SESSION_KEY', key.optional()),
+    /** Accepted Host values in lower case; a value without a port matches any port. */
+    allowedHosts: variable('SERVICE_ALLOWED_HOSTS', hostList.optional()),
+    /** Where clients reach the MCP listeners, and browsers the management listener. */
+    publicUrl: variable('SERVICE_PUBLIC_URL', publicUrl.optional()),
+    consoleUrl: variable('SERVICE_CONSOLE_URL', publicUrl.optional()),
+    actionsPath: variable('SERVICE_ACTIONS_PATH', path.optional()),
+    secretsPath: variable('SERVICE_SECRETS_PATH', path.optional()),
+    secretOrigins: variable('SERVICE_SECRET_ORIGINS', secretOrigins.default(new Map())),
+    /** Evaluators that cannot be loaded are rejected instead of skipped. */
+    evaluatorsStrict: variable('SERVICE_EVALUATORS_STRICT', isOn('0')),
+    /** Undefined: text on a terminal, otherwise JSON. */
+    logFormat: variable('SERVICE_LOG_FORMAT', oneOf('text', 'json').optional()),
+  });
+  const { SERVICE_FORWARD_HEADERS: headers, RUST_LOG: log } = parseVariables(env, {
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
-    SERVICE_LOG_FORMAT: oneOf('text', 'json').optional(),
-    SERVICE_LOCAL: oneOf('0', '1').default('0'),
-    SERVICE_MGMT_LISTEN: listenAddress.default({ host: '0.0.0.0', port: 8080 }),
-    SERVICE_MCP_LISTEN: listenAddress.optional(),
-    SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
-    SERVICE_CLASSIC_URL: baseUrl.optional(),
-    SERVICE_UI_PATH: path.optional(),
-    SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
-    SERVICE_INFERENCE_ALLOW: inferenceAllow.optional(),
-    SERVICE_INTERACTION_CAPACITY: count.default(1000),
-    SERVICE_CORS_ORIGIN: corsOrigin.optional(),
-    SERVICE_FORWARD_HEALTHCHECK_INTERVAL: integer(0, MAX_TIMER_SECONDS).default(30),
-    SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: milliseconds.default(300_000),
-    SERVICE_UPSTREAM_MAX_TIMEOUT_MS: milliseconds.default(3_600_000),
-    SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
-    SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
-    SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
-    SERVICE_MAX_LOG_BYTES: integer(1024 * 1024, 1024 * 1024 * 1024).default(MAX_LOG_BYTES),
-    SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
-    SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
-    SERVICE_MAX_CATALOG_ENTRIES: integer(1, 10_000_000).default(CATALOG_LIMITS.entries),
-    SERVICE_MAX_CATALOG_BYTES: integer(1024, 1024 ** 3).default(CATALOG_LIMITS.bytes),
-    SERVICE_CLIENT_DISCOVERIES: integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent),
-    SERVICE_CLIENT_DISCOVERIES_PER_MINUTE: integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
-    SERVICE_DISCOVERY_WAIT_MS: integer(0, 60_000).default(DISCOVERY_WAIT_MS),
-    SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
-    SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
-    SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
-    SERVICE_MAX_TASKS: integer(1, 10_000_000).default(TASK_LIMITS.total),
-    SERVICE_MAX_TASKS_PER_USER: integer(1, 10_000_000).default(TASK_LIMITS.perUser),
-    SERVICE_TASKS_FOR_PLAIN_CLIENTS: oneOf('0', '1').default('1'),
-    SERVICE_TASK_AUTO_AFTER_MS: milliseconds.default(AUTO_AFTER_MS),
-    SERVICE_MAX_TASK_RESULT_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_TASK_RESULT_BYTES),
-    SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
-    SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
-    SERVICE_SESSION_KEY: key.optional(),
-    SERVICE_ALLOWED_HOSTS: hostList.optional(),
-    SERVICE_PUBLIC_URL: publicUrl.optional(),
-    SERVICE_CONSOLE_URL: publicUrl.optional(),
-    SERVICE_ACTIONS_PATH: path.optional(),
-    SERVICE_SECRETS_PATH: path.optional(),
-    SERVICE_SECRET_ORIGINS: secretOrigins.default(new Map()),
-    SERVICE_EVALUATORS_STRICT: oneOf('0', '1').default('0'),
-    SERVICE_BRIDGE_GRPC_TIMEOUT_MS: integer(...BRIDGE_GRPC_LIMITS.timeoutMs).optional(),
-    SERVICE_BRIDGE_GRPC_MAX_RETRIES: integer(...BRIDGE_GRPC_LIMITS.maxRetries).optional(),
-    SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: integer(...BRIDGE_GRPC_LIMITS.retryDelayMs).optional(),
   });
-  const { SERVICE_AUTH_ISSUER: issuer, SERVICE_AUTH_UPSTREAM_ISSUER: upstreamIssuer } = variables;
-  if (issuer === undefined && upstreamIssuer !== undefined) {
-    throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: requires SERVICE_AUTH_ISSUER; set both or neither');
-  }
-  const [, own] = OWN_PATH.exec(variables.SERVICE_CONSOLE_URL?.prefix ?? '') ?? [];
+  const { local, mgmtListen, processNumber, consoleUrl } = settings;
+  const [, own] = OWN_PATH.exec(consoleUrl?.prefix ?? '') ?? [];
   if (own !== undefined) {
     throw new ConfigError(
       `SERVICE_CONSOLE_URL: its path begins with ${own}, which is a path of the service itself; the console is at /admin/ below this URL`,
     );
   }
-  const {
-    SERVICE_PERSIST_BACKEND: backend,
-    SERVICE_PERSIST_PATH: folder,
-    SERVICE_PERSIST_RECOVER: recover,
-  } = variables;
-  if (variables.SERVICE_PROCESSES > 1 && backend !== 'postgres') {
-    throw new ConfigError(
-      'SERVICE_PROCESSES: requires SERVICE_PERSIST_BACKEND=postgres; one process only can use a registry of its own',
-    );
-  }
-  const persist = backend === 'postgres' ? sharedPersistence(variables) : localPersistence(backend, folder, recover);
-  const auth: AuthIssuer | undefined =
-    issuer === undefined
-      ? issuer
-      : {
-          issuer,
-          upstreamIssuer: upstreamIssuer ?? issuer,
-          ...(variables.SERVICE_AUTH_REGISTRATION === 'forward' && { forwardsRegistration: true }),
-        };
-  const messageLimits: MessageLimits = {
-    depth: variables.SERVICE_MAX_JSON_DEPTH,
-    members: variables.SERVICE_MAX_JSON_MEMBERS,
-    capabilitiesBytes: variables.SERVICE_MAX_CAPABILITIES_BYTES,
-  };
-  const bridgeGrpc: BridgeGrpcSettings = {
-    timeoutMs: variables.SERVICE_BRIDGE_GRPC_TIMEOUT_MS,
-    maxRetries: variables.SERVICE_BRIDGE_GRPC_MAX_RETRIES,
-    retryDelayMs: variables.SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS,
-  };
-  const { SERVICE_FORWARD_HEADERS: headers, RUST_LOG: log } = variables;
-  const warnings: readonly string[] = [
-    ...headers.warnings.map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
-    ...log.warnings.map((warning) => `RUST_LOG: ${warning}`),
-  ];
-  const local = variables.SERVICE_LOCAL === '1';
   return {
-    /** Listeners that would bind all interfaces bind 127.0.0.1. */
-    local,
-    mgmtListen: bindAddress(variables.SERVICE_MGMT_LISTEN, local),
-    /** Replaces the address of the pipeline listener `mcp`. */
-    mcpListen: variables.SERVICE_MCP_LISTEN,
-    /** Replaces the address of the pipeline listener `inference`. */
-    inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
-    persist,
-    /** Number of processes to run on the same ports. */
-    processes: variables.SERVICE_PROCESSES,
-    /** Whether this is one of them. */
-    sharesPorts: variables.SERVICE_PROCESS !== undefined,
-    /** Its number, from 1. */
-    processNumber: variables.SERVICE_PROCESS,
-    /** Listener for requests that other replicas pass on. */
-    peerListen: peerListen(variables),
-    /** Where other replicas reach it; by default the address on which it listens. */
-    peerAdvertise: variables.SERVICE_PEER_ADVERTISE,
-    /** Time for which MCP is served without the database that replicas share. */
-    maxStalenessMs: (variables.SERVICE_REPLICA_MAX_STALENESS ?? Number.POSITIVE_INFINITY) * 1000,
-    /** Base address of the legacy backend, without trailing slash. */
-    classicUrl: variables.SERVICE_CLASSIC_URL,
-    /** Folder of the web console, or `none` for the headless distribution. */
-    uiPath: variables.SERVICE_UI_PATH,
-    /** Replaces the upstream of the pipeline cluster `inference`. */
-    inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,
-    /** Requests that the embedded inference listener passes on; undefined: all. */
-    inferenceAllow: variables.SERVICE_INFERENCE_ALLOW,
-    /** Maximum number of recorded completions; 0 records nothing. */
-    interactionCapacity: variables.SERVICE_INTERACTION_CAPACITY,
-    auth,
-    /** `*`, or one origin as a browser sends it. */
-    corsOrigin: variables.SERVICE_CORS_ORIGIN,
+    ...settings,
+    mgmtListen: bindAddress(mgmtListen, local),
+    persist: parsePersistence(env, settings),
+    sharesPorts: processNumber !== undefined,
+    peerListen: peerListen(settings),
+    auth: parseIssuer(env),
     /** Lower case, without headers that are never forwarded. */
     forwardHeaders: headers.names,
-    /** Interval in milliseconds between checks of healthy forwards and services; 0 disables them. */
-    healthCheckIntervalMs: variables.SERVICE_FORWARD_HEALTHCHECK_INTERVAL * 1000,
-    upstreamIdleTimeoutMs: variables.SERVICE_UPSTREAM_IDLE_TIMEOUT_MS,
-    upstreamMaxTimeoutMs: variables.SERVICE_UPSTREAM_MAX_TIMEOUT_MS,
-    messageLimits,
-    /** Memory for the request bodies of all listeners. */
-    maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
-    subscriptionLimits: {
-      count: variables.SERVICE_MAX_SUBSCRIPTIONS,
-      bytes: variables.SERVICE_MAX_SUBSCRIPTION_BYTES,
-    },
-    maxEndedSessions: variables.SERVICE_MAX_ENDED_SESSIONS,
-    taskLimits: { total: variables.SERVICE_MAX_TASKS, perUser: variables.SERVICE_MAX_TASKS_PER_USER },
-    /** Whether tasks are polled on behalf of clients that do not support them. */
-    tasksForPlainClients: variables.SERVICE_TASKS_FOR_PLAIN_CLIENTS === '1',
-    /** Time after which calls of tools with the label `service.task=auto` become tasks. */
-    taskAutoAfterMs: variables.SERVICE_TASK_AUTO_AFTER_MS,
-    maxTaskResultBytes: variables.SERVICE_MAX_TASK_RESULT_BYTES,
-    maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
+    messageLimits: parseVariables(env, {
+      depth: variable('SERVICE_MAX_JSON_DEPTH', integer(8, 2_000).default(MESSAGE_LIMITS.depth)),
+      members: variable('SERVICE_MAX_JSON_MEMBERS', integer(16, 1_000_000).default(MESSAGE_LIMITS.members)),
+      capabilitiesBytes: variable(
+        'SERVICE_MAX_CAPABILITIES_BYTES',
+        integer(64, 4 * MIB).default(MESSAGE_LIMITS.capabilitiesBytes),
+      ),
+    }),
+    subscriptionLimits: parseVariables(env, {
+      count: variable('SERVICE_MAX_SUBSCRIPTIONS', count.default(SUBSCRIPTION_LIMITS.count)),
+      bytes: variable(
+        'SERVICE_MAX_SUBSCRIPTION_BYTES',
+        integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
+      ),
+    }),
+    taskLimits: parseVariables(env, {
+      total: variable('SERVICE_MAX_TASKS', items.default(TASK_LIMITS.total)),
+      perUser: variable('SERVICE_MAX_TASKS_PER_USER', items.default(TASK_LIMITS.perUser)),
+    }),
     /** Limits of what an upstream lists. */
-    catalogLimits: {
-      entries: variables.SERVICE_MAX_CATALOG_ENTRIES,
-      bytes: variables.SERVICE_MAX_CATALOG_BYTES,
-    },
-    clientDiscoveryLimits: {
-      concurrent: variables.SERVICE_CLIENT_DISCOVERIES,
-      perMinute: variables.SERVICE_CLIENT_DISCOVERIES_PER_MINUTE,
-    },
-    /** Time for which requests wait for the first discovery of a forward. */
-    discoveryWaitMs: variables.SERVICE_DISCOVERY_WAIT_MS,
-    maxLogBytes: variables.SERVICE_MAX_LOG_BYTES,
-    /** Limits of calls that wait for input of their clients. */
-    parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
-    parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,
-    /** 32 bytes. */
-    sessionKey: variables.SERVICE_SESSION_KEY,
-    /** Accepted Host values in lower case; a value without a port matches any port. */
-    allowedHosts: variables.SERVICE_ALLOWED_HOSTS,
-    /** Where clients reach the MCP listeners, and browsers the management listener. */
-    publicUrl: variables.SERVICE_PUBLIC_URL,
-    consoleUrl: variables.SERVICE_CONSOLE_URL,
-    actionsPath: variables.SERVICE_ACTIONS_PATH,
-    secretsPath: variables.SERVICE_SECRETS_PATH,
-    secretOrigins: variables.SERVICE_SECRET_ORIGINS,
-    /** Evaluators that cannot be loaded are rejected instead of skipped. */
-    evaluatorsStrict: variables.SERVICE_EVALUATORS_STRICT === '1',
+    catalogLimits: parseVariables(env, {
+      entries: variable('SERVICE_MAX_CATALOG_ENTRIES', items.default(CATALOG_LIMITS.entries)),
+      bytes: variable('SERVICE_MAX_CATALOG_BYTES', integer(1024, 1024 * MIB).default(CATALOG_LIMITS.bytes)),
+    }),
+    clientDiscoveryLimits: parseVariables(env, {
+      concurrent: variable('SERVICE_CLIENT_DISCOVERIES', integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent)),
+      perMinute: variable(
+        'SERVICE_CLIENT_DISCOVERIES_PER_MINUTE',
+        integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
+      ),
+    }),
     /** Overrides the settings of the bootstrap file. */
-    bridgeGrpc,
+    bridgeGrpc: parseVariables(env, {
+      timeoutMs: variable('SERVICE_BRIDGE_GRPC_TIMEOUT_MS', integer(...BRIDGE_GRPC_LIMITS.timeoutMs).optional()),
+      maxRetries: variable('SERVICE_BRIDGE_GRPC_MAX_RETRIES', integer(...BRIDGE_GRPC_LIMITS.maxRetries).optional()),
+      retryDelayMs: variable(
+        'SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS',
+        integer(...BRIDGE_GRPC_LIMITS.retryDelayMs).optional(),
+      ),
+    }),
     logFilter: log.filter,
-    /** Undefined: text on a terminal, otherwise JSON. */
-    logFormat: variables.SERVICE_LOG_FORMAT,
     /** One line each with the name of the variable. */
-    warnings,
+    warnings: [
+      ...headers.warnings.map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
+      ...log.warnings.map((warning) => `RUST_LOG: ${warning}`),
+    ],
   };
 }
 
-function localPersistence(backend: 'file' | 'none', path: string, recover: 'rename' | undefined): Persistence {
-  return backend === 'none' ? { backend } : { backend, path, recover: recover === 'rename' };
+function isOn(fallback: '0' | '1') {
+  return oneOf('0', '1')
+    .default(fallback)
+    .transform((text) => text === '1');
 }
+
+function toMilliseconds(seconds: number): number {
+  return seconds * 1000;
+}
+
+function parseIssuer(env: NodeJS.ProcessEnv): AuthIssuer | undefined {
+  const { issuer, upstreamIssuer, registration } = parseVariables(env, {
+    issuer: variable('SERVICE_AUTH_ISSUER', baseUrl.optional()),
+    upstreamIssuer: variable('SERVICE_AUTH_UPSTREAM_ISSUER', baseUrl.optional()),
+    registration: variable('SERVICE_AUTH_REGISTRATION', oneOf('redirect', 'forward').default('redirect')),
+  });
+  if (issuer === undefined) {
+    if (upstreamIssuer === undefined) return undefined;
+    throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: requires SERVICE_AUTH_ISSUER; set both or neither');
+  }
+  const forwardsRegistration = registration === 'forward';
+  return { issuer, upstreamIssuer: upstreamIssuer ?? issuer, ...(forwardsRegistration && { forwardsRegistration }) };
+}
+
+/** Variables of the database that replicas share (docs/replicas.md). */
+const DATABASE = {
+  url: variable('SERVICE_POSTGRES_URL', postgresUrl.optional()),
+  listenUrl: variable('SERVICE_POSTGRES_LISTEN_URL', postgresUrl.optional()),
+  passwordFile: variable('SERVICE_POSTGRES_PASSWORD_FILE', path.optional()),
+};
 
 /** The database of `sluice migrate`: that of replicas with this environment. Throws `ConfigError`. */
 export function parseDatabase(env: NodeJS.ProcessEnv): DatabaseSettings {
-  const { SERVICE_POSTGRES_URL: url, SERVICE_POSTGRES_PASSWORD_FILE: passwordFile } = parseVariables(env, {
-    SERVICE_POSTGRES_URL: postgresUrl.optional(),
-    SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
-  });
+  const { listenUrl: _, ...database } = DATABASE;
+  const { url, passwordFile } = parseVariables(env, database);
   if (url === undefined) throw new ConfigError('SERVICE_POSTGRES_URL: required, or --database');
   return { url, passwordFile };
 }
 
-/** Settings of the database that replicas share (docs/replicas.md). */
-interface SharedSettings {
-  readonly SERVICE_POSTGRES_URL?: string | undefined;
-  readonly SERVICE_POSTGRES_LISTEN_URL?: string | undefined;
-  readonly SERVICE_POSTGRES_PASSWORD_FILE?: string | undefined;
-  readonly SERVICE_SESSION_KEY?: Buffer | undefined;
-  readonly SERVICE_PEER_LISTEN?: ListenAddress | undefined;
-  readonly SERVICE_PEER_ADVERTISE?: ListenAddress | undefined;
+/** Settings of a process that may be one of several. */
+interface ReplicaSettings {
+  readonly processes: number;
+  readonly peerListen?: ListenAddress | undefined;
+  readonly peerAdvertise?: ListenAddress | undefined;
+  readonly sessionKey?: Buffer | undefined;
 }
 
 /** Processes on one machine reach each other on loopback, each on a port of its own. */
-function peerListen(variables: SharedSettings & { readonly SERVICE_PROCESSES: number }): ListenAddress | undefined {
-  const { SERVICE_PEER_LISTEN: address, SERVICE_PROCESSES: processes } = variables;
+function peerListen({ processes, peerListen: address }: ReplicaSettings): ListenAddress | undefined {
   if (processes === 1) return address;
   if (address && address.port !== 0) {
     throw new ConfigError(
@@ -313,14 +277,26 @@ function peerListen(variables: SharedSettings & { readonly SERVICE_PROCESSES: nu
   return address ?? { host: '127.0.0.1', port: 0 };
 }
 
-function sharedPersistence(variables: SharedSettings): Persistence {
-  const { SERVICE_PEER_LISTEN: listen, SERVICE_PEER_ADVERTISE: advertised } = variables;
-  if (listen && !advertised && /^(?:0\.0\.0\.0|::)$/.test(listen.host)) {
+function parsePersistence(env: NodeJS.ProcessEnv, settings: ReplicaSettings): Persistence {
+  const { processes, peerListen, peerAdvertise, sessionKey } = settings;
+  const { backend, folder, recover, url, ...database } = parseVariables(env, {
+    backend: variable('SERVICE_PERSIST_BACKEND', oneOf('file', 'none', 'postgres').default('file')),
+    folder: variable('SERVICE_PERSIST_PATH', path.default(defaultDataFolder(env.HOME))),
+    recover: variable('SERVICE_PERSIST_RECOVER', oneOf('rename').optional()),
+    ...DATABASE,
+  });
+  if (processes > 1 && backend !== 'postgres') {
     throw new ConfigError(
-      `SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=${formatAddress(listen)}, the host:port at which other replicas reach this one`,
+      'SERVICE_PROCESSES: requires SERVICE_PERSIST_BACKEND=postgres; one process only can use a registry of its own',
     );
   }
-  const { SERVICE_POSTGRES_URL: url, SERVICE_SESSION_KEY: sessionKey } = variables;
+  if (backend === 'none') return { backend };
+  if (backend === 'file') return { backend, path: folder, recover: recover === 'rename' };
+  if (peerListen && !peerAdvertise && /^(?:0\.0\.0\.0|::)$/.test(peerListen.host)) {
+    throw new ConfigError(
+      `SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=${formatAddress(peerListen)}, the host:port at which other replicas reach this one`,
+    );
+  }
   if (url === undefined) throw new ConfigError('SERVICE_POSTGRES_URL: required by SERVICE_PERSIST_BACKEND=postgres');
   // Replicas open each other's session ids.
   if (sessionKey === undefined) {
@@ -328,21 +304,14 @@ function sharedPersistence(variables: SharedSettings): Persistence {
       'SERVICE_SESSION_KEY: required by SERVICE_PERSIST_BACKEND=postgres, the same for all replicas; create one with `openssl rand -hex 32`',
     );
   }
-  return {
-    backend: 'postgres',
-    database: {
-      url,
-      listenUrl: variables.SERVICE_POSTGRES_LISTEN_URL,
-      passwordFile: variables.SERVICE_POSTGRES_PASSWORD_FILE,
-    },
-  };
+  return { backend, database: { url, ...database } };
 }
 
 /**
  * Settings of calls to capability services (`service.bridge.grpc.*`) from one source; undefined settings come from the next
  * source.
  */
-export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSettings[Key] | undefined };
+export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]?: CallSettings[Key] | undefined };
 
 /** Minimum and maximum of each setting. */
 const BRIDGE_GRPC_LIMITS = {
