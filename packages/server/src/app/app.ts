@@ -171,8 +171,9 @@ async function start(
   let exportMs = 0;
 
   const shared = closing(await openSharedLog(config, logger));
+  const storage = { config, logger, files, shared };
   const forwardKinds = new ForwardKinds(kinds);
-  const registry = closing(await openRegistry(config, logger, files, shared, forwardKinds));
+  const registry = closing(await openRegistry(storage, forwardKinds));
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = closing(new InFlightCalls<InFlightCall>(limits));
   const socketCounts = socketLimits(openFilesLimit());
@@ -180,7 +181,7 @@ async function start(
   const { proxies } = config;
   const egress = new Egress(proxies, new UpstreamSockets(socketCounts.upstreams));
   const stateEvents = new StateEvents();
-  const sealer = await openSealer(config, logger, files);
+  const sealer = await openSealer(storage);
   const sharedSessions = shared && (await openSharedSessions(shared, sealer));
   const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
@@ -199,7 +200,7 @@ async function start(
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
     catalogLimits: config.catalogLimits,
-    discoveryMarks: await openMarks(config, files),
+    discoveryMarks: await openMarks(storage),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
     discoveryWaitMs: config.discoveryWaitMs,
     http: { egress, maxDecodedBytes: Math.max(pipeline.bodyLimits.response, config.catalogLimits.bytes) },
@@ -213,7 +214,7 @@ async function start(
   const schemas = closing(new ResultSchemas());
   closing(compiler);
   const actions = closing(new HostPool());
-  const evaluators = await createEvaluators(config, logger, files, shared, {
+  const evaluators = await createEvaluators(storage, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
@@ -237,7 +238,7 @@ async function start(
   const declaredParams = new DeclaredParams(profiles);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
-  const sessionStore = closing(await openSessionStore(config, logger, files, sessionLimits, shared));
+  const sessionStore = closing(await openSessionStore(storage, sessionLimits));
   const replicaId = shared?.members.id ?? randomBytes(6).toString('base64url');
   const events = closing(new EventStore(sealer, replicaId, config.maxResumableBytes));
   const openResponses = new OpenResponses(openResponseTimes);
@@ -278,7 +279,7 @@ async function start(
   });
   const evictionParts = { registry, store: sessionStore, active: activeSessions, forwards, sessionSubscriptions };
   sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
-  const tasks = closing(await openTasks(config, logger, files, shared));
+  const tasks = closing(await openTasks(storage));
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
       taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),

@@ -9,12 +9,7 @@ import type { SessionStoreLimits } from '../mcp/sessions/session-table.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
-import {
-  FileRevisionStore,
-  type FileRevisionStoreOptions,
-  memoryRevisionStore,
-  type RevisionStore,
-} from '../policy/revision-store.ts';
+import { FileRevisionStore, memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/change-forward.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { type ChangeOrigin, Registry, snapshotEntries } from '../registry/registry.ts';
@@ -34,10 +29,18 @@ import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-rec
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import type { Config } from './config/config.ts';
-import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 import { explainTakenPort, followsPort } from './taken-port.ts';
 import { untilReachable } from './waiting.ts';
+
+/** Where this process stores its state. */
+export interface Storage {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly files: Files;
+  /** What replicas share; undefined for a single process. */
+  readonly shared: SharedLog | undefined;
+}
 
 /** What replicas share in PostgreSQL; undefined with another backend, for which nothing of it is loaded. */
 export async function openSharedLog(config: Config, logger: Logger): Promise<SharedLog | undefined> {
@@ -120,32 +123,26 @@ export async function openSharedSessions(shared: SharedLog, sealer: TokenSealer)
 }
 
 /** The stored registry; the lock of a folder decides whether this process may use it at all. */
-export async function openRegistry(
-  config: Config,
-  logger: Logger,
-  files: Files,
-  shared: SharedLog | undefined,
-  kinds: ForwardKinds,
-): Promise<Registry> {
-  const log = logger.target('service::registry');
-  const store = await registryStore(config, shared, { log, files, snapshot: () => snapshotEntries(registry.current) });
+export async function openRegistry(storage: Storage, kinds: ForwardKinds): Promise<Registry> {
+  const log = storage.logger.target('service::registry');
+  const store = await registryStore(storage, log, () => snapshotEntries(registry.current));
   const registry: Registry = new Registry(store, (address) => kinds.problem(address));
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
 }
 
 async function registryStore(
-  { persist }: Config,
-  shared: SharedLog | undefined,
-  parts: Pick<FileStoreOptions, 'log' | 'files' | 'snapshot'>,
+  { config: { persist }, files, shared }: Storage,
+  log: TargetLogger,
+  snapshot: FileStoreOptions['snapshot'],
 ): Promise<Store> {
   if (shared) return new (await import('../registry/store/postgres/postgres-store.ts')).PostgresStore(shared);
   if (persist.backend !== 'file') return memoryStore();
-  return new FileStore({ ...parts, folder: persist.path, recover: persist.recover });
+  return new FileStore({ log, files, snapshot, folder: persist.path, recover: persist.recover });
 }
 
 /** The marks of discoveries in progress; undefined without a folder. Call after {@link openRegistry}, which locks the folder. */
-export async function openMarks({ persist }: Config, files: Files): Promise<DiscoveryMarks | undefined> {
+export async function openMarks({ config: { persist }, files }: Storage): Promise<DiscoveryMarks | undefined> {
   return persist.backend === 'file' ? await openDiscoveryMarks(files, persist.path) : undefined;
 }
 
@@ -213,38 +210,36 @@ async function unlessDiskFull(write: Promise<unknown>, onFull: (error: unknown) 
 
 /** The evaluators, none of which is active before they are started. */
 export async function createEvaluators(
-  { bootstrap, actionsPath, evaluatorsStrict, persist }: Config,
-  logger: Logger,
-  files: Files,
-  shared: SharedLog | undefined,
+  storage: Storage,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'namespaceExists'>,
 ): Promise<Evaluators> {
-  const log = logger.target('service::evaluator');
+  const { bootstrap, actionsPath, evaluatorsStrict } = storage.config;
+  const log = storage.logger.target('service::evaluator');
   return new Evaluators({
     ...parts,
     connections: bootstrap.llmConnections,
     strict: evaluatorsStrict,
     files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
-    store: await revisionStore(persist, shared, { files, log, now: Date.now }),
+    store: await revisionStore(storage, log),
     log,
   });
 }
 
 async function revisionStore(
-  persist: Persistence,
-  shared: SharedLog | undefined,
-  parts: Pick<FileRevisionStoreOptions, 'files' | 'log' | 'now'>,
+  { config: { persist }, files, shared }: Storage,
+  log: TargetLogger,
 ): Promise<RevisionStore> {
   if (shared) return new (await import('../policy/postgres-revision-store.ts')).PostgresRevisionStore(shared);
   if (persist.backend !== 'file') return memoryRevisionStore();
-  return new FileRevisionStore({ ...parts, folder: persist.path, recover: persist.recover });
+  return new FileRevisionStore({ files, log, now: Date.now, folder: persist.path, recover: persist.recover });
 }
 
 /**
  * Seals sessions and the state of calls, with the stored or configured key. On a full disk a new key is not stored: its
  * sessions end with the process.
  */
-export async function openSealer({ persist, sessionKey }: Config, logger: Logger, files: Files): Promise<TokenSealer> {
+export async function openSealer({ config, logger, files }: Storage): Promise<TokenSealer> {
+  const { persist, sessionKey } = config;
   if (sessionKey) return new TokenSealer(sessionKey);
   if (persist.backend !== 'file') return new TokenSealer(newSessionKey());
   try {
@@ -260,11 +255,8 @@ export async function openSealer({ persist, sessionKey }: Config, logger: Logger
 
 /** Session state that is not part of session ids. */
 export async function openSessionStore(
-  { persist }: Config,
-  logger: Logger,
-  files: Files,
+  { config: { persist }, logger, files, shared }: Storage,
   limits: SessionStoreLimits,
-  shared: SharedLog | undefined,
 ): Promise<SessionStore> {
   if (shared) {
     const { PostgresSessionStore } = await import('../mcp/sessions/postgres-session-store.ts');
@@ -275,23 +267,13 @@ export async function openSessionStore(
 }
 
 /** The tasks that clients know by ids of ours. */
-export async function openTasks(
-  { persist, taskLimits }: Config,
-  logger: Logger,
-  files: Files,
-  shared: SharedLog | undefined,
-): Promise<Tasks> {
-  const tasks = new Tasks({ store: await taskStore(persist, logger, files, shared), limits: taskLimits });
+export async function openTasks(storage: Storage): Promise<Tasks> {
+  const tasks = new Tasks({ store: await taskStore(storage), limits: storage.config.taskLimits });
   await tasks.load();
   return tasks;
 }
 
-async function taskStore(
-  persist: Persistence,
-  logger: Logger,
-  files: Files,
-  shared: SharedLog | undefined,
-): Promise<TaskStore> {
+async function taskStore({ config: { persist }, logger, files, shared }: Storage): Promise<TaskStore> {
   if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
   if (persist.backend !== 'file') return memoryTaskStore();
   return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
