@@ -6,10 +6,15 @@ import { readSnapshot as readSessions } from '../mcp/sessions/session-snapshot.t
 import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { parseRevisions } from '../policy/revision-store.ts';
 import { runSteps } from '../registry/steps.ts';
-import { type BackupFileName, type BackupManifest, createArchive } from '../registry/store/backup-archive.ts';
+import {
+  BACKUP_FILES,
+  type BackupFileName,
+  type BackupManifest,
+  createArchive,
+} from '../registry/store/backup-archive.ts';
 import { BackupError, readBackup } from '../registry/store/backup-reader.ts';
 import { ByteRange } from '../registry/store/byte-range.ts';
-import { diskFiles, errorCode, systemClock } from '../registry/store/files.ts';
+import { diskFiles, errorCode, type Files, systemClock } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { hostProcesses, takeLock } from '../registry/store/lock.ts';
 import { readSnapshot as readRegistry } from '../registry/store/registry-reader.ts';
@@ -74,31 +79,34 @@ export async function restoreBackup(path: string, folder: string, log: StoreLog)
   });
   if (!contents.has('registry.json')) throw new BackupError('lacks registry.json');
   for (const [name, bytes] of contents) requireReadable(name, bytes);
+  await fillFolder(folder, log, async (files) => {
+    for (const [name, bytes] of contents) {
+      await using file = await open(join(folder, name), 'wx', 0o600);
+      await file.writeFile(bytes);
+      await file.sync();
+    }
+    await files.syncFolder(folder);
+  });
+  return manifest;
+}
+
+/** Writes the files of a service into an empty folder, which is created unless it exists; after a failure it is empty again. */
+export async function fillFolder(folder: string, log: StoreLog, write: (files: Files) => Promise<void>): Promise<void> {
   const files = diskFiles();
   await files.makeFolder(folder);
   // The service cannot start while only a part is there.
   const lock = await takeLock({ folder, files, clock: systemClock(), processes: hostProcesses(), log });
-  const written: string[] = [];
   try {
-    for (const [name, bytes] of contents) {
-      const target = join(folder, name);
-      const file = await open(target, 'wx', 0o600);
-      written.push(target);
-      try {
-        await file.writeFile(bytes);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-    }
-    await files.syncFolder(folder);
+    await write(files);
   } catch (error) {
-    for (const target of written) await rm(target, { force: true });
+    // The lock is left to its owner.
+    for (const name of BACKUP_FILES) {
+      for (const path of [join(folder, name), join(folder, `${name}.tmp`)]) await rm(path, { force: true });
+    }
     throw error;
   } finally {
     await lock.release();
   }
-  return manifest;
 }
 
 /** Throws {@link StoreError} with the rule unless a folder is empty or missing. A new file system has the folder `lost+found`. */

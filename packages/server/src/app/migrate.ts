@@ -1,4 +1,4 @@
-import { readdir, rm } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../http/settings.ts';
 import { PostgresSessionStore, sessionRecords } from '../mcp/sessions/postgres-session-store.ts';
@@ -28,7 +28,7 @@ import {
   type StoreLog,
 } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { requireEmpty } from './backup.ts';
+import { fillFolder, requireEmpty } from './backup.ts';
 import { parseDatabase } from './config/environment.ts';
 
 export { ConfigError, type DatabaseSettings, parseDatabase, StoreError };
@@ -167,26 +167,14 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
 
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
   const { registry, extras, revisions, sessions } = content;
-  const files = diskFiles();
-  await files.makeFolder(folder);
-  // The service cannot start while only a part is there.
-  const lock = await takeLock({ folder, files, clock: systemClock(), processes: hostProcesses(), log });
-  try {
+  await fillFolder(folder, log, async (files) => {
     const written = sessionSlices(sessions.entries(), sessions.forgotten(), 1);
     await replaceFile(files, join(folder, SESSIONS_FILE), written);
     if (revisions !== NO_REVISIONS) {
       await new FileRevisionStore({ folder, files, log, now: Date.now, recover: false }).save(revisions);
     }
     await replaceFile(files, join(folder, REGISTRY_FILE), registrySlices(snapshotEntries(registry.current), extras, 1));
-  } catch (error) {
-    // It was empty; the lock is left to its owner.
-    for (const name of await readdir(folder)) {
-      if (/\.json(?:\.tmp)?$/.test(name)) await rm(join(folder, name), { force: true });
-    }
-    throw error;
-  } finally {
-    await lock.release();
-  }
+  });
 }
 
 async function readDatabase(database: Database, log: StoreLog): Promise<Content> {
