@@ -35,40 +35,29 @@ export class SubscriptionShares {
   }
 
   /** Counts subscriptions to these uris. False if there is no room for them. */
-  add(subscription: CountedSubscription, holder: QuotaOwner, uris: Iterable<string>): boolean {
-    const { count, bytes } = sizeOf(uris);
+  add(subscription: CountedSubscription, holder: QuotaOwner, uris: readonly string[]): boolean {
     const displace = (victim: CountedSubscription): void => {
       this.delete(victim);
       victim.displace();
     };
-    if (!this.#count.makeRoom(holder, count, displace) || !this.#bytes.makeRoom(holder, bytes, displace)) return false;
-    this.#set(subscription, holder, count, bytes);
+    if (!this.#count.makeRoom(holder, uris.length, displace)) return false;
+    if (!this.#bytes.makeRoom(holder, bytesOf(uris), displace)) return false;
+    this.restore(subscription, holder, uris);
     return true;
   }
 
   /** Counts subscriptions that exist, whether there is room or not. */
-  restore(subscription: CountedSubscription, holder: QuotaOwner, uris: Iterable<string>): void {
-    const { count, bytes } = sizeOf(uris);
-    this.#set(subscription, holder, count, bytes);
+  restore(subscription: CountedSubscription, holder: QuotaOwner, uris: readonly string[]): void {
+    this.#count.set(subscription, holder, uris.length);
+    this.#bytes.set(subscription, holder, bytesOf(uris));
   }
 
   delete(subscription: CountedSubscription): void {
     this.#count.delete(subscription);
     this.#bytes.delete(subscription);
   }
-
-  #set(subscription: CountedSubscription, holder: QuotaOwner, count: number, bytes: number): void {
-    this.#count.set(subscription, holder, count);
-    this.#bytes.set(subscription, holder, bytes);
-  }
 }
 
-function sizeOf(uris: Iterable<string>): { count: number; bytes: number } {
-  let count = 0;
-  let bytes = 0;
-  for (const uri of uris) {
-    count++;
-    bytes += Buffer.byteLength(uri);
-  }
-  return { count, bytes };
+function bytesOf(uris: readonly string[]): number {
+  return uris.reduce((bytes, uri) => bytes + Buffer.byteLength(uri), 0);
 }

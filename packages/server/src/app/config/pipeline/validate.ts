@@ -1,3 +1,4 @@
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { isWildcard, type ListenAddress, normalizeHost } from '../../../http/address.ts';
 import { quote } from '../../../http/settings.ts';
 import type { KeyPath, Problem, YamlFile } from '../yaml-document.ts';
@@ -25,16 +26,8 @@ export interface OutlinedFilter {
  * problems can be reported at once.
  */
 interface Outline {
-  readonly listeners: readonly {
-    readonly path: KeyPath;
-    readonly name: NamedLocation | undefined;
-    readonly chains: NamedLocation[];
-  }[];
-  readonly chains: readonly {
-    readonly path: KeyPath;
-    readonly name: NamedLocation | undefined;
-    readonly filters: OutlinedFilter[];
-  }[];
+  readonly listeners: readonly { readonly name: NamedLocation | undefined; readonly chains: NamedLocation[] }[];
+  readonly chains: readonly { readonly name: NamedLocation | undefined; readonly filters: OutlinedFilter[] }[];
   /** Clusters of the top level. */
   readonly clusters: readonly NamedLocation[];
   readonly skipValidation: boolean;
@@ -45,12 +38,10 @@ interface Outline {
 /** Returns the outline of a file's content, which may have any form. */
 function toOutline(content: unknown): Outline {
   const listeners = entries(content, 'listeners', []).map(({ value, path }) => ({
-    path,
     name: located(member(value, 'name'), path),
     chains: entries(value, 'filter_chains', path).flatMap((item) => located(item.value, item.path) ?? []),
   }));
   const chains = entries(content, 'filter_chains', []).map(({ value, path }) => ({
-    path,
     name: located(member(value, 'name'), path),
     filters: entries(value, 'filters', path).map(toOutlinedFilter),
   }));
@@ -102,9 +93,7 @@ function namesIn(parent: unknown, key: string, path: KeyPath): NamedLocation[] {
 }
 
 function member(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
-    ? Object.entries(value).find(([name]) => name === key)?.[1]
-    : undefined;
+  return isJsonObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
 function located(name: unknown, path: KeyPath): NamedLocation | undefined {
