@@ -78,7 +78,7 @@ async function sample(name: string): Promise<string> {
   await edit('registry.json', '"tools": [\n', `"tools": [\n    ${UNUSABLE},\n    ${SHADOWED},\n`);
   await edit('registry.json', '"journal"', '"later": { "a": 1.0e2 },\n  "journal"');
   const forgotten = [{ namespace: 'team', user: '192.0.2.1', expires: 4102444800000 }];
-  await edit('sessions.json', '"journal"', `"forgotten": ${JSON.stringify(forgotten)},\n  "journal"`);
+  await edit('sessions.json', '"forgotten": []', `"forgotten": ${JSON.stringify(forgotten)}`);
   return copy;
 }
 
