@@ -13,83 +13,13 @@ import type {
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
 import { mediaType } from '../../http/client/response-parser.ts';
 import { copyOf } from '../../http/message-parser.ts';
+import { BodyStart, isNoEventStream, isObjectStart } from './body-start.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './relay/large-message.ts';
 import { isAnonymousId, isSameId } from './request-ids.ts';
+import type { BodyScan, ReadRequest, Rejection, RpcResponseHandler } from './response-handler.ts';
+import { ScannedBody } from './scanned-body.ts';
 import { rejectionText, type SessionVerdict, sessionVerdict } from './session-loss.ts';
 import { describeUnusable, remedyOf } from './unusable-response.ts';
-
-/** A request whose response is read. */
-export interface ReadRequest {
-  /** Id of the JSON-RPC request; undefined for a notification, and for the notification stream of a session. */
-  readonly id: number | undefined;
-  /** For messages: the JSON-RPC method, or the HTTP method. */
-  readonly name: string;
-  /** The session it is sent in, if that has an id. */
-  readonly sessionId: string | undefined;
-  /** Only an event stream is a response: the request opens or resumes one. */
-  readonly requiresStream?: boolean;
-  /** Bytes of one message. */
-  readonly maxBytes: number;
-  /** Creates a scan of the response to the request, which is then not read into memory. */
-  scan?(isStream: boolean): BodyScan;
-}
-
-/** Reads a response while it arrives, in steps. */
-export interface BodyScan {
-  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
-  write(chunk: Buffer): Promise<boolean>;
-  /** Whether the response to the request has arrived. */
-  readonly isFound: boolean;
-  /** Whether the body is JSON so far; that of an event stream is not. */
-  readonly isJson: boolean;
-}
-
-/** A response that cannot be used. */
-export interface Rejection {
-  readonly error: UpstreamError;
-  /** Undefined if there was none. */
-  readonly status: number | undefined;
-  /** The parsed body, if it is a JSON object. */
-  readonly value?: JsonObject | undefined;
-}
-
-/** How the reading of a response ends, other than with the response. */
-export type ResponseEnd =
-  /** The scan has found the response, or the upstream has accepted a notification. */
-  | { readonly kind: 'done' }
-  /** The event stream has ended before the response; `isRegular`: it was not cut off. */
-  | { readonly kind: 'interrupted'; readonly error: UpstreamError; readonly isRegular: boolean }
-  /** There is no response, or it cannot be used. */
-  | ({ readonly kind: 'rejected' } & Rejection)
-  /** The upstream does not know the session, and did not process the request. */
-  | ({ readonly kind: 'session-unknown' } & Rejection);
-
-/** Receives what a {@link ResponseReader} reads: messages, then either `onResponse` or `onEnd`, once; nothing after `abort`. */
-export interface RpcResponseHandler {
-  /** True while nothing more is to be read, until `resume`. */
-  readonly isBlocked: boolean;
-  /** Something of the response has arrived: its head, or a part of a body. */
-  onActivity(): void;
-  /** The response is an event stream. */
-  onStream?(): void;
-  /** A request or notification of the upstream, as text and parsed. */
-  onMessage(text: string, value: JsonObject): void;
-  /** Id to resume from (empty to clear it) and `retry` of an event, after its message. */
-  onCursor?(id: string | undefined, retryMs: number | undefined): void;
-  /** The response: as text, or a large one that need not be text. `isAscii`: the text is known to be ASCII. */
-  onResponse(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void;
-  /** Whether this large response, of which some members are known, must be text. */
-  requiresText(value: JsonObject): boolean;
-  /** A part of a large message has arrived. */
-  onLargePart?(large: LargeMessage, isFirst: boolean): void;
-  /** A large message is complete; true if its parts were all that is needed. */
-  onLargeEnd?(): boolean;
-  onEnd(end: ResponseEnd): void;
-  /** Events that arrive together are between two calls of this. */
-  cork?(isCorked: boolean): void;
-  /** The handler has thrown an error, perhaps after the end. */
-  onInternalError(error: unknown): void;
-}
 
 type Mode = 'head' | 'start' | 'json' | 'stream' | 'scan' | 'other' | 'done';
 
@@ -103,17 +33,6 @@ const LINGER_MS = 1_000;
 const MAX_LINGERING_BYTES = 64 * 1024;
 /** Messages of an array, which are passed on in one turn of the event loop. */
 const MAX_BATCH_MESSAGES = 5_000;
-
-const OPEN_BRACE = 0x7b;
-/** First bytes of JSON and of web pages, which no line of an event stream has. */
-const NO_EVENT_STARTS: ReadonlySet<number | undefined> = new Set([OPEN_BRACE, 0x5b, 0x3c]);
-/** In latin1, like {@link PREFIXES}. */
-const BYTE_ORDER_MARK = '\u00ef\u00bb\u00bf';
-/** Starts of lines of an event stream, by which one is recognized under any content type. */
-const EVENT_FIELDS = [':', 'data:', 'event:', 'id:', 'retry:'];
-/** Starts of a body that need more than one byte. */
-const PREFIXES = [...EVENT_FIELDS, BYTE_ORDER_MARK];
-const START_BYTES = 6;
 
 /**
  * Reads the response of an upstream to one request: the only place that knows which statuses, content types, framings and
@@ -140,25 +59,18 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Whether the label says so, and nothing was read yet. */
   #isStreamByLabel = false;
   #decoder: EventStreamDecoder | undefined = undefined;
-  /** The first bytes of the body, as latin1, without white space; and how many are dropped before them. */
-  #start = '';
-  #skippedBytes = 0;
+  /** The beginning of a body that is not known by its first byte. */
+  #start: BodyStart | undefined = undefined;
   /** A body that arrives in several pieces. */
   #body: ChunkBuffer | undefined = undefined;
   #text = '';
   #isAscii = false;
   /** Set for a large JSON body, or while a large event arrives. */
   #large: LargeMessage | undefined = undefined;
-  #scan: BodyScan | undefined = undefined;
-  #isScanning = false;
-  /** The response ended while the scan was busy. */
-  #hasEnded = false;
+  #scanned: ScannedBody | undefined = undefined;
   /** The body was cut off, so that it may say something else, or the upstream has sent messages before the response. */
   #mayBeProcessed = false;
   #lingeringBytes = 0;
-  /** Milliseconds for which the scan was busy, and since when it is. */
-  #busyMs = 0;
-  #busySince = 0;
   /** The first event that was skipped. */
   #skipped: string | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -182,7 +94,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Bytes of the content, if the response announces them. */
   get contentLength(): number | undefined {
     const { 'content-length': length } = this.headers;
-    return typeof length === 'string' ? Number(length) - this.#skippedBytes : undefined;
+    return typeof length === 'string' ? Number(length) - (this.#start?.skippedBytes ?? 0) : undefined;
   }
 
   /** True if the response is an event stream. */
@@ -199,7 +111,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   /** Continues after the handler was blocked. Must not be called from inside a callback. */
   resume(): void {
-    if (!this.#isScanning) this.#call?.resume();
+    if (!this.#scanned?.isBusy) this.#call?.resume();
   }
 
   onHead(status: number, headers: ResponseHeaders): void {
@@ -238,7 +150,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #beginScan(scan: BodyScan): void {
     this.#mode = 'scan';
-    this.#scan = scan;
+    this.#scanned = new ScannedBody(scan);
   }
 
   onData(chunk: Buffer): boolean {
@@ -253,7 +165,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #read(chunk: Buffer): boolean {
     if (this.#isStreamByLabel) {
       this.#isStreamByLabel = false;
-      if (NO_EVENT_STARTS.has(chunk.find((byte) => !isSpace(byte)))) return this.#readStart(chunk);
+      if (isNoEventStream(chunk)) return this.#readStart(chunk);
     }
     switch (this.#mode) {
       case 'stream':
@@ -282,7 +194,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   onWholeBody(buffer: Buffer, start: number, end: number): boolean {
     const size = end - start;
-    const isSimple = this.#mode === 'start' && buffer[start] === OPEN_BRACE && !this.#request.scan;
+    const isSimple = this.#mode === 'start' && isObjectStart(buffer[start]) && !this.#request.scan;
     if (!isSimple || size >= LARGE_MESSAGE_BYTES || size > this.#request.maxBytes) {
       return this.onData(copyOf(buffer, start, end));
     }
@@ -298,35 +210,20 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#isAscii = this.#text.length === end - start && !this.#text.includes('\ufffd');
   }
 
-  /** Decides by the first bytes of a body, after white space, what it is. */
+  /** Decides by the first bytes of a body what it is. */
   #readStart(chunk: Buffer): boolean {
+    const { scan, maxBytes, requiresStream } = this.#request;
     this.#isStream = false;
-    if (!this.#request.requiresStream) this.#handler.onActivity();
-    const { scan, maxBytes } = this.#request;
-    for (let at = 0; at < chunk.length && this.#start.length < START_BYTES; at++) {
-      const byte = chunk[at] ?? 0;
-      if (this.#start !== '' || !isSpace(byte)) this.#start += String.fromCharCode(byte);
-      if (this.#start === BYTE_ORDER_MARK) {
-        this.#start = '';
-        this.#skippedBytes = BYTE_ORDER_MARK.length;
-      }
-    }
-    const start = this.#start;
-    const isOpen = start === '' || PREFIXES.some((prefix) => prefix.startsWith(start) && prefix !== start);
-    this.#body ??= new ChunkBuffer();
-    this.#body.push(chunk);
-    if (isOpen && this.#body.length <= maxBytes) return true;
-    const body = this.#body.concat().subarray(this.#skippedBytes);
-    this.#body = undefined;
-    const { requiresStream } = this.#request;
-    const isStream = EVENT_FIELDS.some((field) => start.startsWith(field));
-    if (isStream && (this.#isSuccess || !requiresStream)) this.#beginStream();
-    else if (requiresStream) this.#mode = 'other';
-    else if (start.startsWith('{') || start.startsWith('[') || start === '') {
-      if (scan && this.#isSuccess) this.#beginScan(scan(false));
-      else this.#mode = 'json';
-    } else this.#mode = 'other';
-    return this.#read(body);
+    if (!requiresStream) this.#handler.onActivity();
+    const isKnown = !this.#start && isObjectStart(chunk[0]);
+    if (!isKnown) this.#start ??= new BodyStart();
+    const kind = isKnown ? 'json' : this.#start?.push(chunk, maxBytes);
+    if (!kind) return true;
+    if (kind === 'events' && (this.#isSuccess || !requiresStream)) this.#beginStream();
+    else if (kind !== 'json' || requiresStream) this.#mode = 'other';
+    else if (scan && this.#isSuccess) this.#beginScan(scan(false));
+    else this.#mode = 'json';
+    return this.#read(isKnown ? chunk : (this.#start?.take() ?? chunk));
   }
 
   #readJson(chunk: Buffer): void {
@@ -352,48 +249,33 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   #readScan(chunk: Buffer): boolean {
-    const scan = this.#scan;
-    if (!scan) return true;
-    // The beginning, for a message.
-    this.#body ??= new ChunkBuffer();
-    if (this.#body.length === 0) this.#body.push(Buffer.from(chunk.subarray(0, 256)));
-    this.#isScanning = true;
-    this.#busySince = performance.now();
-    scan.write(chunk).then(
-      (isEnough) => this.#guard(() => this.#onScanStep(scan, isEnough)),
+    const scanned = this.#scanned;
+    scanned?.write(chunk).then(
+      (isEnough) => this.#guard(() => this.#onScanStep(scanned, isEnough)),
       (error: unknown) => this.#onError(error),
     );
-    return false;
+    return scanned === undefined;
   }
 
   /** Returns for how long a scan was busy since the last call, in milliseconds. */
   takeBusyMs(): number {
-    const now = performance.now();
-    const ms = this.#busyMs + (this.#isScanning ? now - this.#busySince : 0);
-    this.#busyMs = 0;
-    this.#busySince = now;
-    return ms;
+    return this.#scanned?.takeBusyMs() ?? 0;
   }
 
-  #onScanStep(scan: BodyScan, isEnough: boolean): void {
-    this.#isScanning = false;
-    this.#busyMs += performance.now() - this.#busySince;
+  #onScanStep({ scan, hasEnded }: ScannedBody, isEnough: boolean): void {
     if (this.#mode === 'done') return;
     if (isEnough && scan.isFound) {
       this.#finish();
       this.#linger();
       this.#handler.onEnd({ kind: 'done' });
-    } else if (this.#hasEnded) this.#complete();
+    } else if (hasEnded) this.#complete();
     this.#call?.resume();
   }
 
   onEnd(): void {
     if (this.#mode === 'done') return clearTimeout(this.#timer);
-    if (this.#isScanning) {
-      this.#hasEnded = true;
-      return;
-    }
-    this.#guard(() => this.#complete());
+    if (this.#scanned?.isBusy) this.#scanned.hasEnded = true;
+    else this.#guard(() => this.#complete());
   }
 
   /** 5 s after the head of an error: the upstream may keep its body open. */
@@ -434,7 +316,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       case 'scan':
         return this.#completeScan();
       default:
-        return this.#rejectBody(this.#body?.concat() ?? Buffer.alloc(0));
+        return this.#rejectBody(this.#body?.concat() ?? this.#start?.take() ?? Buffer.alloc(0));
     }
   }
 
@@ -534,12 +416,11 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   #completeScan(): void {
-    const scan = this.#scan;
-    const body = this.#body?.concat() ?? Buffer.alloc(0);
+    const { scan, start = Buffer.alloc(0) } = this.#scanned ?? {};
     if (this.#isStream && !scan?.isFound) return this.#onStreamEnd();
     this.#finish();
     if (scan?.isFound) this.#handler.onEnd({ kind: 'done' });
-    else this.#handler.onEnd({ kind: 'rejected', ...this.reject(body, scan?.isJson ? {} : undefined) });
+    else this.#handler.onEnd({ kind: 'rejected', ...this.reject(start, scan?.isJson ? {} : undefined) });
   }
 
   /** The event stream has ended before the response. */
@@ -658,10 +539,6 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#large = undefined;
     this.#body = undefined;
   }
-}
-
-function isSpace(byte: number): boolean {
-  return byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
 }
 
 /** Whether the label of a response is that of an event stream. */

@@ -4,7 +4,8 @@ import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { newRequestId, releaseRequestId } from './request-ids.ts';
-import { type BodyScan, type ResponseEnd, ResponseReader, type RpcResponseHandler } from './response-reader.ts';
+import type { BodyScan, ResponseEnd, RpcResponseHandler } from './response-handler.ts';
+import { ResponseReader } from './response-reader.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
 
 /** Headers of every POST of a message to an upstream: names and values, alternating. */

@@ -4,7 +4,8 @@ import { progressTokenRange, withParam } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
-import { type ReadRequest, type ResponseEnd, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
+import type { ReadRequest, ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
+import { ResponseReader } from '../response-reader.ts';
 import { postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { CallMessages } from './call-messages.ts';
@@ -53,7 +54,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   /** Reads the response to the request, or to the latest one that resumes its stream. */
   #reader: ResponseReader;
   /** The client reads too slowly: the upstream is not read. */
-  #isBlocked = false;
+  isBlocked = false;
   /** The client gets no more messages. */
   #isCanceled = false;
   #messages: CallMessages | undefined = undefined;
@@ -87,11 +88,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
   get isPaused(): boolean {
-    return this.#isBlocked || this.pending > 0 || this.#resumption?.isWaiting === true;
-  }
-
-  get isBlocked(): boolean {
-    return this.#isBlocked;
+    return this.isBlocked || this.pending > 0 || this.#resumption?.isWaiting === true;
   }
 
   onActivity(): void {
@@ -109,14 +106,14 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   onProgress(text: string): void {
     this.onActivity();
     // That stream cannot be paused for this client: it misses progress until it has read the buffered messages.
-    if (!this.#isBlocked) this.#ownMessages().onProgress(text);
+    if (!this.isBlocked) this.#ownMessages().onProgress(text);
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     this.onActivity();
     this.#resumption?.onMessage();
     this.#ownMessages().onMessage(text, value);
-    return !this.#isBlocked;
+    return !this.isBlocked;
   }
 
   #ownMessages(): CallMessages {
@@ -141,13 +138,13 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
 
   /** Pauses the upstream until the client has read what was sent. */
   #block(): void {
-    if (this.#isBlocked) return;
-    this.#isBlocked = true;
+    if (this.isBlocked) return;
+    this.isBlocked = true;
     this.#call.sink?.onDrain(() => {
-      this.#isBlocked = false;
+      this.isBlocked = false;
       // First, since the call may end with the rest of its response. It may block the call again.
       this.session.bridge?.resume?.();
-      if (!this.#isBlocked) this.#reader.resume();
+      if (!this.isBlocked) this.#reader.resume();
     });
   }
 
@@ -260,7 +257,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
 
   /** The legacy client has disconnected: the rest of the response is read nevertheless. */
   onClientDisconnected(): void {
-    this.#isBlocked = false;
+    this.isBlocked = false;
     this.#messages?.failAll();
     this.#reader.resume();
   }
@@ -286,7 +283,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     this.#resumption?.cancel();
     releaseRequestId(this.id);
     // The upstream may still be processing the request, or messages of it may be blocked on the session's own stream.
-    if (session.leased && (!isSuccess || this.#isBlocked)) sessions.discard(session);
+    if (session.leased && (!isSuccess || this.isBlocked)) sessions.discard(session);
     sessions.release(session, this.#call.activeAt);
     if (!isSuccess) this.#reader.abort();
   }

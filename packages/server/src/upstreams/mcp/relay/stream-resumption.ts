@@ -1,6 +1,6 @@
 import { MAX_RETRY_MS, sendableId } from '@sluice/protocol/mcp/event-stream';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { ResponseEnd } from '../response-reader.ts';
+import type { ResponseEnd } from '../response-handler.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** Delay before an ended stream is resumed if the upstream sends none, in milliseconds, and its lower bound. */

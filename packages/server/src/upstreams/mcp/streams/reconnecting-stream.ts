@@ -2,7 +2,8 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { type ReadRequest, type ResponseEnd, ResponseReader, type RpcResponseHandler } from '../response-reader.ts';
+import type { ReadRequest, ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
+import { ResponseReader } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** End of a connection. */
