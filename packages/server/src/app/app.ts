@@ -275,7 +275,7 @@ async function start(
   sessionStore.ended?.subscribe((id) => {
     activeSessions.find(id)?.end();
     events.dropSession(id);
-    forwards.closeSession(id);
+    forwards.upstreams.closeSession(id);
   });
   const evictionParts = { registry, store: sessionStore, active: activeSessions, forwards, sessionSubscriptions };
   sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
@@ -283,8 +283,8 @@ async function start(
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
       taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
-    upstreams: () => forwards.upstreams(),
-    upstream: (forward) => forwards.upstream(forward),
+    upstreams: () => forwards.upstreams,
+    upstream: (forward) => forwards.upstreams.of(forward),
     calls,
     subscriptions: sessionSubscriptions,
     sharedSessions,

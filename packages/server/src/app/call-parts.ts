@@ -102,18 +102,18 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     tasks: createdTasks,
     mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
     ensureEraKnown: ({ forward, transport }) =>
-      forward === undefined ? forwards.ensureEraKnown(transport.address) : undefined,
+      forward === undefined ? forwards.upstreams.ensureEraKnown(transport.address) : undefined,
   };
   const connections = new WeakMap<Upstream, McpConnection>();
   const connectionTo = (upstream: Upstream) =>
     connections.getOrInsertComputed(upstream, () => new McpConnection(upstream, mcp));
   const sources: ConnectionSources = {
     forward(name) {
-      const upstream = forwards.upstream(name);
+      const upstream = forwards.upstreams.of(name);
       return upstream ? connectionTo(upstream) : forwards.connection(name);
     },
     entry: (entry) => bridge.forEntry(entry),
-    server: (address) => connectionTo(forwards.upstreamAt(address)),
+    server: (address) => connectionTo(forwards.upstreams.at(address)),
   };
   const autoTasks = new PromotedCalls({
     tasks,
@@ -140,7 +140,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     ...calling,
     toolCalls,
     tasks,
-    forwards,
+    upstreams: forwards.upstreams,
     clientOf: (...request) => clientCalls.clientOf(...request),
     sessions,
     clientInfo: serverInfo,

@@ -134,7 +134,7 @@ test('a forward that is registered during shutdown gets no controller', async (c
   store.commitAll();
   await added;
   await api.forwards.settled('f');
-  expect(api.forwards.upstream('f')).toBeUndefined();
+  expect(api.forwards.upstreams.of('f')).toBeUndefined();
   expect(up.seen.map(({ method }) => method)).toEqual([]);
 });
 

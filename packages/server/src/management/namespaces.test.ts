@@ -131,7 +131,7 @@ test('a namespace that is not empty is deleted with cascade only', async (contex
   for (const path of ['tools', 'resources', 'forwards']) {
     expect((await api.call('GET', `/api/v1/${path}`)).data).toEqual([]);
   }
-  expect(api.forwards.upstream('up')).toBeUndefined();
+  expect(api.forwards.upstreams.of('up')).toBeUndefined();
   expect((await api.call('GET', `${PATH}/ops`)).status).toBe(404);
 });
 

@@ -116,7 +116,7 @@ async function start(open: Open) {
   expect(await tools()).toEqual(['one', 'two']);
   expect(api.forwards.status('up')).toMatchObject({ available: true });
   expect(first.streams()).toBe(1);
-  return { api, maker, first, second, tools, upstream: () => api.forwards.upstream('up') };
+  return { api, maker, first, second, tools, upstream: () => api.forwards.upstreams.of('up') };
 }
 
 describe.for(Object.entries(MAKERS))('with a commit of %s, a forward', ([, open]) => {

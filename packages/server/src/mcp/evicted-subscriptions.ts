@@ -28,7 +28,7 @@ export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted
   const waiting = new Map<StreamListener, () => void>();
   return ({ session, subscription: { uri, forward } }) => {
     const { id } = session;
-    const upstream = forwards.upstream(forward);
+    const upstream = forwards.upstreams.of(forward);
     if (upstream?.isModernOnly) sessionSubscriptions.onUnsubscribed(upstream, { id });
     else if (upstream) {
       const unsubscribe = async (): Promise<void> => {

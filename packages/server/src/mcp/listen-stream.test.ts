@@ -61,7 +61,7 @@ describe('a slow reader of a listen stream', () => {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
     const watcherOptions = {
       registry,
-      forwards: { upstream: () => undefined },
+      upstreams: { of: () => undefined },
       access: accessTo(registry),
       log,
     };

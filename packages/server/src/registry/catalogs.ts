@@ -24,6 +24,14 @@ export interface ListedItem {
   readonly json: string;
 }
 
+/** Result of a discovery in the registry. */
+export interface StoredDiscovery {
+  /** Catalogs of undecided eras, which were not discovered again. */
+  readonly known: readonly DiscoveredCatalog[];
+  /** Objects that the forward does not expose; undefined if it has changed meanwhile. */
+  readonly hidden?: Counts | undefined;
+}
+
 /** Kind of the entries of each list. */
 export const KIND_OF_LIST = {
   tools: 'tool',
@@ -39,6 +47,34 @@ const LISTS: readonly List[] = ['tools', 'resources', 'templates', 'prompts'];
 
 /** Result of a discovery for one era and set of client capabilities. */
 export type DiscoveredCatalog = KnownCatalog & Readonly<Record<List, readonly ListedItem[]>>;
+
+/**
+ * Stores a discovery: of undecided eras, the known catalogs remain. `hidden` is the result of the last one, for a discovery in which
+ * only the sets of capabilities differ. Changes nothing if the forward is another one meanwhile, or has another address.
+ */
+export function* storeDiscoveryInSteps(
+  draft: Draft,
+  { name, address, registrationId }: Forward,
+  {
+    catalogs,
+    undecided,
+    difference,
+  }: {
+    readonly catalogs: readonly DiscoveredCatalog[];
+    readonly undecided: readonly Pick<KnownCatalog, 'era'>[];
+    readonly difference: 'none' | 'profiles' | 'lists';
+  },
+  hidden: Counts | undefined,
+): Steps<StoredDiscovery> {
+  const forward = draft.forwards.get(name);
+  if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
+  const known = yield* knownCatalogs(draft, forward, new Set(undecided.map(({ era }) => era)));
+  if (difference !== 'profiles' || known.length > 0) {
+    return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
+  }
+  storeKnownCatalogs(draft, forward, catalogs, forward.orphanedOverrides ?? [], false);
+  return { known, hidden };
+}
 
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit. An operator's
@@ -156,7 +192,7 @@ function upstreamKeyOf({ discovered, key }: Entry): string {
  * Stores the result of a discovery besides the entries, if it changed. `mayChangeLists`: false if clients get the same lists
  * as before.
  */
-export function storeKnownCatalogs(
+function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],

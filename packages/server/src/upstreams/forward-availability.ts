@@ -1,8 +1,11 @@
 import type { ForwardChange } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
-import { singleLine } from '@sluice/protocol/text';
+import { counted, singleLine } from '@sluice/protocol/text';
+import type { StoredDiscovery } from '../registry/catalogs.ts';
+import { KINDS } from '../registry/entries.ts';
+import type { Counts } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ForwardConnection, ForwardHealth } from './forward-connection.ts';
+import type { Discovery, ForwardConnection, ForwardHealth } from './forward-connection.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 
 interface ForwardAvailabilityOptions {
@@ -21,14 +24,16 @@ const MAX_TEXT = 500;
 export class ForwardAvailability {
   /** The availability has changed, or a discovery has ended. */
   readonly changed = new Emitter<ForwardChange>();
+  /** Nothing is reported any more. Set by the controller. */
+  isClosed = false;
   readonly #forward: string;
   readonly #connection: Pick<ForwardConnection, 'isAvailable'>;
   readonly #options: ForwardAvailabilityOptions;
   #health: ForwardHealth = { kind: 'pending' };
+  /** What is wrong with the lists. */
   #notes: readonly string[] = [];
   /** Time between the reads of an upstream that announces changes whenever it is read; 0 for all others. */
   #distanceMs = 0;
-  #isClosed = false;
 
   constructor(
     forward: string,
@@ -50,16 +55,15 @@ export class ForwardAvailability {
     this.#connection.isAvailable = health.kind === 'up';
   }
 
-  /** Called for a discovery that has succeeded; `notes`: what is wrong with the lists. */
-  onDiscovered(
-    found: Omit<Extract<ForwardChange, { kind: 'discovered' }>, 'timestamp' | 'notes'>,
-    notes: string[],
-  ): void {
-    this.#notes = notes;
-    this.#report({ ...found, ...(notes.length > 0 && { notes: bounded(notes.join('; ')) }) });
+  /** Called for a discovery that has taken `duration` milliseconds; `counts`: the entries of the forward. */
+  onDiscovered(duration: number, discovery: Discovery, stored: StoredDiscovery, counts: Counts): void {
+    const { tool: tools, resource: resources, prompt: prompts } = counts;
+    this.#notes = notesOf(discovery, stored);
+    const eras = [...new Set(discovery.catalogs.map(({ era }) => era))];
+    const notes = this.#notes.length > 0 && { notes: bounded(this.#notes.join('; ')) };
+    this.#report({ kind: 'discovered', duration, eras, tools, resources, prompts, ...notes });
   }
 
-  /** Called for a discovery that has failed. */
   onDiscoveryFailed(duration: number, reason: string): void {
     this.#report({ kind: 'discovery_failed', duration, reason: bounded(reason) });
   }
@@ -88,15 +92,6 @@ export class ForwardAvailability {
     if (this.#health.kind === 'up') this.#setUp();
   }
 
-  /** Whether nothing is reported any more. */
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
-  close(): void {
-    this.#isClosed = true;
-  }
-
   #setUp(): void {
     const notes = this.#distanceMs === 0 ? this.#notes : [...this.#notes, describeDistance(this.#distanceMs)];
     const health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined } as const;
@@ -105,7 +100,7 @@ export class ForwardAvailability {
   }
 
   #report(change: Unstamped<ForwardChange>): void {
-    if (!this.#isClosed) this.changed.emit({ ...change, timestamp: new Date().toISOString() });
+    if (!this.isClosed) this.changed.emit({ ...change, timestamp: new Date().toISOString() });
   }
 }
 
@@ -116,4 +111,13 @@ function bounded(text: string): string {
 function describeDistance(distanceMs: number): string {
   const seconds = Math.round(distanceMs / 1000);
   return `announces changes of its lists whenever they are read, so they are read every ${seconds} s at most`;
+}
+
+function notesOf({ notes, undecided }: Discovery, { known, hidden }: StoredDiscovery): string[] {
+  const unexposed = KINDS.flatMap((kind) => (hidden && hidden[kind] > 0 ? [counted(hidden[kind], kind)] : []));
+  return [
+    ...notes,
+    ...(unexposed.length > 0 ? [`not exposed: ${unexposed.join(', ')}`] : []),
+    ...undecided.filter(({ era }) => known.some((catalog) => catalog.era === era)).map(({ note }) => note),
+  ];
 }

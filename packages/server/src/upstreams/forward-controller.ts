@@ -1,6 +1,7 @@
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../http/client/errors.ts';
+import { type StoredDiscovery, storeDiscoveryInSteps } from '../registry/catalogs.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -12,7 +13,6 @@ import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.
 import { ForwardAvailability } from './forward-availability.ts';
 import type { AnnouncedList, Discovery, ForwardConnection, UpstreamChange } from './forward-connection.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
-import { notesOf, type StoredDiscovery, storeDiscovery } from './store-discovery.ts';
 
 export interface ForwardControllerOptions {
   readonly registry: Registry;
@@ -142,7 +142,7 @@ export class ForwardController {
 
   /** Stops the controller. Calls in flight may finish, with `graceMs` only for that long. */
   async close(graceMs?: number): Promise<void> {
-    this.availability.close();
+    this.availability.isClosed = true;
     clearTimeout(this.#timer);
     clearTimeout(this.#rereadTimer);
     this.#debouncer.close();
@@ -268,7 +268,7 @@ export class ForwardController {
     const hasLostLease = () => this.isStandby;
     const store = function* (draft: Draft): Steps<StoredDiscovery> {
       if (hasLostLease()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
-      return yield* storeDiscovery(draft, forward, discovery, hidden);
+      return yield* storeDiscoveryInSteps(draft, forward, discovery, hidden);
     };
     const onVisible = (stored: StoredDiscovery) => this.#onStored(discovery, stored, startedAt);
     const origin = { actor: 'discovery', reason: `discover forward ${forward.name}` } as const;
@@ -281,11 +281,7 @@ export class ForwardController {
     discovery.accept();
     this.#hidden = stored.hidden;
     this.connection.onCatalogs(current.forwards.get(name)?.catalogs ?? []);
-    const duration = elapsedMs(startedAt);
-    const eras = [...new Set(discovery.catalogs.map(({ era }) => era))];
-    const { tool: tools, resource: resources, prompt: prompts } = current.counts(name);
-    const found = { kind: 'discovered', duration, eras, tools, resources, prompts } as const;
-    this.availability.onDiscovered(found, notesOf(discovery, stored));
+    this.availability.onDiscovered(elapsedMs(startedAt), discovery, stored, current.counts(name));
     this.#markUp();
   }
 

@@ -89,7 +89,7 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   forwards.onLegacyClient();
   await forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE);
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
-  expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
+  expect(forwards.upstreams.of('a')?.eras).toEqual(new Set(['legacy', 'modern']));
   const before = upstream.count('initialize');
   forwards.onLegacyClient();
   expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE)).toBeUndefined();
@@ -126,15 +126,15 @@ it('two clients that declare the same new capabilities concurrently both get the
 it('the address of a tool uses the first forward there, or separate connections if there is none', async () => {
   const { forwards, add, remove } = await start();
   const address = 'http://127.0.0.1:9/mcp';
-  const own = forwards.upstreamAt(address);
-  expect(forwards.upstreamAt(address)).toBe(own);
+  const own = forwards.upstreams.at(address);
+  expect(forwards.upstreams.at(address)).toBe(own);
   await add('a', address);
   await add('b', address);
-  expect(forwards.upstreamAt(address)).toBe(forwards.upstream('a'));
+  expect(forwards.upstreams.at(address)).toBe(forwards.upstreams.of('a'));
   await remove('a');
-  expect(forwards.upstreamAt(address)).toBe(forwards.upstream('b'));
+  expect(forwards.upstreams.at(address)).toBe(forwards.upstreams.of('b'));
   await remove('b');
-  expect(forwards.upstreamAt(address)).toBe(own);
+  expect(forwards.upstreams.at(address)).toBe(own);
 });
 
 it('what is registered before the start is discovered once, when that has ended', async () => {

@@ -14,12 +14,11 @@ import type { AnnouncedList } from './forward-connection.ts';
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory } from './forward-history.ts';
 import { ForwardKinds } from './kinds.ts';
-import type { Upstream } from './mcp/upstream.ts';
 import { Upstreams } from './mcp/upstreams.ts';
 import { type DeclaredCapabilities, ProfileDiscovery } from './profile-discovery.ts';
 import { readServerInfo } from './server-info.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
-import type { ForwardTarget, ForwardTestTarget, UpstreamDeps } from './upstream-kind.ts';
+import type { ForwardTarget, UpstreamDeps } from './upstream-kind.ts';
 
 /** State of a forward in the management API, in addition to its record. */
 export interface ForwardStatus {
@@ -62,10 +61,11 @@ export class Forwards {
   /** Forwards that requests wait for. */
   readonly firstDiscoveries: FirstDiscoveries;
   readonly kinds: ForwardKinds;
+  /** Those with MCP sessions. */
+  readonly upstreams: Upstreams;
   readonly #options: ForwardsOptions;
   readonly #deps: UpstreamDeps;
   readonly #controllers = new Map<string, ForwardController>();
-  readonly #upstreams: Upstreams;
   readonly #profiles: ProfileDiscovery;
   readonly #history = new ForwardHistory();
   /** The discoveries that commits have started, by forward. */
@@ -79,7 +79,7 @@ export class Forwards {
     this.kinds = kinds;
     this.#profiles = new ProfileDiscovery(options, () => this.#controllers.values());
     this.#deps = { ...options, hasLegacyClients: () => this.#profiles.hasLegacyClients };
-    this.#upstreams = new Upstreams(this.#deps);
+    this.upstreams = new Upstreams(this.#deps);
     this.firstDiscoveries = new FirstDiscoveries(
       discoveryWaitMs,
       (name) => registry.current.forwards.get(name)?.namespace,
@@ -174,31 +174,16 @@ export class Forwards {
   /**
    * Tests a forward step by step, without executing anything. Throws {@link OperationError} for one that cannot be used or tested.
    */
-  test(target: ForwardTestTarget): Promise<ForwardTest> {
+  test(target: ForwardTarget): Promise<ForwardTest> {
     this.requireUsable(target);
     const test = this.kinds.of(target).test?.(target, this.#deps);
     if (!test) throw new OperationError('BAD_REQUEST', 'forwards with an address of this scheme have no test');
     return test;
   }
 
-  /** The upstream of a forward; undefined for forwards to upstreams without MCP sessions. */
-  upstream(forward: string): Upstream | undefined {
-    return this.#upstreams.of(forward);
-  }
-
   /** What executes requests to a forward whose upstream is no MCP server; undefined for all others. */
   connection(forward: string): UpstreamConnection | undefined {
     return this.#controllers.get(forward)?.connection.calls;
-  }
-
-  /** See {@link Upstreams.at}. */
-  upstreamAt(address: string): Upstream {
-    return this.#upstreams.at(address);
-  }
-
-  /** See {@link Upstreams.ensureEraKnown}. */
-  ensureEraKnown(address: string): Promise<void> | undefined {
-    return this.#upstreams.ensureEraKnown(address);
   }
 
   /** See {@link ProfileDiscovery.ensureDiscoveredFor}. */
@@ -226,16 +211,6 @@ export class Forwards {
     this.#profiles.onLegacyClient();
   }
 
-  /** Closes the upstream sessions of a client session. */
-  closeSession(session: string): void {
-    this.#upstreams.closeSession(session);
-  }
-
-  /** All upstreams with MCP sessions. */
-  upstreams(): Iterable<Upstream> {
-    return this.#upstreams;
-  }
-
   /** Closes all sessions; in-flight calls have `graceMs` to finish and are aborted then. */
   close(graceMs = 0): Promise<void> {
     this.#closing ??= this.#close(graceMs);
@@ -247,7 +222,7 @@ export class Forwards {
     this.firstDiscoveries.close();
     const ms = Math.max(graceMs, MIN_CLOSE_MS);
     const closing = [...this.#controllers.values()].map((controller) => controller.close(ms));
-    await Promise.all([...closing, this.#upstreams.close(ms)]);
+    await Promise.all([...closing, this.upstreams.close(ms)]);
     await this.#options.discoveryMarks?.close();
   }
 
@@ -329,7 +304,7 @@ export class Forwards {
       const isDown = controller.isStandby && this.#options.sharing?.state(forward.name).kind === 'down';
       this.firstDiscoveries.add(forward.name, isLocal || !isDown);
     }
-    if (connection.mcpUpstream) this.#upstreams.add(forward.name, forward.address, connection.mcpUpstream);
+    if (connection.mcpUpstream) this.upstreams.add(forward.name, forward.address, connection.mcpUpstream);
   }
 
   #stopController(name: string): void {
@@ -337,7 +312,7 @@ export class Forwards {
     const controller = this.#controllers.get(name);
     if (!controller) return;
     this.#controllers.delete(name);
-    this.#upstreams.remove(name);
+    this.upstreams.remove(name);
     controller.close().catch(() => undefined);
   }
 }

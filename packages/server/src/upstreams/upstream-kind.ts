@@ -10,11 +10,9 @@ import type { SharedUpstreamSessions } from './mcp/sessions/shared-sessions.ts';
 import type { UpstreamHttp } from './mcp/upstream.ts';
 import type { RunningOperations } from './operation.ts';
 
-/** What requests to a forward depend on. */
-export type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'compression'>;
-
-/** What a test of a forward depends on: a registered forward, or the members of one that is not. */
-export type ForwardTestTarget = ForwardTarget & Partial<Pick<Forward, 'catalogs' | 'modernProbeAfter'>>;
+/** What requests to a forward depend on, which may be no registered one, and what is known of it for a test. */
+export type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'compression'> &
+  Partial<Pick<Forward, 'catalogs' | 'modernProbeAfter'>>;
 
 /** Parts of the service that connections to upstreams use. */
 export interface UpstreamDeps {
@@ -49,7 +47,7 @@ export interface ForwardKind {
   /** Sends nothing. */
   open(forward: Forward, deps: UpstreamDeps): ForwardConnection;
   /** Tests a forward step by step, without executing anything. Undefined if there is nothing to test. */
-  test?(target: ForwardTestTarget, deps: UpstreamDeps): Promise<ForwardTest>;
+  test?(target: ForwardTarget, deps: UpstreamDeps): Promise<ForwardTest>;
 }
 
 /** A kind of upstreams. */

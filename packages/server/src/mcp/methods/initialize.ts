@@ -329,6 +329,6 @@ async function endSession(session: ClientSession, { forwards, events }: McpInitP
   await session.end();
   session.active?.end();
   events.dropSession(session.id);
-  forwards.closeSession(session.id);
+  forwards.upstreams.closeSession(session.id);
   return { kind: 'plain', status: 204 };
 }

@@ -64,7 +64,7 @@ function resourceSubscription(
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(message, session, namespace, parts.access);
   if (typeof forward !== 'string') return forward;
-  const upstream = parts.forwards.upstream(forward);
+  const upstream = parts.forwards.upstreams.of(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.upstreamHeaders.of(headers);
   if (!sent) return FORWARDING_LOOP;
@@ -166,7 +166,7 @@ const MAX_TASKS = 1_000;
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { access, registry, forwards, listChanges, openStreams, subscriptions, log } = parts;
-  const watcherOptions = { registry, forwards, access, log };
+  const watcherOptions = { registry, upstreams: forwards.upstreams, access, log };
   const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (exchange) => {
     const { message, namespace, era } = exchange;

@@ -10,7 +10,7 @@ import { SecretHeaders } from '../../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../../http/secrets/secrets.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { readServerInfo } from '../../server-info.ts';
-import type { ForwardTestTarget } from '../../upstream-kind.ts';
+import type { ForwardTarget } from '../../upstream-kind.ts';
 import type { CatalogLimits } from '../catalog/catalog-size.ts';
 import { type Catalog, discover } from '../discovery.ts';
 import { EraCache, type EraProbe } from '../era-detection.ts';
@@ -53,7 +53,7 @@ type Found = Partial<Omit<ForwardTestStep, 'step'>>;
  * Tests an upstream step by step, with the code that discovery and calls use, and stops at the first step that fails. Its message
  * is that of a failed discovery. Executes no tool, and closes its sessions.
  */
-export async function testForward(target: ForwardTestTarget, options: ForwardTestOptions): Promise<ForwardTest> {
+export async function testForward(target: ForwardTarget, options: ForwardTestOptions): Promise<ForwardTest> {
   const test = new RunningTest(target, options);
   try {
     await test.run();
@@ -69,7 +69,7 @@ export async function testForward(target: ForwardTestTarget, options: ForwardTes
 /** One test. */
 class RunningTest {
   readonly #url: URL;
-  readonly #target: ForwardTestTarget;
+  readonly #target: ForwardTarget;
   readonly #options: ForwardTestOptions;
   readonly #stepMs: number;
   readonly #address: string;
@@ -84,7 +84,7 @@ class RunningTest {
   readonly #clients = new Set<RpcClient>();
   #timer: NodeJS.Timeout | undefined = undefined;
 
-  constructor(target: ForwardTestTarget, options: ForwardTestOptions) {
+  constructor(target: ForwardTarget, options: ForwardTestOptions) {
     const { address, headers, proxy, compression } = target;
     const { secrets, log, http, clientInfo, stepMs = STEP_MS } = options;
     this.#url = new URL(address);

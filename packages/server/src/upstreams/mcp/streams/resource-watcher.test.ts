@@ -44,7 +44,7 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
   return {
     registry,
     known,
-    forwards: { upstream: (name: string) => known.get(name) },
+    upstreams: { of: (name: string) => known.get(name) },
     access: accessTo(registry),
     log,
   };

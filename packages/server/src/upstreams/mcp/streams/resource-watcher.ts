@@ -7,6 +7,7 @@ import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries
 import type { Registry } from '../../../registry/registry.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
+import type { Upstreams } from '../upstreams.ts';
 import { Subscription } from './subscription.ts';
 import type { SubscribingClient } from './subscription-driver.ts';
 
@@ -30,7 +31,7 @@ export interface ResourceWatchHandler {
 
 export interface ResourceWatcherOptions {
   readonly registry: Pick<Registry, 'current'>;
-  readonly forwards: { upstream(forward: string): Upstream | undefined };
+  readonly upstreams: Pick<Upstreams, 'of'>;
   readonly access: Pick<Access, 'routeUri'>;
   readonly log: TargetLogger;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
@@ -194,7 +195,7 @@ export class ResourceWatcher {
 
   /** Returns the upstream that serves each uri now. */
   #resolve(): Map<string, Upstream | undefined> {
-    const { registry, forwards, access } = this.#options;
+    const { registry, access } = this.#options;
     const { current } = registry;
     const namespace = current.namespaces.get(this.#client.namespace);
     const upstreams = new Map<string, Upstream | undefined>();
@@ -206,7 +207,7 @@ export class ResourceWatcher {
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
         const era = forward && subscriptionEra(forward);
-        const upstream = era && forwards.upstream(name);
+        const upstream = era && this.#options.upstreams.of(name);
         if (upstream) this.#eras.set(upstream, era);
         upstreams.set(name, upstream);
       }

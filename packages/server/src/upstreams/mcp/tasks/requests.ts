@@ -15,7 +15,6 @@ import type { Calls } from '../../calls.ts';
 import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
 import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import type { DownstreamSession } from '../../downstream.ts';
-import type { Forwards } from '../../forwards.ts';
 import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { FORWARDING_LOOP } from '../../upstream-headers.ts';
@@ -26,6 +25,7 @@ import { collect, type Reply } from '../relay/collect.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { postMessage } from '../rpc-request.ts';
 import type { Upstream } from '../upstream.ts';
+import type { Upstreams } from '../upstreams.ts';
 import type { CreatedTasks } from './created-tasks.ts';
 import { PolledCall } from './polled-call.ts';
 import { requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
@@ -46,7 +46,7 @@ import {
 
 export interface TaskRequestsOptions extends CallContext {
   readonly tasks: Tasks;
-  readonly forwards: Pick<Forwards, 'upstream' | 'upstreamAt'>;
+  readonly upstreams: Pick<Upstreams, 'at' | 'of'>;
   readonly clientOf: Calls['clientOf'];
   readonly sessions: Pick<McpParts, 'sessionBindings' | 'callSessionPool'>;
   /** Identity of the service, for clients without one. */
@@ -93,8 +93,8 @@ export class TaskRequests {
 
   /** Returns the upstream of a task; undefined if its forward is gone, or has another address now. */
   upstreamOf({ forward, address }: TaskRecord): Upstream | undefined {
-    const { forwards } = this.#options;
-    const upstream = forward === undefined ? forwards.upstreamAt(address) : forwards.upstream(forward);
+    const { upstreams } = this.#options;
+    const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
     return upstream?.transport.address === address ? upstream : undefined;
   }
 
