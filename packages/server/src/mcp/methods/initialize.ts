@@ -42,7 +42,7 @@ export interface McpInitParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'closeSession'>;
+  readonly forwards: Pick<Forwards, 'upstreams'>;
   readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
   readonly events: EventStore;
