@@ -150,6 +150,30 @@ describe('an upstream', () => {
     }
   });
 
+  it('cannot show its own ids by repeating members', async () => {
+    const id = 'own-id-1';
+    const task = `{"taskId":"${id}","taskId":"${id}","status":"working","ttl":null}`;
+    const related = `"_meta":{"${RELATED}":{"taskId":"${id}","taskId":"${id}"}}`;
+    // Of duplicates, clients read the last one.
+    const twice = (result: string) => `${result},"result":${result}`;
+    const { url, upstream } = await coreUpstream(twice(task));
+    upstream.scripts['tools/call'] = twice(`{"task":${task},"task":${task},${related},${related}}`);
+    upstream.scripts['tasks/cancel'] = twice(task);
+    upstream.scripts['tasks/result'] = twice(`{"content":[],${related},${related}}`);
+    const { client, create, request } = await coreTaskClient(url);
+    const responses = [await client.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"work"}}`)];
+    const created = await request('tools/call', { name: 'work', arguments: {}, task: {} });
+    const taskId = await create('work');
+    for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {
+      responses.push(await client.post(JSON.stringify({ jsonrpc: '2.0', id: method, method, params: { taskId } })));
+    }
+    expect([created.result.task.taskId, taskId]).not.toContain(id);
+    for (const { text } of responses) {
+      expect(text).toContain('"result"');
+      expect(text).not.toContain(id);
+    }
+  });
+
   it('that wants to be polled every millisecond is not', async () => {
     const { url, upstream } = await coreUpstream('{"taskId":"1","status":"working","ttl":null,"pollInterval":1}');
     const taskId = await taskClient(url).create('work');

@@ -28,7 +28,7 @@ import { sendResponse } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';
 import { continuedCall } from './events.ts';
 import { PolledCall, pollDelayMs } from './polled-call.ts';
-import { requestOf, requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
+import { requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
 import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
 import { boundedState, type NewTask, newTask, sessionRecord, type Tasks } from './tasks.ts';
 import { plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
@@ -131,15 +131,10 @@ export class CreatedTasks implements TaskHandler {
   /** Takes a call up again that waited for a task in a process that has ended; `sink` is that of the call. */
   takeUp(record: TaskRecord, upstream: Upstream, headers: readonly string[], sink: ResponseSink): void {
     const { tasks, observerOf } = this.#options;
-    const { callId = 'null', progress, era } = record;
-    const meta = progress ? `{"_meta":{"progressToken":${progress.client}}}` : '{}';
-    const message = requestOf(`{"jsonrpc":"2.0","id":${callId},"method":"tools/call","params":${meta}}`);
-    const plan: CallPlan = {
-      ...taskPlan(storedTarget(tasks, record, upstream, headers), message),
-      rewriter: era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined,
-      failure: CALL_FAILURE,
-    };
-    this.#takeOver(record, plan, new ObservedSink(sink, observerOf(record)));
+    const target = storedTarget(tasks, record, upstream, headers);
+    const plan = taskPlan(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
+    const rewriter = record.era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
+    this.#takeOver(record, { ...plan, rewriter, failure: CALL_FAILURE }, new ObservedSink(sink, observerOf(record)));
   }
 
   /** Continues the call of a stored task. */
@@ -178,14 +173,15 @@ export class CreatedTasks implements TaskHandler {
   #await(task: OpenTask): void {
     const { plan, session, requestId, sink, target } = task;
     const token = progressTokenOf(plan.message);
-    const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
-    const { message, edits } = taskPlan(target, taskMessage(target, 'tasks/result', meta));
+    const { message, edits } = taskPlan(target, taskMessage(target, 'tasks/result', { token }));
     const storing = this.#remember(task);
     let stopPolling = () => {};
-    const request = { message, edits, tasks: undefined, waitsForTask: true };
     const awaited: CallPlan = {
       ...plan,
-      ...request,
+      message,
+      edits,
+      tasks: undefined,
+      waitsForTask: true,
       rewriter: plainResultRewriter(plan.rewriter),
       openSession: () => session,
       messages: plainMessages(target.upstreamId, requestId, token),

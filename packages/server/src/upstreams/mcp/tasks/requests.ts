@@ -1,10 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { memberText } from '@sluice/protocol/json/text';
+import { applyEdits, memberText } from '@sluice/protocol/json/text';
 import { legacyCapabilities, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { type Implementation, paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
-import { isTerminal, readTask, relatedTo, type TaskState, translatedTask, unrelated } from '@sluice/protocol/mcp/tasks';
+import {
+  isTerminal,
+  readTask,
+  relatedTo,
+  reportedTaskEdits,
+  type TaskState,
+  translatedTask,
+  unrelated,
+} from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
@@ -41,7 +49,6 @@ import {
   taskNotFound,
   taskRewriter,
   unusableTask,
-  withReportedTask,
 } from './translation.ts';
 
 export interface TaskRequestsOptions extends CallContext {
@@ -288,9 +295,9 @@ export class TaskRequests {
     await tasks.cancel(record);
     const state = observeState(tasks, record, reply.value);
     if (typeof state === 'string') return unusableTask(state);
-    const response = `{"result":${reply.text()}}`;
-    const own = withReportedTask('legacy', response, 'result', reportedTask({ ...record, isCanceled: true }));
-    return { kind: 'result', json: memberText(own, 'result') ?? '{}' };
+    const text = reply.text();
+    const edits = reportedTaskEdits('legacy', text, 0, reportedTask({ ...record, isCanceled: true }));
+    return { kind: 'result', json: applyEdits(text, edits) };
   }
 
   // Between eras.

@@ -66,21 +66,28 @@ export function taskPlan(target: TaskTarget, message: RequestMessage): CallPlan 
   return { ...sent, ...constant, upstream, serverRequests, openSession };
 }
 
-/** Returns a request of our own about a task; `more` are further params, as JSON text. */
-export function taskMessage(target: TaskTarget, method: string, more?: string): RequestMessage {
+/** Returns a request of our own about a task; `more` are further params and its progress token, as JSON text. */
+export function taskMessage(
+  target: TaskTarget,
+  method: string,
+  more: { readonly params?: string | undefined; readonly token?: string | undefined } = {},
+): RequestMessage {
   const { era, upstreamId, clientInfo = {}, capabilities = {} } = target;
-  const _meta = era === 'modern' && {
+  const envelope = {
     [META_PROTOCOL_VERSION]: LATEST_MODERN,
     [META_CLIENT_INFO]: clientInfo,
     [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
   };
-  const own = JSON.stringify({ taskId: upstreamId, ...(_meta && { _meta }) });
-  const params = more === undefined ? own : `${own.slice(0, -1)},${more}}`;
-  return requestOf(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":${params}}`);
-}
-
-/** Parses a request of our own. */
-export function requestOf(text: string): RequestMessage {
+  const meta = [
+    ...(era === 'modern' ? [JSON.stringify(envelope).slice(1, -1)] : []),
+    ...(more.token === undefined ? [] : [`"progressToken":${more.token}`]),
+  ];
+  const params = [
+    `"taskId":${JSON.stringify(upstreamId)}`,
+    ...(meta.length > 0 ? [`"_meta":{${meta.join(',')}}`] : []),
+    ...(more.params === undefined ? [] : [more.params]),
+  ];
+  const text = `{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params.join(',')}}}`;
   const message = parseMessage(Buffer.from(text));
   if (message.kind !== 'request') throw new Error('invalid request about a task');
   return message;
@@ -88,5 +95,5 @@ export function requestOf(text: string): RequestMessage {
 
 /** Sends a request of our own about a task; never rejects. */
 export function requestTask(context: CallContext, target: TaskTarget, method: string, more?: string): Promise<Reply> {
-  return collect(context, taskPlan(target, taskMessage(target, method, more)), target.namespace);
+  return collect(context, taskPlan(target, taskMessage(target, method, { params: more })), target.namespace);
 }

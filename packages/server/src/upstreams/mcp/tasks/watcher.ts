@@ -51,13 +51,11 @@ export class TaskWatcher {
   readonly #options: TaskWatcherOptions;
   readonly #client: SubscribingClient;
   readonly #handler: TaskWatchHandler;
-  /** Tasks by upstream and their ids there. */
-  readonly #watched = new Map<Upstream, Map<string, TaskRecord>>();
+  readonly #records: readonly TaskRecord[];
   readonly #subscriptions = new Map<Upstream, Subscription>();
   readonly #granted = new Set<string>();
-  /** Core tasks, which are polled, and the functions that end that. */
-  readonly #polled: TaskRecord[] = [];
-  #polls: (() => void)[] = [];
+  /** Functions that end the polls of core tasks. */
+  readonly #polls: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined = undefined;
   #ready = false;
 
@@ -69,28 +67,31 @@ export class TaskWatcher {
   ) {
     this.#options = options;
     this.#client = client;
+    this.#records = records;
     this.#handler = handler;
-    for (const record of records) {
-      // The states of calls of our own are not watched.
-      const upstream = record.replica === undefined ? options.upstreamOf(record) : undefined;
-      if (!upstream) continue;
-      if (record.era === 'modern') {
-        this.#watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
-      } else {
-        this.#granted.add(record.id);
-        this.#polled.push(record);
-      }
-    }
   }
 
   /** Opens the subscriptions. `onTasksReady` may be called before this returns. */
   start(): void {
-    const { polls, isHidden } = this.#options;
-    for (const [upstream, records] of this.#watched) this.#open(upstream, records);
-    this.#polls = this.#polled.map((record) => {
-      const onChanged = (text: string) => this.#handler.onTask(record.id, text);
-      return polls.watch(record, this.#client.headers, { isReported: () => !isHidden(record), onChanged });
-    });
+    const { polls, isHidden, upstreamOf } = this.#options;
+    /** Tasks of the extension by upstream and their ids there. */
+    const watched = new Map<Upstream, Map<string, TaskRecord>>();
+    for (const record of this.#records) {
+      const { id, era, upstreamId, replica } = record;
+      // The states of calls of our own are not watched.
+      const upstream = replica === undefined ? upstreamOf(record) : undefined;
+      if (upstream && era === 'modern') {
+        watched.getOrInsertComputed(upstream, () => new Map()).set(upstreamId, record);
+      } else if (upstream) {
+        this.#granted.add(id);
+        const client = {
+          isReported: () => !isHidden(record),
+          onChanged: (text: string) => this.#handler.onTask(id, text),
+        };
+        this.#polls.push(polls.watch(record, this.#client.headers, client));
+      }
+    }
+    for (const [upstream, records] of watched) this.#open(upstream, records);
     this.#timer = setTimeout(() => this.#settle(), READY_MS).unref();
     this.#settleIfAnswered();
   }
@@ -105,7 +106,7 @@ export class TaskWatcher {
     clearTimeout(this.#timer);
     for (const subscription of this.#subscriptions.values()) subscription.close();
     this.#subscriptions.clear();
-    for (const stop of this.#polls) stop();
+    for (const stop of this.#polls.splice(0)) stop();
   }
 
   #open(upstream: Upstream, records: ReadonlyMap<string, TaskRecord>): void {
