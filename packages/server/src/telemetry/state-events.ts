@@ -28,12 +28,7 @@ interface ActiveEvaluators {
 }
 
 /** The part of a service entry that its event describes. */
-interface ChangedService {
-  readonly name: string;
-  readonly serviceType: string;
-  readonly serviceSubType?: string | undefined;
-  readonly languageName?: string | undefined;
-}
+type ChangedService = Pick<ServiceEvent, 'name' | 'serviceType' | 'serviceSubType' | 'languageName'>;
 
 /** Longest reason, in characters. */
 const MAX_REASON = 500;
