@@ -63,11 +63,7 @@ export function parseBoundedYaml(
   else if (document.errors.length === 0) aliases.resolveAll(document.contents);
   /** Keys of maps that were searched: with a search of its own for each, many positions in one map would take minutes. */
   const keys = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
-  const pairOf = (map: YAMLMap, key: string): Pair | undefined => {
-    const known = keys.get(map) ?? pairsByKey(map);
-    keys.set(map, known);
-    return known.get(key);
-  };
+  const pairOf = (map: YAMLMap, key: string) => keys.getOrInsertComputed(map, pairsByKey).get(key);
   return {
     document,
     lines,
@@ -92,18 +88,14 @@ class Aliases {
   readonly #sizes = new Map<Node, number>();
   #isExceeded = false;
 
-  resolveAll(root: unknown): void {
-    this.#size(root);
-  }
-
-  /** Returns the number of values of a node. */
-  #size(node: unknown): number {
+  /** Resolves the aliases in a node, and returns the number of its values. */
+  resolveAll(node: unknown): number {
     if (isAlias(node)) return this.#resolve(node);
     if (!isScalar(node) && !isMap(node) && !isSeq(node)) return 0;
     if (node.anchor !== undefined) this.#anchored.set(node.anchor, node);
     let size = 1;
-    if (isMap(node)) for (const { key, value } of node.items) size += this.#size(key) + this.#size(value);
-    else if (isSeq(node)) for (const item of node.items) size += this.#size(item);
+    if (isMap(node)) for (const { key, value } of node.items) size += this.resolveAll(key) + this.resolveAll(value);
+    else if (isSeq(node)) for (const item of node.items) size += this.resolveAll(item);
     if (node.anchor !== undefined) this.#sizes.set(node, size);
     if (size > MAX_VALUES) this.#reject(node);
     return size;

@@ -13,7 +13,6 @@ import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environ
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
-import { parsePort, withPort } from './port-flag.ts';
 
 /** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
 export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins' | 'uiPath'> {
@@ -126,25 +125,6 @@ async function requireFolder(variable: string, path: string): Promise<void> {
     throw new ConfigError(`${variable}: ${quote(path)} is not a folder; expected an existing folder`);
 }
 
-/** Parsed command line. Paths are not resolved. */
-export type Flags =
-  | { readonly kind: 'help' }
-  | { readonly kind: 'version' }
-  | {
-      readonly kind: 'run';
-      readonly pipelineConfig: string | undefined;
-      readonly serviceConfig: string | undefined;
-      readonly pluginsPath: string | undefined;
-      /** Of the management API; the embedded pipeline's listeners follow. */
-      readonly port: number | undefined;
-      /** Like SERVICE_LOG_FORMAT; not checked. */
-      readonly logFormat: string | undefined;
-      /** Like SERVICE_LOCAL=1. */
-      readonly local: boolean;
-      /** Like SERVICE_UI_PATH=none. */
-      readonly headless: boolean;
-    };
-
 /** Output of `--help`. */
 export const USAGE = `Usage: sluice serve [options]
 
@@ -165,15 +145,18 @@ Options:
 Environment variables such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG set everything else.
 `;
 
-/** Flags with a value, and what that is. */
-const VALUE_FLAGS: ReadonlyMap<string, string> = new Map([
-  ['pipeline-config', 'path'],
-  ['service-config', 'path'],
-  ['plugins-path', 'path'],
-  ['port', 'port'],
-  ['log-format', 'format'],
-]);
-const SWITCHES: readonly string[] = ['local', 'headless'];
+/** The options, and what the value of each is; switches have none. */
+const OPTIONS = {
+  'pipeline-config': { type: 'string', value: 'path' },
+  'service-config': { type: 'string', value: 'path' },
+  'plugins-path': { type: 'string', value: 'path' },
+  port: { type: 'string', value: 'port' },
+  'log-format': { type: 'string', value: 'format' },
+  local: { type: 'boolean' },
+  headless: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'v' },
+} as const;
 
 /** Settings to use instead of the client's options, which do not apply to the service itself. */
 const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
@@ -193,38 +176,23 @@ const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
   ['verbose', 'set RUST_LOG=debug for a more detailed log'],
 ]);
 
-/** Explains why an option of the other commands is rejected; undefined for other options. `name` is without dashes. */
-function explainClientOption(name: string): string | undefined {
-  const explanation = CLIENT_OPTIONS.get(name);
-  return explanation && `sluice serve does not accept --${name}: ${explanation}`;
-}
-
 /**
  * Parses the command line without executable and script; a leading `serve` is optional. `--help` and `--version` take
- * precedence over everything else. Throws {@link ConfigError} for unknown or duplicate options and missing values.
+ * precedence over everything else. Paths are not resolved. Throws {@link ConfigError} for unknown or duplicate options and missing
+ * values.
  */
-export function parseFlags(argv: readonly string[]): Flags {
+export function parseFlags(argv: readonly string[]) {
   const { tokens } = parseArgs({
     args: [...argv],
-    options: {
-      'pipeline-config': { type: 'string' },
-      'service-config': { type: 'string' },
-      'plugins-path': { type: 'string' },
-      port: { type: 'string' },
-      'log-format': { type: 'string' },
-      local: { type: 'boolean' },
-      headless: { type: 'boolean' },
-      help: { type: 'boolean', short: 'h' },
-      version: { type: 'boolean', short: 'v' },
-    },
+    options: OPTIONS,
     // Messages of the strict mode have several lines and suggest options that do not exist here.
     strict: false,
     allowPositionals: true,
     tokens: true,
   });
   const names = tokens.map((token) => (token.kind === 'option' ? token.name : undefined));
-  if (names.includes('help')) return { kind: 'help' };
-  if (names.includes('version')) return { kind: 'version' };
+  if (names.includes('help')) return { kind: 'help' as const };
+  if (names.includes('version')) return { kind: 'version' as const };
 
   const values = new Map<string, string>();
   const switches = new Set<string>();
@@ -234,34 +202,71 @@ export function parseFlags(argv: readonly string[]): Flags {
       if (token.index === 0 && token.value === 'serve') continue;
       throw new ConfigError(`unexpected argument ${quote(token.value)}; see sluice serve --help`);
     }
-    if (SWITCHES.includes(token.name)) {
-      if (token.value !== undefined) throw new ConfigError(`--${token.name} takes no value; see sluice serve --help`);
-      switches.add(token.name);
-      continue;
-    }
-    const kind = VALUE_FLAGS.get(token.name);
-    if (kind === undefined) {
-      const explanation = token.rawName.startsWith('--') ? explainClientOption(token.rawName.slice(2)) : undefined;
-      if (explanation !== undefined) throw new ConfigError(explanation);
+    const option = Object.entries(OPTIONS).find(([name]) => name === token.name)?.[1];
+    if (!option) {
+      const explanation = token.rawName.startsWith('--') ? CLIENT_OPTIONS.get(token.rawName.slice(2)) : undefined;
+      if (explanation !== undefined)
+        throw new ConfigError(`sluice serve does not accept ${token.rawName}: ${explanation}`);
       throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice serve --help`);
     }
     const { value } = token;
+    if (option.type === 'boolean') {
+      if (value !== undefined) throw new ConfigError(`--${token.name} takes no value; see sluice serve --help`);
+      switches.add(token.name);
+      continue;
+    }
     // A value that starts with a dash is the next option after a missing value, except in `--flag=-value`.
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
-      throw new ConfigError(`${token.rawName}: missing ${kind}; see sluice serve --help`);
+      throw new ConfigError(`${token.rawName}: missing ${option.value}; see sluice serve --help`);
     }
     if (values.has(token.name)) throw new ConfigError(`${token.rawName} may be specified only once`);
     values.set(token.name, value);
   }
   const port = values.get('port');
   return {
-    kind: 'run',
+    kind: 'run' as const,
     pipelineConfig: values.get('pipeline-config'),
     serviceConfig: values.get('service-config'),
     pluginsPath: values.get('plugins-path'),
+    /** Of the management API; the embedded pipeline's listeners follow. */
     port: port === undefined ? undefined : parsePort(port),
+    /** Like SERVICE_LOG_FORMAT; not checked. */
     logFormat: values.get('log-format'),
+    /** Like SERVICE_LOCAL=1. */
     local: switches.has('local'),
+    /** Like SERVICE_UI_PATH=none. */
     headless: switches.has('headless'),
+  };
+}
+
+/** Distance of the embedded pipeline's listeners from the port of the management API: 8080, 8081 and 8083. */
+export const MCP_PORT_OFFSET = 1;
+export const INFERENCE_PORT_OFFSET = 3;
+
+const MAX_PORT = 65_535 - INFERENCE_PORT_OFFSET;
+
+/** Parses `--port`: 0 for any free ports. Throws {@link ConfigError}. */
+export function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  if (port <= MAX_PORT) return port;
+  throw new ConfigError(
+    `--port: ${quote(text)} is not a port: expected 1 to ${MAX_PORT}, or 0 for any free ports; MCP uses the next port, and inference the third one after it`,
+  );
+}
+
+/**
+ * Applies `--port` to the environment: the port of the management API, and of the listeners of the embedded pipeline unless
+ * they have variables of their own. The listeners of a pipeline file keep their addresses.
+ */
+export function withPort(env: NodeJS.ProcessEnv, port: number | undefined, hasPipeline: boolean): NodeJS.ProcessEnv {
+  if (port === undefined) return env;
+  const after = (offset: number) => `0.0.0.0:${port === 0 ? 0 : port + offset}`;
+  const management = env.SERVICE_MGMT_LISTEN ? env.SERVICE_MGMT_LISTEN.replace(/:\d*$/, `:${port}`) : after(0);
+  if (hasPipeline) return { ...env, SERVICE_MGMT_LISTEN: management };
+  return {
+    ...env,
+    SERVICE_MGMT_LISTEN: management,
+    SERVICE_MCP_LISTEN: env.SERVICE_MCP_LISTEN || after(MCP_PORT_OFFSET),
+    SERVICE_INFERENCE_LISTEN: env.SERVICE_INFERENCE_LISTEN || after(INFERENCE_PORT_OFFSET),
   };
 }

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { loadConfig } from './config.ts';
-import { withPort } from './port-flag.ts';
+import { loadConfig, withPort } from './config.ts';
 
 it.each<[string, Record<string, string>, number | undefined, boolean, (string | undefined)[]]>([
   ['nothing without the flag', {}, undefined, false, [undefined, undefined, undefined]],

@@ -5,14 +5,7 @@ import { ConfigError, quote } from '../../../http/settings.ts';
 import { type Environment, parseEnvironment } from '../environment.ts';
 import { formatProblem, type Problem, toConfigError } from '../yaml-document.ts';
 import { readKeyPairs } from './certificates.ts';
-import {
-  checkPipeline,
-  EMBEDDED_NAME,
-  folderOfFile,
-  parsePipeline,
-  readEmbeddedPipeline,
-  readPipelineText,
-} from './parse.ts';
+import { checkPipeline, EMBEDDED_NAME, parsePipeline, readPipelineSource } from './parse.ts';
 import {
   type ConfiguredFilter,
   INFERENCE_CLUSTER,
@@ -63,10 +56,9 @@ export async function loadPipeline(
   };
 }
 
-async function readPipeline(path: string | undefined): Promise<Pipeline> {
-  if (path === undefined) return parsePipeline(await readEmbeddedPipeline(), EMBEDDED_NAME);
-  const name = `--pipeline-config ${path}`;
-  return parsePipeline(await readPipelineText(path, name), name, folderOfFile(path));
+async function readPipeline(path?: string): Promise<Pipeline> {
+  const { text, name, folder } = await readPipelineSource(path);
+  return parsePipeline(text, name, folder);
 }
 
 /** Fills in the default limit; each `mcp` filter of a chain has a limit of its own. */
@@ -81,7 +73,7 @@ function inferenceUpstream({ clusters }: Pipeline): HttpUpstream | undefined {
 }
 
 async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
-  const upstream = inferenceUpstream(await readPipeline(undefined));
+  const upstream = inferenceUpstream(await readPipeline());
   if (!upstream) throw new Error(`${EMBEDDED_NAME} has no cluster ${INFERENCE_CLUSTER}`);
   return upstream;
 }
@@ -167,7 +159,8 @@ export interface ValidationReport {
  * of the file in messages. Throws {@link ConfigError} if the file cannot be read.
  */
 export async function validatePipelineFile(path: string, name: string): Promise<ValidationReport> {
-  const checked = checkPipeline(await readPipelineText(path, name), name, folderOfFile(path));
+  const { text, folder } = await readPipelineSource(path, name);
+  const checked = checkPipeline(text, name, folder);
   if ('problems' in checked) return { problems: checked.problems, warnings: [], listeners: [] };
   const { problems, warnings } = await readKeyPairs(checked.pipeline, new Date());
   return {
@@ -196,9 +189,8 @@ export async function effectivePipeline(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<EffectivePipeline> {
   const environment = parseEnvironment(env);
-  const text = file ? await readPipelineText(file.path, file.name) : await readEmbeddedPipeline();
-  const parsed = file ? parsePipeline(text, file.name, folderOfFile(file.path)) : parsePipeline(text, EMBEDDED_NAME);
-  const pipeline = applyEnvironment(parsed, environment);
+  const { text, name, folder } = await readPipelineSource(file?.path, file?.name);
+  const pipeline = applyEnvironment(parsePipeline(text, name, folder), environment);
   const pathPrefix = pipeline.clusters.get(INFERENCE_CLUSTER)?.path;
   const { local, mcpListen, inferenceListen, inferenceUpstream, inferenceAllow, corsOrigin } = environment;
   const unchanged =

@@ -28,16 +28,19 @@ export async function readEmbeddedPipeline(): Promise<string> {
   return await readFile(EMBEDDED, 'utf8');
 }
 
-/** Returns the text of a pipeline file; `name` is the name of the file in messages. Throws {@link ConfigError}. */
-export async function readPipelineText(path: string, name: string): Promise<string> {
-  const text = await readTextFile(path, name);
-  if (text !== undefined) return text;
-  throw new ConfigError(`${name}: no such file; check the path`);
+/** Text of a pipeline file, its name in messages, and the folder that relative paths in it are resolved against. */
+export interface PipelineSource {
+  readonly text: string;
+  readonly name: string;
+  readonly folder?: string;
 }
 
-/** Returns the folder of a file, which relative paths in it are resolved against. */
-export function folderOfFile(path: string): string {
-  return dirname(resolve(path));
+/** Reads a pipeline file, or the embedded one without a `path`. Throws {@link ConfigError}. */
+export async function readPipelineSource(path?: string, name = `--pipeline-config ${path}`): Promise<PipelineSource> {
+  if (path === undefined) return { text: await readEmbeddedPipeline(), name: EMBEDDED_NAME };
+  const text = await readTextFile(path, name);
+  if (text === undefined) throw new ConfigError(`${name}: no such file; check the path`);
+  return { text, name, folder: dirname(resolve(path)) };
 }
 
 /** Parsed pipeline, or all problems of its file, in the order of the file. */
@@ -61,7 +64,13 @@ export function checkPipeline(text: string, name: string, folder = '.'): Checked
   const { problems, warnings } = validateReferences(file);
   const parsed = pipelineFile.safeParse(file.content, { error: schemaMessage });
   if (!parsed.success) return { problems: sortProblems([...schemaProblems(parsed.error, file), ...problems]) };
-  const chains = toChains(parsed.data, file);
+  const chains = parsed.data.filter_chains.map(({ name, filters }, chain) => ({
+    name,
+    filters: filters.map((settings, index) => ({
+      settings,
+      at: file.where(['filter_chains', chain, 'filters', index]),
+    })),
+  }));
   const listeners = toListeners(parsed.data, chains, file, folder);
   const conflicts = findAddressConflicts(listeners).map(({ listener, text }) => ({
     at: file.position(['listeners', listeners.indexOf(listener), 'address']),
@@ -97,13 +106,6 @@ function toPipeline(
     skipValidation: insecure_options.skip_pipeline_validation,
     warnings: [...file.warnings, ...sortProblems([...ignoredKeys, ...warnings]).map(formatProblem)],
   };
-}
-
-function toChains({ filter_chains }: PipelineFile, { where }: YamlFile): FilterChain[] {
-  return filter_chains.map(({ name, filters }, chain) => ({
-    name,
-    filters: filters.map((settings, index) => ({ settings, at: where(['filter_chains', chain, 'filters', index]) })),
-  }));
 }
 
 function toListeners(

@@ -126,7 +126,10 @@ export function validateReferences({ content, position }: YamlFile): Findings {
   const unknown = (kind: string, references: readonly NamedLocation[], names: readonly NamedLocation[]) =>
     references
       .filter(({ name }) => complete && !names.some((other) => other.name === name))
-      .map(({ name, path }) => problem(path, `unknown ${kind} ${quote(name)}; known ${kind}s: ${listNames(names)}`));
+      .map(({ name, path }) => {
+        const known = names.map((other) => quote(other.name)).join(', ') || 'none';
+        return problem(path, `unknown ${kind} ${quote(name)}; known ${kind}s: ${known}`);
+      });
   const unused = (
     kind: string,
     names: readonly NamedLocation[],
@@ -165,10 +168,6 @@ export function validateReferences({ content, position }: YamlFile): Findings {
       ...(outline.skipValidation ? orderingMistakes : []),
     ],
   };
-}
-
-function listNames(names: readonly NamedLocation[]): string {
-  return names.map(({ name }) => quote(name)).join(', ') || 'none';
 }
 
 /** Filter in a wrong position, and the reason. */
