@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
-import { open, readdir, readFile, rm, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { access, open, readdir, readFile, rm, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { readSnapshot as readSessions } from '../mcp/sessions/session-snapshot.ts';
 import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { parseRevisions } from '../policy/revision-store.ts';
@@ -121,18 +121,18 @@ export async function requireEmpty(folder: string, rule: string): Promise<void> 
 }
 
 async function requireSpace(folder: string, bytes: number): Promise<void> {
-  let existing = folder;
-  for (;;) {
-    try {
-      const { bavail, bsize } = await statfs(existing);
-      if (bavail * bsize >= bytes) return;
-      throw new StoreError(`${folder} has ${bavail * bsize} bytes of free space: the backup needs ${bytes}`);
-    } catch (error) {
-      const parent = join(existing, '..');
-      if (errorCode(error) !== 'ENOENT' || parent === existing) throw error;
-      existing = parent;
-    }
-  }
+  const { bavail, bsize } = await statfs(await closestExisting(folder));
+  if (bavail * bsize >= bytes) return;
+  throw new StoreError(`${folder} has ${bavail * bsize} bytes of free space: the backup needs ${bytes}`);
+}
+
+/** The folder, or the closest one above it that exists, in which it will be created. */
+export async function closestExisting(folder: string): Promise<string> {
+  const exists = await access(folder).then(
+    () => true,
+    () => false,
+  );
+  return exists || dirname(folder) === folder ? folder : closestExisting(dirname(folder));
 }
 
 /** Reads a file like the start of the service: its content may be from someone else than Sluice. */

@@ -66,44 +66,28 @@ const MAX_ENDED = Number.MAX_SAFE_INTEGER;
  */
 export async function migrateToDatabase(options: MigrationOptions): Promise<MigrationCounts> {
   const { folder, dryRun, log } = options;
-  const lock = await lockData(options);
-  try {
-    return await withDatabase(options, async (database) => {
-      const found = await inspect(database);
-      if (found === 'records' || found === 'earlier version') throw notEmpty();
-      const content = await readFolder(folder, log);
-      if (!dryRun) {
-        await lock?.check({ now: true });
-        await writeDatabase(database, content, log);
-      }
-      return countsOf(content);
-    });
-  } finally {
-    await lock?.release();
+  await using open = new AsyncDisposableStack();
+  const lock = open.adopt(await lockData(options), (taken) => taken?.release());
+  const database = open.adopt(new Database({ ...options.database, log }), (opened) => opened.close());
+  const found = await inspect(database);
+  if (found === 'records' || found === 'earlier version') throw notEmpty();
+  const content = await readFolder(folder, log);
+  if (!dryRun) {
+    await lock?.check({ now: true });
+    await writeDatabase(database, content, log);
   }
+  return countsOf(content);
 }
 
 /** Writes the state in a database into an empty folder. Throws {@link StoreError}, or the system error. */
 export async function migrateToFolder(options: MigrationOptions): Promise<MigrationCounts> {
   const { folder, dryRun, log } = options;
   await requireEmpty(folder, 'a database is migrated into an empty folder');
-  return await withDatabase(options, async (database) => {
-    const content = await readDatabase(database, log);
-    if (!dryRun) await writeFolder(folder, content, log);
-    return countsOf(content);
-  });
-}
-
-async function withDatabase<T>(
-  { database: settings, log }: MigrationOptions,
-  work: (database: Database) => Promise<T>,
-): Promise<T> {
-  const database = new Database({ ...settings, log });
-  try {
-    return await work(database);
-  } finally {
-    await database.close();
-  }
+  await using open = new AsyncDisposableStack();
+  const database = open.adopt(new Database({ ...options.database, log }), (opened) => opened.close());
+  const content = await readDatabase(database, log);
+  if (!dryRun) await writeFolder(folder, content, log);
+  return countsOf(content);
 }
 
 function notEmpty(): StoreError {

@@ -1,10 +1,10 @@
-import { access, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { stat } from 'node:fs/promises';
 import type { DiagnosticCheck } from '@sluice/contract';
 import { counted } from '@sluice/protocol/text';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { ConfigError } from '../http/settings.ts';
 import { checkFolder } from '../management/machine-checks.ts';
+import { closestExisting } from './backup.ts';
 import { loadBootstrapFile } from './config/bootstrap-file.ts';
 import { type Config, loadConfig } from './config/config.ts';
 import { loadPipeline } from './config/pipeline/load.ts';
@@ -74,21 +74,12 @@ export async function checkStart(
         ['management', config.mgmtListen],
         ...config.pipeline.listeners.map((listener) => [listener.name, listener.address] as const),
       ]),
-      await checkFolder(config.persist.backend === 'file' ? await existing(config.persist.path) : undefined),
+      await checkFolder(config.persist.backend === 'file' ? await closestExisting(config.persist.path) : undefined),
     ];
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return [{ name, status: 'failed', message: error.message, remedy: START_REMEDY }];
   }
-}
-
-/** The folder, or the closest one above it that exists, in which it will be created. */
-async function existing(folder: string): Promise<string> {
-  const exists = await access(folder).then(
-    () => true,
-    () => false,
-  );
-  return exists || dirname(folder) === folder ? folder : existing(dirname(folder));
 }
 
 /** Checks whether the addresses of listeners can be bound. */
