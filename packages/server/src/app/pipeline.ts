@@ -203,13 +203,12 @@ function malformedResponse({ mcp, corsHeaders }: ServingOptions, guard: HostOrig
   return (message, { status, origin }) => {
     const isForeign = guard(undefined, undefined, origin)?.isForeignOrigin ?? false;
     const cors = (!isForeign && corsHeaders?.(origin)) || [];
-    const { body = '' } = mcp ? { body: rpcErrorText(message) } : httpProblem(status, message);
+    const error = { code: INVALID_REQUEST, message };
+    const { body = '' } = mcp
+      ? { body: JSON.stringify({ jsonrpc: '2.0', id: null, error }) }
+      : httpProblem(status, message);
     return { headers: ['Content-Type', 'application/json', ...cors], body };
   };
-}
-
-function rpcErrorText(message: string): string {
-  return JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: INVALID_REQUEST, message } });
 }
 
 /** A listener of the pipeline with its chain. */

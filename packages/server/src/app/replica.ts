@@ -84,7 +84,13 @@ export class Replica {
     options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
   ): HttpServer | undefined {
     if (!this.#key) return undefined;
-    const allViews = { ...views, ...this.#conversationView() };
+    const { interactions } = this.#options;
+    const cache = new ConversationCache(interactions);
+    const conversations = conversationView(interactions, {
+      latest: (id) => cache.latestHere(id),
+      whole: (id) => conversationReader(interactions)(id),
+    });
+    const allViews = { ...views, ...conversations };
     const telemetry = new RequestTelemetry(REPLICA_LISTENER, 'service::mcp::access', options.requests);
     const handlers = new Map(
       chains.map(({ listener, chain }) => [
@@ -122,15 +128,6 @@ export class Replica {
 
   close(): void {
     this.#peers?.close();
-  }
-
-  #conversationView(): Views {
-    const { interactions } = this.#options;
-    const cache = new ConversationCache(interactions);
-    return conversationView(interactions, {
-      latest: (id) => cache.latestHere(id),
-      whole: (id) => conversationReader(interactions)(id),
-    });
   }
 }
 

@@ -3,7 +3,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { basename } from 'node:path';
 import type { ListenAddress } from '../http/address.ts';
-import { INFERENCE_PORT_OFFSET, MCP_PORT_OFFSET } from './config/port-flag.ts';
+import { INFERENCE_PORT_OFFSET, MCP_PORT_OFFSET } from './config/config.ts';
 
 /** Distance between the ports that are tried instead of a taken one. */
 const STEP = 10;
@@ -18,7 +18,9 @@ const OFFSETS: readonly number[] = [0, MCP_PORT_OFFSET, INFERENCE_PORT_OFFSET];
 export async function explainTakenPort({ host, port }: ListenAddress, first?: ListenAddress): Promise<string> {
   const [owner, free] = await Promise.all([
     portOwner(port),
-    first ? findFreePorts(first) : nextFreePort({ host, port: port + 1 }, 1, [0]),
+    first
+      ? nextFreePort({ ...first, port: first.port - (first.port % STEP) + STEP }, STEP, OFFSETS)
+      : nextFreePort({ host, port: port + 1 }, 1, [0]),
   ]);
   const taken = `the port is in use by ${owner ?? 'another program'} (EADDRINUSE)`;
   if (free === undefined) return taken;
@@ -82,10 +84,6 @@ async function hasSocket(pid: string, inodes: ReadonlySet<string>): Promise<bool
   const handles = await readdir(`/proc/${pid}/fd`).catch(() => []);
   const targets = await Promise.all(handles.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')));
   return targets.some((target) => inodes.has(/^socket:\[(\d+)\]$/.exec(target)?.[1] ?? ''));
-}
-
-function findFreePorts({ host, port }: ListenAddress): Promise<number | undefined> {
-  return nextFreePort({ host, port: port - (port % STEP) + STEP }, STEP, OFFSETS);
 }
 
 /** Returns the first port of those from `port` on from which all offsets are free. */

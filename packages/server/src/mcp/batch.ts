@@ -120,11 +120,9 @@ function contentType(headers: readonly string[]): string | undefined {
 }
 
 /** Properties of a batch that are known before it is served. */
-export interface BatchResponseOptions {
+export interface BatchResponseOptions extends Pick<Batch, 'hasRequests'> {
   /** Number of messages in the batch. */
   readonly size: number;
-  /** True if there are requests among them. */
-  readonly hasRequests: boolean;
   /** True if the client accepts event streams. */
   readonly streams: boolean;
 }

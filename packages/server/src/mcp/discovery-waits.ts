@@ -75,8 +75,8 @@ export class DiscoveryWaits {
   }
 
   /** Whether requests wait for a first discovery in a namespace. */
-  isPending({ name }: NamespaceState): boolean {
-    return this.#parts.forwards.firstDiscoveries.next(name) !== undefined;
+  isPending(namespace: NamespaceState): boolean {
+    return this.#nextFirst(namespace) !== undefined;
   }
 
   /**

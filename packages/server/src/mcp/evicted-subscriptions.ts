@@ -40,7 +40,8 @@ export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted
     const channel = active.ensure(session);
     const inform = (): void => {
       channel.send(legacyResourceUpdated(uri));
-      const params = { level: 'warning', logger: 'sluice', data: displacedMessage(uri) };
+      const data = `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;
+      const params = { level: 'warning', logger: 'sluice', data };
       const minimum = store.sessions.state(id)?.logLevel ?? MINIMUM_LEVEL;
       const identities = registry.current.forwards.get(forward)?.catalogs.map(({ identity }) => identity) ?? [];
       if (!identities.some(declaresLogging) || !reachesLevel(params, minimum)) return;
@@ -67,10 +68,6 @@ export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted
 
 /** Number of notices that wait for their clients to listen; of more, the oldest are lost. */
 const MAX_WAITING = 1_000;
-
-function displacedMessage(uri: string): string {
-  return `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;
-}
 
 /** Clients accept log messages only of a server that declares them. */
 function declaresLogging(identity: string): boolean {

@@ -68,8 +68,8 @@ export class ListenStream
   /** Granted uris and ids of tasks, once their upstreams have responded. */
   #grantedUris: readonly string[] | undefined = undefined;
   #grantedTasks: readonly string[] | undefined = undefined;
-  #unsubscribe: (() => void) | undefined = undefined;
-  #removeStream: (() => void) | undefined = undefined;
+  /** What the stream uses until it ends. */
+  readonly #open = new DisposableStack();
   #acknowledged = false;
   /** True while the client reads too slowly. */
   #blocked = false;
@@ -104,10 +104,11 @@ export class ListenStream
       return this.#client.sendError({ code: SERVER_ERROR, message: NO_SUBSCRIPTIONS });
     }
     this.#client.onDisconnect(() => this.#close());
-    this.#removeStream = openStreams.add(this);
+    const remove = openStreams.add(this);
     if (this.#ended) return;
+    this.#open.defer(remove);
     // Changes from here on are reported after the acknowledgment.
-    this.#unsubscribe = listChanges.subscribe(this.#watcher.namespace, this);
+    this.#open.defer(listChanges.subscribe(this.#watcher.namespace, this));
     if (uris) this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
     else this.#grantedUris = [];
     if (this.#tasks) {
@@ -231,8 +232,7 @@ export class ListenStream
   #close(): void {
     this.#ended = true;
     this.#parts.subscriptions.delete(this);
-    this.#removeStream?.();
-    this.#unsubscribe?.();
+    this.#open.dispose();
     this.#watch?.close();
     this.#taskWatch?.close();
   }

@@ -190,14 +190,11 @@ function serve(serving: ServingOptions, exchange: McpExchange): void {
 function fail(serving: ServingOptions, exchange: McpExchange, error: unknown): void {
   serving.log.error('request failed', { error, method: exchange.metadata.get('mcp.method') });
   // A partial response cannot be replaced: closing the connection shows that it is incomplete.
-  if (exchange.response.headersSent) exchange.response.destroy();
-  else respond(serving, exchange, internalError(serving, exchange));
-}
-
-/** Only a JSON-RPC request has an error in the response body; all others have the HTTP status only. */
-function internalError({ mcp }: ServingOptions, { message }: McpExchange): McpOutcome {
-  if (!mcp) return httpProblem(500, 'internal error');
-  return { kind: 'error', error: INTERNAL, status: message?.kind === 'request' ? 200 : 500 };
+  if (exchange.response.headersSent) return void exchange.response.destroy();
+  if (!serving.mcp) return respond(serving, exchange, httpProblem(500, 'internal error'));
+  // Only for a JSON-RPC request the error is in the body alone.
+  const status = exchange.message?.kind === 'request' ? 200 : 500;
+  respond(serving, exchange, { kind: 'error', error: INTERNAL, status });
 }
 
 function respond(

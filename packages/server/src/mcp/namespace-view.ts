@@ -1,6 +1,5 @@
 import type { EntrySource, ViewEntry } from '@sluice/contract';
 import { byOrder, type Entry, isEnabled, isTemplate, KINDS, type KnownCatalog } from '../registry/entries.ts';
-import type { EntryIndex } from '../registry/index.ts';
 import { type CatalogView, variantFor } from '../registry/list.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import { loggableUri } from '../telemetry/redaction.ts';
@@ -27,7 +26,11 @@ export class NamespaceView {
 
   constructor({ indexes }: NamespaceState, view: CatalogView) {
     this.#view = view;
-    this.entries = KINDS.flatMap((kind) => viewedEntries(indexes[kind]));
+    this.entries = KINDS.map((kind) => indexes[kind]).flatMap((index) =>
+      [...index.registeredEntries, ...index.shadowed]
+        .sort(byOrder)
+        .map((entry) => ({ entry, claims: index.claims(entry.key) })),
+    );
   }
 
   /** JSON text of an entry in the form of the management API. */
@@ -85,10 +88,4 @@ export class NamespaceView {
   #catalogOf(forward: string): KnownCatalog | undefined {
     return this.#catalogs.getOrInsertComputed(forward, (name) => this.#view.choose(name));
   }
-}
-
-function viewedEntries(index: EntryIndex): ViewedEntry[] {
-  return [...index.registeredEntries, ...index.shadowed]
-    .sort(byOrder)
-    .map((entry) => ({ entry, claims: index.claims(entry.key) }));
 }

@@ -24,20 +24,15 @@ const FIXED_PATHS: ReadonlySet<string> = new Set([
   '/token',
   '/register',
 ]);
+/**
+ * The path of the resource that a protected-resource document describes, exactly as its client requests it (RFC 9728, 3.3), and
+ * its namespace.
+ */
 const RESOURCE_PATH = /^\/\.well-known\/oauth-protected-resource\/(([^/]+)\/mcp\/?)$/;
 
 /** True for a path served by `service_well_known`. */
 export function isOAuthPath(path: string): boolean {
   return FIXED_PATHS.has(path) || RESOURCE_PATH.test(path);
-}
-
-/**
- * Path of the resource that a protected-resource document describes, exactly as its client requests it (RFC 9728, 3.3), and
- * its namespace. Undefined for the paths of other documents.
- */
-function protectedResource(path: string): { readonly resource: string; readonly namespace: string } | undefined {
-  const [, resource, namespace] = RESOURCE_PATH.exec(path) ?? [];
-  return resource === undefined || namespace === undefined ? undefined : { resource, namespace };
 }
 
 /** The identity provider. Both URLs without trailing slash. */
@@ -106,11 +101,11 @@ export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
       : refuseForwardedHost(hostRule, exchange.request.socket.localAddress, exchange.headers);
     if (refusal) return rpcError(INVALID_REQUEST, refusal.reason, refusal.status);
     const origin = publicUrl?.href ?? originOf(exchange);
-    const described = protectedResource(path);
-    if (!described) return document(serverMetadata(origin, auth.issuer));
-    if (!registry.current.namespace(described.namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
+    const [, resource, namespace = ''] = RESOURCE_PATH.exec(path) ?? [];
+    if (resource === undefined) return document(serverMetadata(origin, auth.issuer));
+    if (!registry.current.namespace(namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
     return document({
-      resource: `${origin}/${described.resource}`,
+      resource: `${origin}/${resource}`,
       authorization_servers: [origin],
       bearer_methods_supported: ['header'],
     });

@@ -292,20 +292,15 @@ async function initialize(
   if (!isJsonObject(capabilities)) return rpcError(INVALID_PARAMS, 'parameter "capabilities" must be an object');
   if (!isJsonObject(clientInfo)) return rpcError(INVALID_PARAMS, 'parameter "clientInfo" must be an object');
   const version = negotiate(protocolVersion);
-  const { principal, head } = exchange;
-  const { address } = head;
-  const opening = {
+  const token = sessions.create({
     namespace: namespace.name,
     protocolVersion: version,
     clientInfo: boundedClientInfo(clientInfo),
     capabilities,
-    principal,
-    address,
-  };
-  const token = sessions.create(opening);
-  if (token === undefined) {
-    return rpcError(INVALID_PARAMS, 'parameter "capabilities" is too large for a session');
-  }
+    principal: exchange.principal,
+    address: exchange.head.address,
+  });
+  if (token === undefined) return rpcError(INVALID_PARAMS, 'parameter "capabilities" is too large for a session');
   const profile = profiles.of('legacy', capabilities);
   const waited = await discoveryWaits.beforeAnswer(exchange, namespace, profile);
   if (waited && 'ended' in waited) return waited.ended;

@@ -170,14 +170,10 @@ export class ActiveSessions {
 
   /** Returns the active session of this one; creates it if there is none. */
   ensure(owner: StreamOwner): ActiveSession {
-    const { id } = owner;
-    let session = this.#sessions.get(id);
-    if (!session) {
+    return this.#sessions.getOrInsertComputed(owner.id, () => {
       const nextId = () => JSON.stringify(`${this.#replica}.${++this.#lastRequest}`);
-      session = new ActiveSession(owner, this.#events, nextId, (unused) => this.#remove(unused));
-      this.#sessions.set(id, session);
-    }
-    return session;
+      return new ActiveSession(owner, this.#events, nextId, (unused) => this.#remove(unused));
+    });
   }
 
   /** Returns the active session with this id; undefined if there is none. */

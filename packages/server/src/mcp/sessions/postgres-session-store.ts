@@ -86,7 +86,10 @@ export class PostgresSessionStore extends SessionStore implements Follower {
 
   async #commit(pending: readonly PendingChange[]): Promise<void> {
     let batch = new ChangeBatch(this.sessions, pending);
-    const commit = (): Commit => ({ changes: changesOf(batch), publish: () => batch.apply() });
+    const commit = (): Commit => ({
+      changes: Array.from(batch.changed, ([id, { after }]) => changeOf(id, after)),
+      publish: () => batch.apply(),
+    });
     const isOutdated = () => batch.changed.entries().some(([id, { before }]) => this.sessions.get(id) !== before);
     const remake = async () => {
       batch.revert();
@@ -152,28 +155,22 @@ export class PostgresSessionStore extends SessionStore implements Follower {
   }
 }
 
-function changesOf({ changed }: ChangeBatch): RecordedChange[] {
-  return [...changed].map(([id, { after }]) => changeOf(id, after));
-}
-
 function changeOf(id: string, stored: StoredSession | undefined): RecordedChange {
-  return stored ? putOf(id, stored) : removalOf(SECTION, id);
+  return stored ? putOf(SECTION, id, stored) : removalOf(SECTION, id);
 }
 
 function removalOf(section: string, id: string): RecordedRemoval {
   return { op: 'remove', section, id, promoted: undefined };
 }
 
-function putOf(id: string, stored: StoredSession): RecordedPut {
-  const { expires } = stored;
-  return { op: 'put', section: SECTION, id, json: JSON.stringify(stored), isShadowed: false, expires };
+function putOf(section: string, id: string, content: StoredSession | ForgottenSessions): RecordedPut {
+  return { op: 'put', section, id, json: JSON.stringify(content), isShadowed: false, expires: content.expires };
 }
 
 function forgottenRecords(forgotten: readonly ForgottenSessions[]): RecordedPut[] {
   return forgotten.map((each) => {
-    const { namespace, name, expires } = each;
-    const id = JSON.stringify(name === undefined ? [namespace] : [namespace, name]);
-    return { op: 'put', section: FORGOTTEN, id, json: JSON.stringify(each), isShadowed: false, expires };
+    const { namespace, name } = each;
+    return putOf(FORGOTTEN, JSON.stringify(name === undefined ? [namespace] : [namespace, name]), each);
   });
 }
 
@@ -182,5 +179,5 @@ export function sessionRecords(
   sessions: Iterable<readonly [string, StoredSession]>,
   forgotten: readonly ForgottenSessions[],
 ): RecordedPut[] {
-  return [...Array.from(sessions, ([id, stored]) => putOf(id, stored)), ...forgottenRecords(forgotten)];
+  return [...Array.from(sessions, ([id, stored]) => putOf(SECTION, id, stored)), ...forgottenRecords(forgotten)];
 }

@@ -246,16 +246,13 @@ export class ClientStream {
 
   #write(target: ResponseLike, number: number, data: string | Buffer, retry?: number): boolean {
     const id = `${this.token}.${number}`;
-    if (typeof data !== 'string') return this.#writeBytes(target, id, data);
-    const keepsUp = target.write(data === '' ? encodeEvent({ id, retry, data }) : encodeMessage(data, id));
-    if (!keepsUp) this.#full = true;
-    return keepsUp;
-  }
-
-  #writeBytes(target: ResponseLike, id: string, data: Buffer): boolean {
-    target.write(`id: ${id}\nevent: message\ndata: `);
-    target.write(data);
-    const keepsUp = target.write('\n\n');
+    let end = '\n\n';
+    if (typeof data === 'string') end = data === '' ? encodeEvent({ id, retry, data }) : encodeMessage(data, id);
+    else {
+      target.write(`id: ${id}\nevent: message\ndata: `);
+      target.write(data);
+    }
+    const keepsUp = target.write(end);
     if (!keepsUp) this.#full = true;
     return keepsUp;
   }
