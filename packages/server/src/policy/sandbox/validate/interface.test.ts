@@ -130,6 +130,17 @@ describe('rejected differences from the world', () => {
     expect(() => validate(component)).toThrow('import "wasi:cli/x@0.2.0.arguments"');
   });
 
+  it('include such a function whose type is short, but long with its parts in place', () => {
+    const types = Array.from({ length: 16 }, (_, at) => `type t${at + 1} = tuple<t${at}, t${at}>;`).join(' ');
+    const importing = (name: string) =>
+      more(
+        'import wasi:cli/x@0.2.0;',
+        `package wasi:cli@0.2.0 { interface x { type t0 = u8; ${types} ${name}: func(a: t16) -> t16; } }`,
+      );
+    expect(() => validate(importing('harmless'))).not.toThrow();
+    expect(() => validate(importing('arguments'))).toThrow('import "wasi:cli/x@0.2.0.arguments"');
+  });
+
   it('include imports of modules and components', async () => {
     const core =
       '(module (memory (export "memory") 1) (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)' +
