@@ -246,7 +246,7 @@ export const INFERENCE_PORT_OFFSET = 3;
 const MAX_PORT = 65_535 - INFERENCE_PORT_OFFSET;
 
 /** Parses `--port`: 0 for any free ports. Throws {@link ConfigError}. */
-export function parsePort(text: string): number {
+function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   if (port <= MAX_PORT) return port;
   throw new ConfigError(
