@@ -240,8 +240,7 @@ async function revisionStore(
  */
 export async function openSealer({ config, logger, files }: Storage): Promise<TokenSealer> {
   const { persist, sessionKey } = config;
-  if (sessionKey) return new TokenSealer(sessionKey);
-  if (persist.backend !== 'file') return new TokenSealer(newSessionKey());
+  if (sessionKey || persist.backend !== 'file') return new TokenSealer(sessionKey ?? newSessionKey());
   try {
     return new TokenSealer(await sessionKeyIn(persist.path, files));
   } catch (error) {

@@ -62,7 +62,7 @@ export class DeclaredParams {
 
   /** The declarations that a modern client with these capabilities sees, if any. */
   #visibleTo(tool: Entry, capabilities: JsonObject): MirroredParams | undefined {
-    const { visible } = this.#of(tool);
+    const { visible } = this.#declared.getOrInsertComputed(tool, declarationsOf);
     if (visible.length === 0) return undefined;
     const catalog = this.#catalog(tool, capabilities);
     return (catalog === undefined ? visible[0] : visible.find((one) => isListed(one, catalog)))?.params;
@@ -73,22 +73,11 @@ export class DeclaredParams {
    * of any modern variant, else of any.
    */
   expectedByUpstream(tool: Entry, capabilities: JsonObject): MirroredParams | undefined {
-    const { upstream } = this.#of(tool);
+    const { upstream } = this.#declared.getOrInsertComputed(tool, declarationsOf);
     if (upstream.length === 0) return undefined;
     const catalog = this.#catalog(tool, capabilities);
     const own = catalog === undefined ? undefined : upstream.find((one) => isListed(one, catalog));
     return (own ?? upstream.find(isModern) ?? upstream[0])?.params;
-  }
-
-  #of(tool: Entry): ToolDeclarations {
-    const known = this.#declared.get(tool);
-    if (known) return known;
-    const visible = tool.rendered.map(declarationOf);
-    const upstream = tool.discovered?.variants.map(declarationOf) ?? visible;
-    const hasAny = [...visible, ...upstream].some(({ params }) => params !== undefined);
-    const declared = hasAny ? { visible, upstream } : NO_DECLARATIONS;
-    this.#declared.set(tool, declared);
-    return declared;
   }
 
   /** Key of the forward's catalog for a modern client. */
@@ -103,6 +92,12 @@ function isListed({ catalogs }: Declaration, catalog: string): boolean {
 
 function isModern({ catalogs }: Declaration): boolean {
   return !catalogs || catalogs.some((key) => key.startsWith('modern:'));
+}
+
+function declarationsOf(tool: Entry): ToolDeclarations {
+  const visible = tool.rendered.map(declarationOf);
+  const upstream = tool.discovered?.variants.map(declarationOf) ?? visible;
+  return [...visible, ...upstream].some(({ params }) => params) ? { visible, upstream } : NO_DECLARATIONS;
 }
 
 function declarationOf({ json, catalogs }: EntryVariant): Declaration {

@@ -24,9 +24,6 @@ export interface DiscoveryWaitParts {
 /** Requests that wait at once; further ones are answered with what is known, or displace those of larger holders. */
 const MAX_WAITING = 1_000;
 
-/** A request that waits; called when it must not wait any longer. */
-type Waiter = () => void;
-
 /** State of the namespace after the wait, undefined if it is gone, or the outcome of a request that was canceled meanwhile. */
 type Waited = { readonly ended: McpOutcome } | { readonly namespace: NamespaceState | undefined };
 
@@ -41,7 +38,8 @@ interface Found {
  */
 export class DiscoveryWaits {
   readonly #parts: DiscoveryWaitParts;
-  readonly #waiting: Shares<Waiter>;
+  /** The requests that wait: functions that are called when they must not wait any longer. */
+  readonly #waiting: Shares<() => void>;
 
   constructor(parts: DiscoveryWaitParts) {
     this.#parts = parts;
@@ -169,7 +167,7 @@ export class DiscoveryWaits {
     if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
     const stopped = Promise.withResolvers<undefined>();
     let isOver = false;
-    const stop: Waiter = () => {
+    const stop = (): void => {
       isOver = true;
       stopped.resolve(undefined);
     };

@@ -42,7 +42,9 @@ export class OpenStreams {
       return () => {};
     }
     this.#streams.add(stream);
-    this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
+    this.#timer ??= setInterval(() => {
+      for (const each of this.#streams) each.keepAlive?.();
+    }, this.#keepAliveMs).unref();
     return () => this.#remove(stream);
   }
 
@@ -60,9 +62,5 @@ export class OpenStreams {
     if (this.#streams.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
-  }
-
-  #keepAlive(): void {
-    for (const stream of this.#streams) stream.keepAlive?.();
   }
 }
