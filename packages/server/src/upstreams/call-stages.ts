@@ -21,7 +21,7 @@ export type CallHandler = (permit: Permit, connection: UpstreamConnection, sink:
 export type CallStage = (next: CallHandler) => CallHandler;
 
 /** What the stages need. */
-export interface CallParts {
+export interface StageDeps {
   readonly access: Access;
   readonly connectionOf: (target: Target) => UpstreamConnection;
   readonly calls: InFlightCalls<InFlightCall>;
@@ -37,7 +37,7 @@ export interface CallParts {
  * The stages of a call, outermost first. What they share: a permit has been decided; a stage that waits renews it; nothing is sent
  * before the last one.
  */
-const callStages = (parts: CallParts): readonly CallStage[] => [
+const callStages = (parts: StageDeps): readonly CallStage[] => [
   promote(parts),
   suspend(parts),
   // An approval waits here: it may promote the call, or suspend it.
@@ -47,7 +47,7 @@ const callStages = (parts: CallParts): readonly CallStage[] => [
 ];
 
 /** Returns the handler that passes a call through the stages and sends it. */
-export function handleCalls(parts: CallParts): CallHandler {
+export function handleCalls(parts: StageDeps): CallHandler {
   const send: CallHandler = (permit, connection, sink) => connection.request(permit, sink);
   const handle = callStages(parts).reduceRight((next, stage) => stage(next), send);
   return (permit, connection, sink) => {
@@ -58,7 +58,7 @@ export function handleCalls(parts: CallParts): CallHandler {
 
 /** A call of a tool with the label `service.task=auto` becomes a task if it takes long. */
 const promote =
-  ({ access, connectionOf, autoTasks }: CallParts): CallStage =>
+  ({ access, connectionOf, autoTasks }: StageDeps): CallStage =>
   (next) => {
     /** Another round of a call that has become a task. It must not retain the request of the first. */
     const repeat: Parameters<PromotedCalls['start']>[0]['repeat'] = (message, sink) => {
@@ -80,7 +80,7 @@ const promote =
 
 /** A modern client may have to provide input, or visit a URL, and then sends its request again: until then, the call is suspended. */
 const suspend =
-  ({ suspendedCalls }: CallParts): CallStage =>
+  ({ suspendedCalls }: StageDeps): CallStage =>
   (next) => {
     const start: CallHandler = (permit, connection, sink) => {
       const asksClient = sink.client.era === 'modern' && connection.asksClient?.(permit, sink.client);
@@ -110,7 +110,7 @@ const suspend =
 
 /** Waits for an upstream that has to be looked at first. Meanwhile the client can cancel the call, and an operator can change the tool. */
 const ready =
-  ({ calls, connectionOf, check, log }: CallParts): CallStage =>
+  ({ calls, connectionOf, check, log }: StageDeps): CallStage =>
   (next) => {
     const handle: CallHandler = (permit, connection, sink) => {
       const waiting = connection.ready?.();
@@ -133,7 +133,7 @@ const ready =
 
 /** Records the call: its events, its span and its metrics. */
 const observe =
-  ({ toolCalls }: CallParts): CallStage =>
+  ({ toolCalls }: StageDeps): CallStage =>
   (next) =>
   (permit, connection, sink) => {
     const { client } = sink;

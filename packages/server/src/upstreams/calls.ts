@@ -1,6 +1,6 @@
 import type { Permit } from '../access/access.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
-import { type CallHandler, type CallParts, handleCalls } from './call-stages.ts';
+import { type CallHandler, handleCalls, type StageDeps } from './call-stages.ts';
 import { type ClientFacts, type ClientRequest, clientFacts } from './client-facts.ts';
 import type { DeferredOutcome } from './deferred-outcome.ts';
 import type { UpstreamHeaders } from './upstream-headers.ts';
@@ -8,10 +8,10 @@ import type { UpstreamHeaders } from './upstream-headers.ts';
 /** Sends the requests of clients, each with its permit. */
 export class Calls {
   readonly headers: UpstreamHeaders;
-  readonly #parts: CallParts;
+  readonly #parts: StageDeps;
   readonly #handle: CallHandler;
 
-  constructor(headers: UpstreamHeaders, parts: CallParts) {
+  constructor(headers: UpstreamHeaders, parts: StageDeps) {
     this.headers = headers;
     this.#parts = parts;
     this.#handle = handleCalls(parts);

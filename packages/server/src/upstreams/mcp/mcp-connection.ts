@@ -165,10 +165,7 @@ export class McpConnection implements UpstreamConnection {
       openSession: needsTranslation && era === 'legacy' ? withRequestedLevel(openSession, message) : openSession,
       failure: failureOf(message.method),
       forward: target.forward,
-      entry,
-      tasks: tool && tasks,
-      acceptsTask: tool !== undefined && acceptsTask(client, message),
-      declaresTasks: declaresForClient,
+      task: tool && { handler: tasks, tool, isAccepted: acceptsTask(client, message), isDeclared: declaresForClient },
     };
   }
 

@@ -37,7 +37,7 @@ export class EraTranslator {
     const declared = translatedCapabilities(capabilities, session !== undefined && accepts.sse);
     const metadata = {
       clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
-      capabilities: plan.declaresTasks ? withTasksExtension(declared) : declared,
+      capabilities: plan.task?.isDeclared ? withTasksExtension(declared) : declared,
       logLevel: accepts.sse ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
     };
     // Only these methods may have a result that requires input (2026-07-28, MRTR).

@@ -76,6 +76,24 @@ export interface MessageTranslator {
   toUpstream(text: string): string;
 }
 
+/** What a call has to do with tasks. */
+export interface CallTask {
+  /** Handles a result that creates a task; undefined if no result can. */
+  readonly handler?: TaskHandler | undefined;
+  /** The tool that creates it. */
+  readonly tool?: Entry | undefined;
+  /** The client gets a task for its call, if the upstream creates one. */
+  readonly isAccepted?: boolean;
+  /** The call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
+  readonly isDeclared?: boolean;
+  /** The response is the result of a task: the upstream may be silent for as long as that takes. */
+  readonly isAwaited?: boolean;
+  /** The call ends because its client or the service does not wait for the response any more. */
+  onAbandoned?(): void;
+  /** The call has ended. */
+  onSettled?(): void;
+}
+
 /** Properties of a call that are known before it is sent, besides its client, which the sink of the call has. */
 export interface CallPlan {
   readonly message: RequestMessage;
@@ -93,22 +111,10 @@ export interface CallPlan {
   readonly failure: string;
   /** Forward of the upstream; undefined for an unregistered upstream. */
   readonly forward: string | undefined;
-  /** Handles a result that creates a task; undefined for methods that cannot have one. */
-  readonly tasks?: TaskHandler | undefined;
-  /** True if the client gets a task for its call, if the upstream creates one. */
-  readonly acceptsTask?: boolean;
-  /** True if the call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
-  readonly declaresTasks?: boolean;
+  /** Undefined for a call that can neither become a task nor belongs to one. */
+  readonly task?: CallTask | undefined;
   /** Translates messages of the upstream; undefined if they are relayed unchanged. */
   readonly messages?: MessageTranslator | undefined;
-  /** True if the upstream may be silent for as long as the call takes: it waits for the end of a task. */
-  readonly waitsForTask?: boolean;
-  /** Called when the call ends because its client or the service does not wait for the response any more. */
-  readonly onAbandoned?: () => void;
-  /** Called when the call has ended. */
-  readonly onSettled?: () => void;
-  /** The called entry; undefined for a uri that is in no list. */
-  readonly entry?: Entry | undefined;
   /** Returns the upstream session to send in. `isRetry`: the upstream does not know the one before. */
   openSession(isRetry: boolean): UpstreamSession | Promise<UpstreamSession>;
 }

@@ -130,7 +130,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #onTaskCreated({ session, id }: HttpAttempt, text: string, value: JsonObject): void {
     const [plan, sink, isClientDisconnected] = [this.plan, this.#sink, this.#isClientDisconnected];
     // Before the session is released: the task keeps it open.
-    plan.tasks?.onCreated({ plan, session, requestId: String(id), sink, isClientDisconnected }, text, value);
+    plan.task?.handler?.onCreated({ plan, session, requestId: String(id), sink, isClientDisconnected }, text, value);
     this.#settle(true);
   }
 
@@ -162,7 +162,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
     const attempt = this.#attempt;
-    this.plan.onAbandoned?.();
+    this.plan.task?.onAbandoned?.();
     this.#sink.observer?.canceled(CLIENT_CANCELED);
     if (attempt?.session.era !== 'legacy') return this.#endCanceled();
     attempt.cancel(text);
@@ -177,9 +177,9 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
-    const { upstream, waitsForTask } = this.plan;
+    const { upstream, task } = this.plan;
     const { calls } = this.#context;
-    if (limit === 'idle' && (waitsForTask || this.#attempt?.isPaused)) {
+    if (limit === 'idle' && (task?.isAwaited || this.#attempt?.isPaused)) {
       this.activeAt = performance.now();
       calls.add(this);
       return;
@@ -208,7 +208,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   /** Nobody waits for the response any more. */
   #abandon(reason: string): void {
-    this.plan.onAbandoned?.();
+    this.plan.task?.onAbandoned?.();
     this.#attempt?.abandon(reason);
   }
 
@@ -232,10 +232,10 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   /** Ends the call upstream; `isSuccess`: the response has arrived. */
   #settle(isSuccess: boolean): void {
-    const { upstream, onSettled } = this.plan;
+    const { upstream, task } = this.plan;
     this.#isDone = true;
     clearTimeout(this.#cancelTimer);
-    onSettled?.();
+    task?.onSettled?.();
     this.#context.calls.remove(this);
     this.#attempt?.end(isSuccess);
     this.#attempt = undefined;

@@ -72,7 +72,7 @@ export function requiresInput({ result }: JsonObject): boolean {
 /** True for a response that creates a task, at an upstream session of this era. */
 export function createsTask(plan: CallPlan, era: Era, { result }: JsonObject): boolean {
   if (!isJsonObject(result) || (result.resultType !== 'task' && result.task === undefined)) return false;
-  return plan.tasks?.isCreated(plan, era, result) === true;
+  return plan.task?.handler?.isCreated(plan, era, result) === true;
 }
 
 /** True for the state of a task that requires input, by which it becomes known what its client may respond to. */

@@ -68,9 +68,9 @@ export class CreatedTasks implements TaskHandler {
     this.#options = options;
   }
 
-  isCreated({ message, declaresTasks: isDeclared }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
+  isCreated({ message, task: offer }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
     if (era === 'modern') return resultType === 'task';
-    return isJsonObject(task) && (isDeclared === true || isJsonObject(message.params.task));
+    return isJsonObject(task) && (offer?.isDeclared === true || isJsonObject(message.params.task));
   }
 
   onCreated(created: CreatedTask, text: string, value: JsonObject): void {
@@ -83,7 +83,7 @@ export class CreatedTasks implements TaskHandler {
       this.#cancel(task);
       fail(task, code, what);
     };
-    if (!plan.acceptsTask) {
+    if (!plan.task?.isAccepted) {
       if (this.#options.isEnabled) return this.#continue(task);
       return reject(INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
@@ -180,16 +180,17 @@ export class CreatedTasks implements TaskHandler {
       ...plan,
       message,
       edits,
-      tasks: undefined,
-      waitsForTask: true,
+      task: {
+        isAwaited: true,
+        onAbandoned: () => this.#cancel(task),
+        onSettled: () => {
+          stopPolling();
+          this.#forget(storing);
+        },
+      },
       rewriter: plainResultRewriter(plan.rewriter),
       openSession: () => session,
       messages: plainMessages(target.upstreamId, requestId, token),
-      onAbandoned: () => this.#cancel(task),
-      onSettled: () => {
-        stopPolling();
-        this.#forget(storing);
-      },
     };
     const call = new RelayedCall(this.#options, awaited, sink);
     if (token !== undefined && sink.client.accepts.sse) {
@@ -255,7 +256,7 @@ export class CreatedTasks implements TaskHandler {
     const { client } = sink;
     const token = progressTokenOf(plan.message);
     const task: NewTask = {
-      ...newTask(client, plan, plan.upstream.transport.address),
+      ...newTask(client, { entry: plan.task?.tool, forward: plan.forward }, plan.upstream.transport.address),
       clientSession: client.session?.id,
       session: sessionRecord(session),
       era: session.era,

@@ -257,7 +257,7 @@ export class TaskRequests {
       ...plan,
       capabilities: client.capabilities,
       messages: record.era === 'legacy' ? taskMessages(tasks, { address, session: session?.id }, isOwn) : undefined,
-      waitsForTask: message.method === 'tasks/result',
+      task: { isAwaited: message.method === 'tasks/result' },
     };
   }
 
@@ -356,7 +356,7 @@ export class TaskRequests {
   async #awaitQuestion(record: TaskRecord, target: TaskTarget): Promise<void> {
     const { tasks } = this.#options;
     const listening = this.#listening.getOrInsertComputed(record.id, () => {
-      const plan = { ...taskPlan(target, taskMessage(target, 'tasks/result')), waitsForTask: true };
+      const plan = { ...taskPlan(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
       return collect(this.#options, plan, record.namespace).finally(() => this.#listening.delete(record.id));
     });
     const { promise: asked, resolve } = Promise.withResolvers<void>();
