@@ -12,7 +12,7 @@ import type { Forwards } from '../upstreams/forwards.ts';
 import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';
-import type { CallContext } from '../upstreams/mcp/relay/call-plan.ts';
+import type { CallDeps } from '../upstreams/mcp/relay/call-spec.ts';
 import { labelHeaders } from '../upstreams/mcp/relay/forwarded-headers.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
@@ -33,7 +33,7 @@ import type { Config } from './config/config.ts';
 export interface CallPartsOptions {
   readonly config: Config;
   readonly serverInfo: Implementation;
-  readonly calling: CallContext;
+  readonly calling: CallDeps;
   readonly access: Access;
   readonly forwards: Forwards;
   readonly bridge: GrpcBridge;

@@ -22,7 +22,7 @@ import { failedOutcome, type ResponseSink } from '../response-sink.ts';
 import { FORWARDING_LOOP } from '../upstream-headers.ts';
 import { EraTranslator, type EraTranslatorOptions } from './era-translation/era-translator.ts';
 import { FOREIGN_STATE } from './era-translation/request-state.ts';
-import type { CallPlan, TaskHandler } from './relay/call-plan.ts';
+import type { CallSpec, TaskHandler } from './relay/call-spec.ts';
 import { RelayedCall } from './relay/relayed-call.ts';
 import { calledName, RequestEdits } from './relay/request-edits.ts';
 import type { CallSessionPool } from './sessions/call-session-pool.ts';
@@ -110,10 +110,10 @@ export class McpConnection implements UpstreamConnection {
   request(permit: Permit, sink: ResponseSink): void {
     requirePermit(permit);
     const { client } = sink;
-    const plan = this.#plan(permit, sink);
-    if (permit.task !== undefined) this.#parts.tasks.resume(plan, permit.task, sink);
-    else if (plan.needsTranslation) this.#translator.call(client, plan, sink);
-    else new RelayedCall(this.#parts, plan, sink).start();
+    const spec = this.#spec(permit, sink);
+    if (permit.task !== undefined) this.#parts.tasks.resume(spec, permit.task, sink);
+    else if (spec.needsTranslation) this.#translator.call(client, spec, sink);
+    else new RelayedCall(this.#parts, spec, sink).start();
   }
 
   /** The error of a request that must not be sent. */
@@ -127,7 +127,7 @@ export class McpConnection implements UpstreamConnection {
     return this.#declaresTasks(client, target) === 'rejected' ? missingTasks() : undefined;
   }
 
-  #plan({ target, message }: Permit, { client, observer }: ResponseSink): CallPlan {
+  #spec({ target, message }: Permit, { client, observer }: ResponseSink): CallSpec {
     const { tasks, mirroredParams } = this.#parts;
     const upstream = this.#upstream;
     const { entry } = target;

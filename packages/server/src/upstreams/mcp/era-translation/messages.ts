@@ -3,7 +3,7 @@ import { applyEdits, type Edit, insertEdit, members, memberText, removeEdits } f
 import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
-import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import type { ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { type ByteEdit, type ResultPositions, removalEdits } from '../relay/large-message.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 

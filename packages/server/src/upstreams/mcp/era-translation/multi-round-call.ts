@@ -5,7 +5,7 @@ import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../response-sink.ts';
-import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { ModernMetadata } from '../relay/request-edits.ts';
@@ -23,9 +23,9 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #context: CallContext;
+  readonly #context: CallDeps;
   /** Plan without modern metadata. */
-  readonly #plan: CallPlan;
+  readonly #spec: CallSpec;
   readonly #metadata: ModernMetadata;
   #rounds = 0;
   /** Highest progress sent to the client. */
@@ -40,10 +40,10 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   /** The `requestState` of this round, as JSON text. */
   #state: string | undefined = undefined;
 
-  constructor(context: CallContext, plan: CallPlan, metadata: ModernMetadata, client: ResponseSink) {
+  constructor(context: CallDeps, spec: CallSpec, metadata: ModernMetadata, client: ResponseSink) {
     super(client);
     this.#context = context;
-    this.#plan = plan;
+    this.#spec = spec;
     this.#metadata = metadata;
     this.startedAt = performance.now();
     this.activeAt = this.startedAt;
@@ -106,8 +106,8 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
 
   /** Sends the request upstream; `more` are further params, as JSON text. */
   #send(more: readonly string[]): void {
-    const plan = { ...this.#plan, edits: this.#plan.edits.toModern(this.#metadata, more) };
-    new RelayedCall(this.#context, plan, this).start(this.startedAt);
+    const spec = { ...this.#spec, edits: this.#spec.edits.toModern(this.#metadata, more) };
+    new RelayedCall(this.#context, spec, this).start(this.startedAt);
   }
 
   /** Sends the client the input requests of the upstream. */
@@ -190,7 +190,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   #fail(what: string): void {
     if (this.#ended) return;
     this.#end();
-    const reason = `${this.#plan.failure}: ${what}`;
+    const reason = `${this.#spec.failure}: ${what}`;
     super.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: reason } });
   }
 

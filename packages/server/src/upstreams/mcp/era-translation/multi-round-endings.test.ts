@@ -32,13 +32,13 @@ function started(responses: readonly Script[]): void {
     return typeof response === 'function' ? response(seen) : response;
   };
   const { sessions: links } = isolated.upstream;
-  const plan = isolated.plan(links.modern, {
+  const spec = isolated.spec(links.modern, {
     rewriter: new LegacyResponseRewriter('failed', true),
     needsTranslation: true,
   });
-  plan.edits.mirror({}, undefined);
+  spec.edits.mirror({}, undefined);
   const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined };
-  new MultiRoundCall(isolated.parts, plan, facts, isolated.answer()).start();
+  new MultiRoundCall(isolated.parts, spec, facts, isolated.answer()).start();
 }
 
 /** The server requests, once the client has got two more than `before`. */

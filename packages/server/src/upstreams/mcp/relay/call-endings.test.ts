@@ -29,8 +29,8 @@ const MODERN = { era: 'modern', session: undefined } as const;
 
 /** Starts a call and waits until it has reached the upstream; of a legacy client unless `modern`. */
 async function startCall(modern = false): Promise<LiveCall> {
-  const plan = isolated.plan(upstreamSession);
-  new RelayedCall(isolated.parts, plan, isolated.answer(modern ? MODERN : {})).start();
+  const spec = isolated.spec(upstreamSession);
+  new RelayedCall(isolated.parts, spec, isolated.answer(modern ? MODERN : {})).start();
   return await live.calls.next();
 }
 
@@ -120,8 +120,8 @@ it.each(['in chunks', 'in one piece'])(
   async (how) => {
     const resume = vi.fn();
     upstreamSession.bridge = { pinned: false, onMissed() {}, resume, close() {} };
-    const plan = isolated.plan(upstreamSession);
-    const relayed = new RelayedCall(isolated.parts, plan, isolated.answer(MODERN));
+    const spec = isolated.spec(upstreamSession);
+    const relayed = new RelayedCall(isolated.parts, spec, isolated.answer(MODERN));
     relayed.start();
     const call = await live.calls.next();
     isolated.connection.full = true;

@@ -14,14 +14,14 @@ import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
 import { DefaultResponder } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { CallPlan } from './call-plan.ts';
+import type { CallSpec } from './call-spec.ts';
 import { tokenOf } from './in-flight-calls.ts';
 import { RelayedServerRequests } from './server-requests.ts';
 
 /** The request that an upstream sends messages for. */
 export interface MessageOwner {
   /** Its call; `sink` is undefined once the client has disconnected. */
-  readonly call: { readonly plan: CallPlan; readonly sink: ResponseSink | undefined };
+  readonly call: { readonly spec: CallSpec; readonly sink: ResponseSink | undefined };
   readonly requestId: number;
   readonly session: UpstreamSession;
   /** Sends the client a message, unless it is not to get any more. */
@@ -70,7 +70,7 @@ export class CallMessages {
 
   /** A message, as text and parsed. */
   onMessage(received: string, value: JsonObject): void {
-    const { messages: translator, needsTranslation, upstream } = this.#owner.call.plan;
+    const { messages: translator, needsTranslation, upstream } = this.#owner.call.spec;
     const text = translator ? translator.toClient(received, value) : received;
     const { method } = value;
     if (text === undefined || typeof method !== 'string') return;
@@ -98,21 +98,21 @@ export class CallMessages {
 
   /** Progress of other calls is dropped: their clients trust only the stream that their request was sent on. */
   #onProgress(text: string, value: JsonObject): void {
-    const isRequested = progressTokenRange(this.#owner.call.plan.message) !== undefined;
+    const isRequested = progressTokenRange(this.#owner.call.spec.message) !== undefined;
     if (isRequested && isSameId(this.#owner.requestId, tokenOf(value))) this.onProgress(text);
   }
 
   /** Progress of the call, which gets the client's token in place of ours. */
   onProgress(text: string): void {
     const { requestId, call, notify } = this.#owner;
-    const own = progressTokenOf(call.plan.message);
+    const own = progressTokenOf(call.spec.message);
     notify(own === undefined ? text : withToken(text, requestId, own));
   }
 
   #wantsLog({ params }: JsonObject): boolean {
-    const { plan, sink } = this.#owner.call;
+    const { spec, sink } = this.#owner.call;
     const { era, session } = sink?.client ?? {};
-    const minimumLevel = era === 'modern' ? requestedLevel(plan.message) : (session?.logLevel ?? MINIMUM_LEVEL);
+    const minimumLevel = era === 'modern' ? requestedLevel(spec.message) : (session?.logLevel ?? MINIMUM_LEVEL);
     return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
   }
 
@@ -126,7 +126,7 @@ export class CallMessages {
     if (!isClientGone && this.#requests?.relay(text, value)) return;
     // An upstream may ping for as long as the call takes: pings do not count.
     if (method === 'ping') return this.#pings.respond(text, method);
-    if (typeof method === 'string') call.plan.rewriter?.onRejected?.(method, params);
+    if (typeof method === 'string') call.spec.rewriter?.onRejected?.(method, params);
     if (++this.#rejected > MAX_REJECTED) return reject('keeps sending requests the client does not support');
     post(rejectServerRequest(text, method)).catch(() => undefined);
   }
@@ -134,10 +134,10 @@ export class CallMessages {
   /** Requests are relayed on the call's own stream, or by suspending the call. Undefined if neither is possible. */
   #relayedRequests(): ServerRequests | undefined {
     const { call, session: upstreamSession, post, fail, notify: send } = this.#owner;
-    const { serverRequests } = call.plan;
+    const { serverRequests } = call.spec;
     if (serverRequests) {
       return serverRequests({
-        onRejected: (method, params) => call.plan.rewriter?.onRejected?.(method, params),
+        onRejected: (method, params) => call.spec.rewriter?.onRejected?.(method, params),
         post,
         fail,
       });

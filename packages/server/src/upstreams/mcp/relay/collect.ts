@@ -4,7 +4,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RpcError } from '../../../http/outcome.ts';
 import { NO_CLIENT } from '../../client-facts.ts';
 import { type CallOutcome, DetachedSink, textOf } from '../../response-sink.ts';
-import type { CallContext, CallPlan, ResponseRewriter } from './call-plan.ts';
+import type { CallDeps, CallSpec, ResponseRewriter } from './call-spec.ts';
 import { RelayedCall } from './relayed-call.ts';
 
 /** What an upstream responds to a request of our own. */
@@ -30,8 +30,8 @@ export interface ReplyError {
   readonly text: string | undefined;
 }
 
-/** Sends the request of a plan, on behalf of no client, and returns what the upstream responds; never rejects. */
-export function collect(context: CallContext, plan: CallPlan, namespace: string | undefined): Promise<Reply> {
+/** Sends the request of a spec, on behalf of no client, and returns what the upstream responds; never rejects. */
+export function collect(context: CallDeps, spec: CallSpec, namespace: string | undefined): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>();
   let inlined: string | undefined;
   const rewriter: ResponseRewriter = {
@@ -42,8 +42,8 @@ export function collect(context: CallContext, plan: CallPlan, namespace: string 
       return [];
     },
   };
-  const onOutcome = (outcome: CallOutcome) => resolve(replyOf(outcome, inlined, plan.failure));
-  new RelayedCall(context, { ...plan, rewriter }, new DetachedSink({ ...NO_CLIENT, namespace }, onOutcome)).start();
+  const onOutcome = (outcome: CallOutcome) => resolve(replyOf(outcome, inlined, spec.failure));
+  new RelayedCall(context, { ...spec, rewriter }, new DetachedSink({ ...NO_CLIENT, namespace }, onOutcome)).start();
   return promise;
 }
 

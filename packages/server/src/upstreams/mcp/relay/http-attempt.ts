@@ -9,7 +9,7 @@ import { ResponseReader } from '../response-reader.ts';
 import { postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { CallMessages } from './call-messages.ts';
-import type { CallPlan } from './call-plan.ts';
+import type { CallSpec } from './call-spec.ts';
 import type { RequestInSession } from './in-flight-calls.ts';
 import type { LargeMessage } from './large-message.ts';
 import { LargeRelay } from './large-relay.ts';
@@ -33,7 +33,7 @@ export interface AttemptedCall {
   /** Time of the last activity of the upstream. */
   activeAt: number;
   /** A retry of the client replaces parts of it. */
-  readonly plan: CallPlan;
+  readonly spec: CallSpec;
   /** Undefined once the client has disconnected. */
   readonly sink: ResponseSink | undefined;
   onEnd(end: AttemptEnd): void;
@@ -41,7 +41,7 @@ export interface AttemptedCall {
 
 /**
  * One request of a call in a session of the upstream, with its response: sends the client's own bytes with the edits of the
- * plan. The session stays open until the attempt is ended.
+ * spec. The session stays open until the attempt is ended.
  */
 export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSession {
   /** Also the progress token upstream. */
@@ -64,15 +64,15 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   constructor(call: AttemptedCall, session: UpstreamSession, maxBytes: number) {
     this.#call = call;
     this.session = session;
-    this.name = call.plan.message.method;
+    this.name = call.spec.message.method;
     this.sessionId = session.sessionId;
     this.maxBytes = maxBytes;
-    this.#reader = new ResponseReader(call.plan.upstream.transport.address, this, this);
+    this.#reader = new ResponseReader(call.spec.upstream.transport.address, this, this);
     session.inFlight++;
   }
 
   send(): void {
-    const { upstream, edits } = this.#call.plan;
+    const { upstream, edits } = this.#call.spec;
     this.#reader.send(upstream.transport, edits.request(this.id, this.session.headers));
   }
 
@@ -100,7 +100,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   }
 
   hasProgressToken(token: string | undefined): boolean {
-    return isSameId(this.id, token) && progressTokenRange(this.#call.plan.message) !== undefined;
+    return isSameId(this.id, token) && progressTokenRange(this.#call.spec.message) !== undefined;
   }
 
   onProgress(text: string): void {
@@ -150,23 +150,23 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
 
   /** Sends the upstream a message in the session; resolves once it was accepted. */
   async #post(message: string): Promise<void> {
-    const { upstream, edits, messages } = this.#call.plan;
+    const { upstream, edits, messages } = this.#call.spec;
     const sent = messages?.toUpstream(message) ?? message;
     await postMessage(upstream.transport, [...this.session.identityHeaders, ...edits.headers], sent);
     this.onActivity();
   }
 
   requiresText(value: JsonObject): boolean {
-    const { plan, sink } = this.#call;
-    const isWaiting = plan.message.method === 'tasks/get' && isWaitingTask(value);
-    return isWaiting || createsTask(plan, this.session.era, value) || sink?.needsText(value) === true;
+    const { spec, sink } = this.#call;
+    const isWaiting = spec.message.method === 'tasks/get' && isWaitingTask(value);
+    return isWaiting || createsTask(spec, this.session.era, value) || sink?.needsText(value) === true;
   }
 
   /** Between eras, and if it begins an event stream, a large result is sent when it is complete. */
   onLargePart(large: LargeMessage, isFirst: boolean): void {
     const { isStream, contentLength, status } = this.#reader;
-    const { sink, plan } = this.#call;
-    if (sink && !this.#largeRelay && !isStream && status < 300 && !plan.rewriter) {
+    const { sink, spec } = this.#call;
+    if (sink && !this.#largeRelay && !isStream && status < 300 && !spec.rewriter) {
       this.#largeRelay = new LargeRelay(large, { id: this.id, contentLength, maxDepth: this.maxBytes }, sink);
     }
     const relay = this.#largeRelay;
@@ -182,7 +182,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     const relay = this.#largeRelay;
     if (!relay?.hasBegun) return false;
     const { result: value } = relay;
-    const isTask = value !== undefined && createsTask(this.#call.plan, this.session.era, value);
+    const isTask = value !== undefined && createsTask(this.#call.spec, this.session.era, value);
     // The client of a task has the id of the upstream, which is not valid here.
     const what = isTask ? 'a task that is too large' : 'JSON that is not the response to the call';
     if (!value || isTask) this.#fail(this.#error('invalid', `answered with ${what}`));
@@ -192,7 +192,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
 
   onResponse(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void {
     const { isStream, session: verdict, status } = this.#reader;
-    const { messages, upstream } = this.#call.plan;
+    const { messages, upstream } = this.#call.spec;
     if (typeof content === 'string') {
       const text = (isStream && messages?.toClient(content, value)) || content;
       this.#call.onEnd({ kind: 'response', text, value, status, isAscii });
@@ -210,7 +210,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     }
     const { session: verdict } = this.#reader;
     this.#fail(end.error);
-    this.#call.plan.upstream.sessions.check(this.session, verdict);
+    this.#call.spec.upstream.sessions.check(this.session, verdict);
   }
 
   onCursor(id: string | undefined, retryMs: number | undefined): void {
@@ -232,7 +232,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   }
 
   #resume(eventId: string): void {
-    const { upstream, edits } = this.#call.plan;
+    const { upstream, edits } = this.#call.spec;
     const { id, session, sessionId, maxBytes } = this;
     const { transport } = upstream;
     const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, eventId];
@@ -266,7 +266,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   abandon(reason: string): void {
     const { session } = this;
     if (session.era !== 'legacy') return;
-    const { sessions } = this.#call.plan.upstream;
+    const { sessions } = this.#call.spec.upstream;
     const params = `{"requestId":${this.id},"reason":"${reason}"}`;
     // The session stays open until the upstream has the cancellation.
     session.inFlight++;
@@ -278,7 +278,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   /** Ends the attempt and releases the session; `isSuccess`: the response has arrived. */
   end(isSuccess: boolean): void {
     const { session } = this;
-    const { sessions } = this.#call.plan.upstream;
+    const { sessions } = this.#call.spec.upstream;
     this.#messages?.cancelAll();
     this.#resumption?.cancel();
     releaseRequestId(this.id);
@@ -293,6 +293,6 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   }
 
   #error(kind: UpstreamError['kind'], what: string): UpstreamError {
-    return new UpstreamError(kind, this.#call.plan.upstream.transport.address, what, { status: this.#reader.status });
+    return new UpstreamError(kind, this.#call.spec.upstream.transport.address, what, { status: this.#reader.status });
   }
 }

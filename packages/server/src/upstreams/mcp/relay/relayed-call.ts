@@ -5,7 +5,7 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
-import type { CallContext, CallPlan } from './call-plan.ts';
+import type { CallDeps, CallSpec } from './call-spec.ts';
 import { type AttemptEnd, type AttemptedCall, HttpAttempt } from './http-attempt.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from './in-flight-calls.ts';
 import { createsTask, sendResponse, type UpstreamResponse } from './response-rewrite.ts';
@@ -22,9 +22,9 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #context: CallContext;
+  readonly #context: CallDeps;
   /** A retry of the client replaces parts of it. */
-  plan: CallPlan;
+  spec: CallSpec;
   readonly #sink: ResponseSink;
   #isDone = false;
   /** Set while a request is in flight. */
@@ -35,9 +35,9 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   /** Set once the client has canceled the call: ends it without a response. */
   #cancelTimer: NodeJS.Timeout | undefined = undefined;
 
-  constructor(context: CallContext, plan: CallPlan, sink: ResponseSink) {
+  constructor(context: CallDeps, spec: CallSpec, sink: ResponseSink) {
     this.#context = context;
-    this.plan = plan;
+    this.spec = spec;
     this.#sink = sink;
     this.activeAt = performance.now();
     this.startedAt = this.activeAt;
@@ -61,7 +61,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #connect(): void {
     // The deadlines include opening a session: the client waits for it as well.
     this.#context.calls.add(this);
-    const session = this.plan.openSession(this.#isRepeated);
+    const session = this.spec.openSession(this.#isRepeated);
     if (!(session instanceof Promise)) return this.#send(session);
     session.then(
       (opened) => this.#send(opened),
@@ -99,7 +99,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   /** Sends the call again, once, in a new session. */
   #repeat(error: UpstreamError): void {
-    const { upstream } = this.plan;
+    const { upstream } = this.spec;
     const attempt = this.#attempt;
     if (this.#cancelTimer || !attempt) return this.#fail(error);
     if (this.#isRepeated) {
@@ -117,25 +117,25 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #onResponse(response: UpstreamResponse): void {
     const { value } = response;
     const attempt = this.#attempt;
-    if (attempt && response.kind === 'response' && createsTask(this.plan, attempt.session.era, value)) {
+    if (attempt && response.kind === 'response' && createsTask(this.spec, attempt.session.era, value)) {
       return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(attempt, response.text, value);
     }
     // An adapter may continue the call in its session, and the client may have to be notified that requests are canceled.
-    const respondsFirst = this.#sink.isAwaited && !this.plan.rewriter && !attempt?.pending;
+    const respondsFirst = this.#sink.isAwaited && !this.spec.rewriter && !attempt?.pending;
     if (!respondsFirst) this.#onResponded(value);
-    sendResponse(this.#sink, this.plan, response);
+    sendResponse(this.#sink, this.spec, response);
     if (respondsFirst) this.#onResponded(value);
   }
 
   #onTaskCreated({ session, id }: HttpAttempt, text: string, value: JsonObject): void {
-    const [plan, sink, isClientDisconnected] = [this.plan, this.#sink, this.#isClientDisconnected];
+    const [spec, sink, isClientDisconnected] = [this.spec, this.#sink, this.#isClientDisconnected];
     // Before the session is released: the task keeps it open.
-    plan.task?.handler?.onCreated({ plan, session, requestId: String(id), sink, isClientDisconnected }, text, value);
+    spec.task?.handler?.onCreated({ spec, session, requestId: String(id), sink, isClientDisconnected }, text, value);
     this.#settle(true);
   }
 
   #onResponded(value: JsonObject): void {
-    const { forward, message, needsTranslation } = this.plan;
+    const { forward, message, needsTranslation } = this.spec;
     const { namespace } = this.#sink.client;
     const isSent = this.#attempt?.isSent === true;
     this.#settle(true);
@@ -149,8 +149,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   /** Handling a message of the upstream failed: that fails this call, and not the service. */
   #onInternalError(error: unknown): void {
     if (!this.#isDone) return this.#fail(error);
-    this.#context.log.error('call failed', { method: this.plan.message.method, error });
-    const message = `${this.plan.failure}: internal error`;
+    this.#context.log.error('call failed', { method: this.spec.message.method, error });
+    const message = `${this.spec.failure}: internal error`;
     this.#sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
   }
 
@@ -162,7 +162,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
     const attempt = this.#attempt;
-    this.plan.task?.onAbandoned?.();
+    this.spec.task?.onAbandoned?.();
     this.#sink.observer?.canceled(CLIENT_CANCELED);
     if (attempt?.session.era !== 'legacy') return this.#endCanceled();
     attempt.cancel(text);
@@ -177,7 +177,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
-    const { upstream, task } = this.plan;
+    const { upstream, task } = this.spec;
     const { calls } = this.#context;
     if (limit === 'idle' && (task?.isAwaited || this.#attempt?.isPaused)) {
       this.activeAt = performance.now();
@@ -208,7 +208,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   /** Nobody waits for the response any more. */
   #abandon(reason: string): void {
-    this.plan.task?.onAbandoned?.();
+    this.spec.task?.onAbandoned?.();
     this.#attempt?.abandon(reason);
   }
 
@@ -217,7 +217,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     if (this.#cancelTimer) return this.#endCanceled();
     this.#settle(false);
     const { log } = this.#context;
-    const { message, upstream, failure } = this.plan;
+    const { message, upstream, failure } = this.spec;
     const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
     const failed = { code: INTERNAL_ERROR, message: reason };
     if (error instanceof UpstreamError) {
@@ -232,7 +232,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   /** Ends the call upstream; `isSuccess`: the response has arrived. */
   #settle(isSuccess: boolean): void {
-    const { upstream, task } = this.plan;
+    const { upstream, task } = this.spec;
     this.#isDone = true;
     clearTimeout(this.#cancelTimer);
     task?.onSettled?.();

@@ -3,7 +3,7 @@ import { type Era, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import { withId } from '@sluice/protocol/mcp/message';
 import type { ResponseSink } from '../../response-sink.ts';
-import type { CallPlan, RewrittenResponse } from './call-plan.ts';
+import type { CallSpec, RewrittenResponse } from './call-spec.ts';
 import type { LargeMessage } from './large-message.ts';
 
 /** The response of an upstream. `value`: it parsed, or its known members; `status`: its HTTP status. */
@@ -16,15 +16,15 @@ export type UpstreamResponse =
  * Sends the client the response with the client's id and in the form that it gets: of a large one the bytes that arrived, with
  * the edits of translation.
  */
-export function sendResponse(sink: ResponseSink, plan: CallPlan, response: UpstreamResponse): void {
-  if (response.kind === 'large') return sendLarge(sink, plan, response);
+export function sendResponse(sink: ResponseSink, spec: CallSpec, response: UpstreamResponse): void {
+  if (response.kind === 'large') return sendLarge(sink, spec, response);
   const { idText, era, capabilities } = sink.client;
   const { value, isAscii, status } = response;
   const own = withId(response.text, idText);
-  const isRetired = !plan.rewriter && era === 'modern' && 'error' in value;
+  const isRetired = !spec.rewriter && era === 'modern' && 'error' in value;
   const rewritten = isRetired
-    ? replaceRetiredCode(own, value, plan.message.method, capabilities)
-    : plan.rewriter?.rewrite(own, value);
+    ? replaceRetiredCode(own, value, spec.message.method, capabilities)
+    : spec.rewriter?.rewrite(own, value);
   // The same object, since nearly all calls have such a response.
   response.text = rewritten?.text ?? own;
   response.value = rewritten?.value ?? value;
@@ -35,7 +35,7 @@ export function sendResponse(sink: ResponseSink, plan: CallPlan, response: Upstr
 
 function sendLarge(
   sink: ResponseSink,
-  { rewriter }: CallPlan,
+  { rewriter }: CallSpec,
   { large, value, status: received }: Extract<UpstreamResponse, { kind: 'large' }>,
 ): void {
   const { idText, era } = sink.client;
@@ -70,9 +70,9 @@ export function requiresInput({ result }: JsonObject): boolean {
 }
 
 /** True for a response that creates a task, at an upstream session of this era. */
-export function createsTask(plan: CallPlan, era: Era, { result }: JsonObject): boolean {
+export function createsTask(spec: CallSpec, era: Era, { result }: JsonObject): boolean {
   if (!isJsonObject(result) || (result.resultType !== 'task' && result.task === undefined)) return false;
-  return plan.task?.handler?.isCreated(plan, era, result) === true;
+  return spec.task?.handler?.isCreated(spec, era, result) === true;
 }
 
 /** True for the state of a task that requires input, by which it becomes known what its client may respond to. */

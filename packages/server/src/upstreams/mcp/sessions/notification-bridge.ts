@@ -5,7 +5,7 @@ import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
-import type { MessageTranslator } from '../relay/call-plan.ts';
+import type { MessageTranslator } from '../relay/call-spec.ts';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';

@@ -3,7 +3,7 @@ import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession } from '../../downstream.ts';
-import type { MessageTranslator } from '../relay/call-plan.ts';
+import type { MessageTranslator } from '../relay/call-spec.ts';
 import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient, RpcReply, SessionMethod } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';

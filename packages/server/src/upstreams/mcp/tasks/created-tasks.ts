@@ -21,14 +21,14 @@ import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import type { CallDeps, CallSpec, CreatedTask, TaskHandler } from '../relay/call-spec.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';
 import { continuedCall } from './events.ts';
 import { PolledCall, pollDelayMs } from './polled-call.ts';
-import { requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
+import { requestTask, storedTarget, type TaskTarget, taskMessage, taskSession, taskSpec } from './target.ts';
 import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
 import { boundedState, type NewTask, newTask, sessionRecord, type Tasks } from './tasks.ts';
 import { plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
@@ -36,7 +36,7 @@ import { plainMessages, plainResultRewriter, reportedTask, withReportedTask } fr
 /** Prefix of the messages of failed calls. */
 const CALL_FAILURE = 'forwarded tool call failed';
 
-export interface CreatedTasksOptions extends CallContext {
+export interface CreatedTasksOptions extends CallDeps {
   readonly tasks: Tasks;
   /** Identity of the service, for requests of its own. */
   readonly clientInfo: Implementation;
@@ -68,13 +68,13 @@ export class CreatedTasks implements TaskHandler {
     this.#options = options;
   }
 
-  isCreated({ message, task: offer }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
+  isCreated({ message, task: offer }: CallSpec, era: Era, { resultType, task }: JsonObject): boolean {
     if (era === 'modern') return resultType === 'task';
     return isJsonObject(task) && (offer?.isDeclared === true || isJsonObject(message.params.task));
   }
 
   onCreated(created: CreatedTask, text: string, value: JsonObject): void {
-    const { plan, session, sink } = created;
+    const { spec, session, sink } = created;
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(session.era, session.era === 'modern' ? result : result.task);
     if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
@@ -83,7 +83,7 @@ export class CreatedTasks implements TaskHandler {
       this.#cancel(task);
       fail(task, code, what);
     };
-    if (!plan.task?.isAccepted) {
+    if (!spec.task?.isAccepted) {
       if (this.#options.isEnabled) return this.#continue(task);
       return reject(INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
@@ -118,29 +118,29 @@ export class CreatedTasks implements TaskHandler {
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
-  resume(plan: CallPlan, id: string, sink: ResponseSink): void {
+  resume(spec: CallSpec, id: string, sink: ResponseSink): void {
     const record = this.#options.tasks.get(id);
-    const { inputResponses } = plan.message.params;
+    const { inputResponses } = spec.message.params;
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
-    if (!record || record.address !== plan.upstream.transport.address || !isValid) {
-      return fail({ plan, sink }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
+    if (!record || record.address !== spec.upstream.transport.address || !isValid) {
+      return fail({ spec, sink }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
     }
-    this.#takeOver(record, plan, sink, paramText(plan.message.text, 'inputResponses'));
+    this.#takeOver(record, spec, sink, paramText(spec.message.text, 'inputResponses'));
   }
 
   /** Takes a call up again that waited for a task in a process that has ended; `sink` is that of the call. */
   takeUp(record: TaskRecord, upstream: Upstream, headers: readonly string[], sink: ResponseSink): void {
     const { tasks, observerOf } = this.#options;
     const target = storedTarget(tasks, record, upstream, headers);
-    const plan = taskPlan(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
+    const spec = taskSpec(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
     const rewriter = record.era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
-    this.#takeOver(record, { ...plan, rewriter, failure: CALL_FAILURE }, new ObservedSink(sink, observerOf(record)));
+    this.#takeOver(record, { ...spec, rewriter, failure: CALL_FAILURE }, new ObservedSink(sink, observerOf(record)));
   }
 
   /** Continues the call of a stored task. */
-  #takeOver(record: TaskRecord, plan: CallPlan, sink: ResponseSink, input?: string): void {
-    const session = taskSession(this.#options.tasks, record, plan.upstream);
-    const created = { plan, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
+  #takeOver(record: TaskRecord, spec: CallSpec, sink: ResponseSink, input?: string): void {
+    const session = taskSession(this.#options.tasks, record, spec.upstream);
+    const created = { spec, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
     const { upstreamId: taskId } = record;
     const task = { ...created, state: { ...stateOf(record), taskId }, target: this.#targetOf(created, taskId), record };
     this.#continue(task, input);
@@ -161,7 +161,7 @@ export class CreatedTasks implements TaskHandler {
         storing ??= this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
         const stored = await storing;
         const { namespace = '', principal } = task.sink.client;
-        const binding = { namespace, principal, digest: digestOf(task.plan.message) };
+        const binding = { namespace, principal, digest: digestOf(task.spec.message) };
         return stored && suspendedCalls.createTaskState(stored.id, binding);
       },
       onEnd: () => this.#forget(storing),
@@ -171,13 +171,13 @@ export class CreatedTasks implements TaskHandler {
 
   /** Requests of the upstream arrive on the stream of the request for the result, as on that of a call. */
   #await(task: OpenTask): void {
-    const { plan, session, requestId, sink, target } = task;
-    const token = progressTokenOf(plan.message);
-    const { message, edits } = taskPlan(target, taskMessage(target, 'tasks/result', { token }));
+    const { spec, session, requestId, sink, target } = task;
+    const token = progressTokenOf(spec.message);
+    const { message, edits } = taskSpec(target, taskMessage(target, 'tasks/result', { token }));
     const storing = this.#remember(task);
     let stopPolling = () => {};
-    const awaited: CallPlan = {
-      ...plan,
+    const awaited: CallSpec = {
+      ...spec,
       message,
       edits,
       task: {
@@ -188,7 +188,7 @@ export class CreatedTasks implements TaskHandler {
           this.#forget(storing);
         },
       },
-      rewriter: plainResultRewriter(plan.rewriter),
+      rewriter: plainResultRewriter(spec.rewriter),
       openSession: () => session,
       messages: plainMessages(target.upstreamId, requestId, token),
     };
@@ -250,13 +250,13 @@ export class CreatedTasks implements TaskHandler {
   }
 
   #store(
-    { plan, session, requestId, sink, state }: OpenTask,
+    { spec, session, requestId, sink, state }: OpenTask,
     more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
   ): Promise<TaskRecord | undefined> {
     const { client } = sink;
-    const token = progressTokenOf(plan.message);
+    const token = progressTokenOf(spec.message);
     const task: NewTask = {
-      ...newTask(client, { entry: plan.task?.tool, forward: plan.forward }, plan.upstream.transport.address),
+      ...newTask(client, { entry: spec.task?.tool, forward: spec.forward }, spec.upstream.transport.address),
       clientSession: client.session?.id,
       session: sessionRecord(session),
       era: session.era,
@@ -269,8 +269,8 @@ export class CreatedTasks implements TaskHandler {
   }
 
   /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
-  #targetOf({ plan, session, sink }: CreatedTask, upstreamId: string): TaskTarget {
-    const { upstream, edits } = plan;
+  #targetOf({ spec, session, sink }: CreatedTask, upstreamId: string): TaskTarget {
+    const { upstream, edits } = spec;
     const { namespace, capabilities: declared } = sink.client;
     const at = { upstream, upstreamId, era: session.era, headers: edits.headers, openSession: () => session };
     const capabilities = translatedCapabilities(declared, true);
@@ -282,16 +282,16 @@ export class CreatedTasks implements TaskHandler {
   }
 }
 
-function fail({ plan, sink }: Pick<CreatedTask, 'plan' | 'sink'>, code: number, what: string): void {
-  sink.complete({ kind: 'failed', error: { code, message: `${plan.failure}: ${what}` } });
+function fail({ spec, sink }: Pick<CreatedTask, 'spec' | 'sink'>, code: number, what: string): void {
+  sink.complete({ kind: 'failed', error: { code, message: `${spec.failure}: ${what}` } });
 }
 
 /** Sends the client the result that creates the task, with our id, in the form of its era. */
-function respond({ plan, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
+function respond({ spec, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
   const { era } = sink.client;
   if (era === session.era) {
     const own = withOwnId(text, era, record);
-    return sendResponse(sink, plan, { kind: 'response', text: own, value, status: 200, isAscii: false });
+    return sendResponse(sink, spec, { kind: 'response', text: own, value, status: 200, isAscii: false });
   }
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.

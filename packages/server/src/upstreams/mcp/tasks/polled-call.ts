@@ -8,7 +8,7 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import { failedOutcome } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
-import type { CallContext, CreatedTask } from '../relay/call-plan.ts';
+import type { CallDeps, CreatedTask } from '../relay/call-spec.ts';
 import type { Reply, ReplyResult } from '../relay/collect.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
@@ -37,7 +37,7 @@ const INVALID_TASK = 'the upstream answered with an invalid task';
 const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
 
 /** A call of a client, and the task of a modern upstream that is polled for it. */
-export interface Polling extends Pick<CreatedTask, 'plan' | 'sink' | 'isClientDisconnected'> {
+export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDisconnected'> {
   readonly target: TaskTarget;
   /** As last reported. */
   readonly state: TaskState;
@@ -65,7 +65,7 @@ export class PolledCall implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #context: CallContext;
+  readonly #context: CallDeps;
   readonly #tasks: Tasks;
   readonly #call: Polling;
   #state: TaskState;
@@ -80,7 +80,7 @@ export class PolledCall implements InFlightCall {
   readonly #sentKeys = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
 
-  constructor(context: CallContext, tasks: Tasks, call: Polling) {
+  constructor(context: CallDeps, tasks: Tasks, call: Polling) {
     this.#context = context;
     this.#tasks = tasks;
     this.#call = call;
@@ -293,27 +293,27 @@ export class PolledCall implements InFlightCall {
 
   /** Sends a status message as progress, if the client has requested that. */
   #report(message: string | undefined): void {
-    const { plan, sink } = this.#call;
-    const token = progressTokenOf(plan.message);
+    const { spec, sink } = this.#call;
+    const token = progressTokenOf(spec.message);
     if (message === undefined || !token || !sink.client.accepts.sse || this.#isClientDisconnected) return;
     sink.sendMessage(progressNotification(token, ++this.#progress, message));
   }
 
   #respondWith(member: 'result' | 'error', content: string): void {
-    const { plan, sink } = this.#call;
+    const { spec, sink } = this.#call;
     const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
     this.#end();
-    sendResponse(sink, plan, { kind: 'response', text, value, status: 200, isAscii: false });
+    sendResponse(sink, spec, { kind: 'response', text, value, status: 200, isAscii: false });
   }
 
   /** Fails the call; `cancels`: the task may be running. */
   #fail(what: string, cancels = false): void {
     if (this.#ended) return;
-    const { plan, sink } = this.#call;
+    const { spec, sink } = this.#call;
     this.#end(cancels);
-    sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: `${plan.failure}: ${what}` } });
+    sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: `${spec.failure}: ${what}` } });
   }
 
   /** `cancels`: the task is canceled, unless the client knows it. */

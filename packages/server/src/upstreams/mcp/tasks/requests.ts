@@ -28,7 +28,7 @@ import type { ResponseSink } from '../../response-sink.ts';
 import { FORWARDING_LOOP } from '../../upstream-headers.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { legacySession, type McpParts } from '../mcp-connection.ts';
-import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { postMessage } from '../rpc-request.ts';
@@ -36,7 +36,7 @@ import type { Upstream } from '../upstream.ts';
 import type { Upstreams } from '../upstreams.ts';
 import type { CreatedTasks } from './created-tasks.ts';
 import { PolledCall } from './polled-call.ts';
-import { requestTask, storedTarget, type TaskTarget, taskMessage, taskPlan, taskSession } from './target.ts';
+import { requestTask, storedTarget, type TaskTarget, taskMessage, taskSession, taskSpec } from './target.ts';
 import { clientEraOf, isOwnedBy, stateOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
 import { boundedState, type OrphanedTask, type Tasks } from './tasks.ts';
 import {
@@ -51,7 +51,7 @@ import {
   unusableTask,
 } from './translation.ts';
 
-export interface TaskRequestsOptions extends CallContext {
+export interface TaskRequestsOptions extends CallDeps {
   readonly tasks: Tasks;
   readonly upstreams: Pick<Upstreams, 'at' | 'of'>;
   readonly clientOf: Calls['clientOf'];
@@ -237,24 +237,24 @@ export class TaskRequests {
   /** `inputs`: keys of the responses to requests for input that are sent; the others are removed. */
   #relay(request: TaskRequest, sink: ResponseSink, inputs?: readonly string[]): void {
     const { client, message, record } = request;
-    const plan = this.#plan(request);
-    if (inputs) plan.edits.keepInputs(inputs);
+    const spec = this.#spec(request);
+    if (inputs) spec.edits.keepInputs(inputs);
     const onAccepted = inputs && (() => this.#options.tasks.onAnswered(record, inputs));
     const rewriter = taskRewriter(this.#options.tasks, record, message.method, client.capabilities, onAccepted);
-    new RelayedCall(this.#options, { ...plan, rewriter }, sink).start();
+    new RelayedCall(this.#options, { ...spec, rewriter }, sink).start();
   }
 
-  /** Returns the plan of the client's own request, with the id of the upstream in place of ours. */
-  #plan(request: TaskRequest): CallPlan {
+  /** Returns the spec of the client's own request, with the id of the upstream in place of ours. */
+  #spec(request: TaskRequest): CallSpec {
     const { tasks } = this.#options;
     const { client, message, record, target, trace } = request;
-    const plan = taskPlan(target, message);
+    const spec = taskSpec(target, message);
     const { upstreamId, address, session } = record;
-    plan.edits.rename(upstreamId);
-    if (trace) plan.edits.setTrace(trace);
+    spec.edits.rename(upstreamId);
+    if (trace) spec.edits.setTrace(trace);
     const isOwn = (other: TaskRecord) => isOwnedBy(other, client.namespace, client.principal);
     return {
-      ...plan,
+      ...spec,
       capabilities: client.capabilities,
       messages: record.era === 'legacy' ? taskMessages(tasks, { address, session: session?.id }, isOwn) : undefined,
       task: { isAwaited: message.method === 'tasks/result' },
@@ -290,7 +290,7 @@ export class TaskRequests {
   async #cancelCore(request: TaskRequest): Promise<RequestOutcome> {
     const { tasks } = this.#options;
     const { record } = request;
-    const reply = await collect(this.#options, this.#plan(request), record.namespace);
+    const reply = await collect(this.#options, this.#spec(request), record.namespace);
     if (reply.kind === 'error') return reply;
     await tasks.cancel(record);
     const state = observeState(tasks, record, reply.value);
@@ -356,8 +356,8 @@ export class TaskRequests {
   async #awaitQuestion(record: TaskRecord, target: TaskTarget): Promise<void> {
     const { tasks } = this.#options;
     const listening = this.#listening.getOrInsertComputed(record.id, () => {
-      const plan = { ...taskPlan(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
-      return collect(this.#options, plan, record.namespace).finally(() => this.#listening.delete(record.id));
+      const spec = { ...taskSpec(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
+      return collect(this.#options, spec, record.namespace).finally(() => this.#listening.delete(record.id));
     });
     const { promise: asked, resolve } = Promise.withResolvers<void>();
     const stop = tasks.onChange(record, () => {
@@ -432,9 +432,9 @@ export class TaskRequests {
       const error = { code: INTERNAL_ERROR, message: `${TASK_FAILURE}: the task was canceled` };
       return sink.complete({ kind: 'failed', error });
     }
-    const plan = { ...taskPlan(target, message), rewriter: new LegacyResponseRewriter(TASK_FAILURE, false) };
+    const spec = { ...taskSpec(target, message), rewriter: new LegacyResponseRewriter(TASK_FAILURE, false) };
     const state = { ...stateOf(record), taskId: record.upstreamId };
-    const call = { plan, sink, isClientDisconnected: false, target, state, known: record };
+    const call = { spec, sink, isClientDisconnected: false, target, state, known: record };
     new PolledCall(this.#options, tasks, call).start();
   }
 }

@@ -11,7 +11,7 @@ import {
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
-import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RequestEdits } from '../relay/request-edits.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
@@ -20,7 +20,7 @@ import type { Tasks } from './tasks.ts';
 import { TASK_FAILURE, taskQuestions } from './translation.ts';
 
 /** A task at its upstream, and what requests about it have in common. */
-export interface TaskTarget extends Pick<CallPlan, 'upstream' | 'openSession' | 'serverRequests'> {
+export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 'serverRequests'> {
   /** Era of the upstream. */
   readonly era: Era;
   /** Id at the upstream. */
@@ -57,8 +57,8 @@ export function storedTarget(
   return { era, upstreamId, namespace, upstream, headers, serverRequests, openSession };
 }
 
-/** Returns the plan of a request about a task. A modern upstream routes it by the id. */
-export function taskPlan(target: TaskTarget, message: RequestMessage): CallPlan {
+/** Returns the spec of a request about a task. A modern upstream routes it by the id. */
+export function taskSpec(target: TaskTarget, message: RequestMessage): CallSpec {
   const { era, upstreamId, upstream, headers, serverRequests, openSession } = target;
   const routing = era === 'modern' ? [HEADER_METHOD, message.method, HEADER_NAME, encodeHeaderValue(upstreamId)] : [];
   const sent = { message, edits: new RequestEdits(message, headers, routing) };
@@ -94,6 +94,6 @@ export function taskMessage(
 }
 
 /** Sends a request of our own about a task; never rejects. */
-export function requestTask(context: CallContext, target: TaskTarget, method: string, more?: string): Promise<Reply> {
-  return collect(context, taskPlan(target, taskMessage(target, method, { params: more })), target.namespace);
+export function requestTask(context: CallDeps, target: TaskTarget, method: string, more?: string): Promise<Reply> {
+  return collect(context, taskSpec(target, taskMessage(target, method, { params: more })), target.namespace);
 }

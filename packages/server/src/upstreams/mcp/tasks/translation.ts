@@ -19,7 +19,7 @@ import {
 } from '@sluice/protocol/mcp/tasks';
 import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/outcome.ts';
 import type { ServerRequests } from '../../client-requests.ts';
-import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { tokenOf } from '../relay/in-flight-calls.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';

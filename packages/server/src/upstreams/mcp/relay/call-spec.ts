@@ -13,7 +13,7 @@ import type { RequestEdits } from './request-edits.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 
 /** Dependencies that all calls share. */
-export interface CallContext {
+export interface CallDeps {
   readonly calls: InFlightCalls<InFlightCall>;
   readonly resourceLinks: ResourceLinkCache;
   /** Maximum size of a response that is buffered, in bytes. */
@@ -42,7 +42,7 @@ export interface ResponseRewriter {
 
 /** A call whose upstream has created a task. */
 export interface CreatedTask {
-  readonly plan: CallPlan;
+  readonly spec: CallSpec;
   readonly sink: ResponseSink;
   /** True if the client has disconnected already. */
   readonly isClientDisconnected: boolean;
@@ -55,7 +55,7 @@ export interface CreatedTask {
 /** Handles results that create tasks. */
 export interface TaskHandler {
   /** True if this result, which may create a task, does that: for an upstream session of this era. */
-  isCreated(plan: CallPlan, era: Era, result: JsonObject): boolean;
+  isCreated(spec: CallSpec, era: Era, result: JsonObject): boolean;
   /** Takes over the call: it is responded to and observed from here. */
   onCreated(task: CreatedTask, text: string, value: JsonObject): void;
   /**
@@ -64,7 +64,7 @@ export interface TaskHandler {
    */
   relatedTask(params: JsonObject, client: ClientFacts, address: string): string;
   /** Continues a task for the retry of a call. */
-  resume(plan: CallPlan, task: string, sink: ResponseSink): void;
+  resume(spec: CallSpec, task: string, sink: ResponseSink): void;
 }
 
 /** Translates messages of an upstream that belong to a call, and those that are sent to it. */
@@ -94,8 +94,8 @@ export interface CallTask {
   onSettled?(): void;
 }
 
-/** Properties of a call that are known before it is sent, besides its client, which the sink of the call has. */
-export interface CallPlan {
+/** Specification of a call: what is known before it is sent, besides its client, which the sink of the call has. */
+export interface CallSpec {
   readonly message: RequestMessage;
   /** Capabilities of the client in the form of the era of the upstream. */
   readonly capabilities: JsonObject;
