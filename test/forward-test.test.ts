@@ -144,7 +144,8 @@ describe('a test of a forward', () => {
       [{ name: 'crm', address: 'http://localhost:3000/mcp' }, 'address cannot be combined with name'],
       [{ name: 'crm', proxy: 'none' }, 'name cannot be combined with headers or proxy'],
       [{ name: 'none' }, 'forward not found: none'],
-      [{ address: 'localhost:3000' }, 'must be an http or https URL'],
+      [{ address: 'localhost:3000' }, 'must be a URL such as http://127.0.0.1:3001/mcp'],
+      [{ address: 'ftp://localhost' }, 'must be an http or https URL'],
       [{ address: upstream.url, headers: { authorization: 'Bearer x' } }, 'must contain a reference'],
     ] as const) {
       const expected = { error: { message: expect.stringContaining(message) } };

@@ -46,7 +46,7 @@ export function fileSurfaces(): Surface[] {
     file('the journal of the registry', 'registry.journal.1', (text) => checksummed(put(text))),
     file('a whole line of the journal of the registry', 'registry.journal.1', (text) => checksummed(text)),
     file('a damaged journal of the registry', 'registry.journal.1', (text) => `${checksummed('[]')}${put(text)}`),
-    file('the session file', 'sessions.json', (text) => `{"version":1,"forgotten":[],"journal":1,"sessions":${text}}`),
+    file('the session file', 'sessions.json', (text) => `{"version":2,"forgotten":[],"journal":1,"sessions":${text}}`),
     file('the journal of sessions', 'sessions.journal.1', (text) => checksummed(`[${text}]`)),
     file('a damaged journal of sessions', 'sessions.journal.1', (text) => `[${text}\n${checksummed('[]')}`),
   ];

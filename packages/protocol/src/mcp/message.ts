@@ -485,7 +485,7 @@ export function withParam(text: string, name: string, replacement: string): stri
   return applyEdits(text, edits);
 }
 
-/** The original was within the limits. */
+/** The original was within the limits, or is the service's own. */
 const UNLIMITED: MessageLimits = { depth: Infinity, members: Infinity, capabilitiesBytes: Infinity };
 
 /** Returns a request with edits of its text. Throws if the result is no request. */
@@ -493,7 +493,8 @@ export function editRequest({ text }: RequestMessage, edits: readonly Edit[]): R
   return parseRequest(applyEdits(text, edits));
 }
 
-function parseRequest(text: string): RequestMessage {
+/** Parses a request that the service has built itself, without limits. Throws for other text. */
+export function parseRequest(text: string): RequestMessage {
   const message = parseMessage(Buffer.from(text), UNLIMITED);
   if (message.kind !== 'request') throw new Error('the text is not a request');
   return message;

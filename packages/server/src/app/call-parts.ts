@@ -101,8 +101,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     taskSupport: new TaskSupport(config.tasksForPlainClients),
     tasks: createdTasks,
     mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
-    ensureEraKnown: ({ forward, transport }) =>
-      forward === undefined ? forwards.upstreams.ensureEraKnown(transport.address) : undefined,
+    ensureEraKnown: (address) => forwards.upstreams.ensureEraKnown(address),
   };
   const connections = new WeakMap<Upstream, McpConnection>();
   const connectionTo = (upstream: Upstream) =>

@@ -1,4 +1,4 @@
-import { NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { type Access, type Permit, requirePermit } from '../access/access.ts';
 import type { Target } from '../access/target.ts';
 import type { ErrorOutcome } from '../http/outcome.ts';
@@ -68,7 +68,7 @@ const promote =
       next(permit, connectionOf(permit.target), sink);
     };
     return (permit, connection, sink) => {
-      if (!autoTasks.accepts(permit.target.entry, sink.client) || connection.createsTasks) {
+      if (!autoTasks.accepts(permit.target, sink.client) || connection.createsTasks) {
         return next(permit, connection, sink);
       }
       const { address } = connection;
@@ -89,9 +89,9 @@ const suspend =
     return (permit, connection, sink) => {
       const { client } = sink;
       const { method, params } = permit.message;
-      if (client.era !== 'modern' || params.requestState === undefined || !NAME_PARAM.has(method)) {
-        return start(permit, connection, sink);
-      }
+      const isRetry = client.era === 'modern' && params.requestState !== undefined && NAME_PARAM.has(method);
+      // In a forwarding loop, it is rejected like any other request.
+      if (!isRetry || !client.copiedHeaders) return start(permit, connection, sink);
       const resumption = suspendedCalls.resume(client, permit.message);
       switch (resumption.kind) {
         case 'handled':
@@ -108,12 +108,12 @@ const suspend =
     };
   };
 
-/** Waits for an upstream that has to be looked at first. Meanwhile the client can cancel the call, and an operator can change the tool. */
+/** Waits for an upstream whose eras are not known yet. Meanwhile the client can cancel the call, and an operator can change the tool. */
 const ready =
   ({ calls, connectionOf, check, log }: StageDeps): CallStage =>
   (next) => {
     const handle: CallHandler = (permit, connection, sink) => {
-      const waiting = connection.ready?.();
+      const waiting = connection.ready?.(permit);
       if (waiting) deferOutcome(() => handleAfter(waiting, permit, sink), log).start(sink);
       else next(permit, connection, sink);
     };
@@ -126,14 +126,16 @@ const ready =
       if (renewed.kind === 'error') return renewed;
       const problem = renewed === permit ? undefined : check(sink.client, renewed.target);
       if (problem) return problem;
-      return { kind: 'deferred', start: () => handle(renewed, connectionOf(renewed.target), sink) };
+      // Another server may have to be waited for.
+      const then = renewed === permit ? next : handle;
+      return { kind: 'deferred', start: () => then(renewed, connectionOf(renewed.target), sink) };
     };
     return handle;
   };
 
 /** Records the call: its events, its span and its metrics. */
 const observe =
-  ({ toolCalls }: StageDeps): CallStage =>
+  ({ toolCalls, log }: StageDeps): CallStage =>
   (next) =>
   (permit, connection, sink) => {
     const { client } = sink;
@@ -147,5 +149,10 @@ const observe =
     if (call.kind === 'rejected') return observed.complete(call.outcome);
     if (call.summary) observer.begin(call.summary);
     observer.send(call.request);
-    next(permit, connection, observed);
+    try {
+      next(permit, connection, observed);
+    } catch (error) {
+      log.error('call failed', { method: message.method, error });
+      observed.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: 'internal error' } });
+    }
   };

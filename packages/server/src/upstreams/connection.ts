@@ -24,10 +24,10 @@ export interface RejectedCall {
 export interface UpstreamConnection {
   /** Address in the records of tasks. */
   readonly address: string;
-  /** Whether it responds with a task where that is of use: then the service creates none. */
+  /** Whether the upstream creates tasks itself: then calls are not promoted. */
   readonly createsTasks: boolean;
   /** Resolves when requests can be sent; undefined if they can be now, which is nearly always. Never rejects. */
-  ready?(): Promise<void> | undefined;
+  ready?(permit: Permit): Promise<void> | undefined;
   /** Whether its upstream may ask the client for input while it executes the request, and the client has no stream for that. */
   asksClient?(permit: Permit, client: ClientFacts): boolean;
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall;

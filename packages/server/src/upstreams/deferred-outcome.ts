@@ -24,7 +24,8 @@ export function deferOutcome(outcome: () => Promise<RequestOutcome>, log: Target
       sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: 'internal error' } });
     }
   };
-  return { kind: 'deferred', start: (sink) => void respond(sink) };
+  const onError = (error: unknown) => log.error('error of a request could not be sent', { error });
+  return { kind: 'deferred', start: (sink) => void respond(sink).catch(onError) };
 }
 
 /** Sends an outcome whose request was deferred already. */

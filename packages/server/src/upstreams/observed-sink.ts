@@ -6,6 +6,7 @@ import { type CallOutcome, ForwardingSink, type ResponseSink } from './response-
 /** Records how a call ends: in events, metrics and the span of its request upstream. */
 export class ObservedSink extends ForwardingSink {
   readonly #observer: CallObserver;
+  #isComplete = false;
 
   constructor(inner: ResponseSink, observer: CallObserver) {
     super(inner);
@@ -16,12 +17,17 @@ export class ObservedSink extends ForwardingSink {
     return this.#observer;
   }
 
-  /** A client that waits need not wait for what is recorded. */
+  /** Only the first outcome counts. A client that waits need not wait for what is recorded. */
   override complete(outcome: CallOutcome): void {
+    if (this.#isComplete) return;
+    this.#isComplete = true;
     const respondsFirst = this.isAwaited;
     if (!respondsFirst) record(this.#observer, outcome);
-    super.complete(outcome);
-    if (respondsFirst) record(this.#observer, outcome);
+    try {
+      super.complete(outcome);
+    } finally {
+      if (respondsFirst) record(this.#observer, outcome);
+    }
   }
 }
 

@@ -16,8 +16,8 @@ import {
 import type { CallFailure, CallOutcome, CallReport, ResponseSink } from './response-sink.ts';
 
 /** Failure of an operation. The message goes to the client. */
-export class OperationError extends Error {
-  override readonly name = 'OperationError';
+export class CallError extends Error {
+  override readonly name = 'CallError';
   readonly category: ToolCallErrorCategory;
   /** OpenTelemetry's `error.type`; by default the category. */
   readonly errorType: string;
@@ -62,10 +62,10 @@ export interface OperationFailure {
 
 /** Execution of a request by this process, or by a service that is no MCP server. */
 export interface Operation {
-  /** Rejects with {@link OperationError}; other errors are logged and end as an internal error. */
+  /** Rejects with {@link CallError}; other errors are logged and end as an internal error. */
   execute(context: OperationContext): Promise<CallOutcome>;
   /** Called once at most; by default, the client gets a JSON-RPC error. */
-  onFailure?(error: OperationError): OperationFailure;
+  onFailure?(error: CallError): OperationFailure;
 }
 
 /**
@@ -121,14 +121,14 @@ class OperationRun implements InFlightCall {
       return;
     }
     const what = `the call did not finish within ${this.#owner.calls.limits.totalMs / 1000} s`;
-    const { report, outcome } = this.#abort(new OperationError('UNKNOWN', what, { errorType: TIMEOUT }));
-    void Promise.resolve(outcome()).then((sent) => this.#sink.complete({ ...sent, report }));
+    const failure = this.#abort(new CallError('UNKNOWN', what, { errorType: TIMEOUT }));
+    void responseOf(failure).then((outcome) => this.#sink.complete(outcome));
   }
 
   onShutdown(): void {
     if (this.#settled) return;
     const { report } = this.#abort(
-      new OperationError('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, { errorType: 'aborted' }),
+      new CallError('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, { errorType: 'aborted' }),
     );
     this.#sink.complete({ kind: 'failed', error: SHUTTING_DOWN, report });
   }
@@ -146,12 +146,11 @@ class OperationRun implements InFlightCall {
     } catch (error) {
       // The error is a consequence of the cancellation.
       if (this.#settled) return undefined;
-      const { report, outcome } = this.#failure(this.#owner.toOperationError(this.#permit, error));
-      return { ...(await outcome()), report };
+      return responseOf(this.#failure(this.#owner.toCallError(this.#permit, error)));
     }
   }
 
-  #failure(error: OperationError): OperationFailure & { readonly report: CallReport } {
+  #failure(error: CallError): OperationFailure & { readonly report: CallReport } {
     const { message, report } = error;
     const outcome = (): CallOutcome => ({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
     return { report, outcome, ...this.#operation.onFailure?.(error) };
@@ -165,11 +164,11 @@ class OperationRun implements InFlightCall {
 
   #cancel(reason: string): void {
     if (this.#settled) return;
-    const { report } = this.#abort(new OperationError('UNKNOWN', reason, { errorType: CANCELED }));
+    const { report } = this.#abort(new CallError('UNKNOWN', reason, { errorType: CANCELED }));
     this.#sink.complete({ kind: 'canceled', report });
   }
 
-  #abort(error: OperationError): OperationFailure & { readonly report: CallReport } {
+  #abort(error: CallError): OperationFailure & { readonly report: CallReport } {
     this.#settle();
     const failure = this.#failure(error);
     this.#canceled.abort();
@@ -179,6 +178,15 @@ class OperationRun implements InFlightCall {
   #settle(): void {
     this.#settled = true;
     this.#owner.calls.remove(this);
+  }
+}
+
+/** Returns the outcome of a failed operation; never rejects. */
+async function responseOf({ report, outcome }: OperationFailure): Promise<CallOutcome> {
+  try {
+    return { ...(await outcome()), report };
+  } catch {
+    return { kind: 'failed', error: { code: INTERNAL_ERROR, message: 'internal error' }, report };
   }
 }
 
@@ -250,11 +258,11 @@ export class RunningOperations {
     );
   }
 
-  /** Returns the failure that the client is told; others than those that an operation reports are logged. */
-  toOperationError({ target }: Permit, error: unknown): OperationError {
-    if (error instanceof OperationError) return error;
+  /** Returns the failure that the client gets; one that the operation has not reported itself is logged. */
+  toCallError({ target }: Permit, error: unknown): CallError {
+    if (error instanceof CallError) return error;
     this.#log.error('call failed', { called: target.entry?.name ?? target.message.method, error });
-    return new OperationError('UNKNOWN', 'internal error', { cause: error });
+    return new CallError('UNKNOWN', 'internal error', { cause: error });
   }
 
   /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */

@@ -81,7 +81,7 @@ export function failedOutcome(error: RpcError, category: ToolCallErrorCategory, 
 export interface ResponseSink {
   /** The client of the call. A retry of a suspended call replaces it. */
   readonly client: ClientFacts;
-  /** Records the call, which is only told what no outcome says: that it was canceled, or has become a task. */
+  /** Records the call. It reads outcomes; only a cancellation, and that the call has become a task, are reported to it. */
   readonly observer: CallObserver | undefined;
   /** Undefined unless the call can be suspended. */
   readonly clientRequests: ClientRequests | undefined;

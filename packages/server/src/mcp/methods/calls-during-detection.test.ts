@@ -89,3 +89,24 @@ it('a call that contradicts what its tool declares by then is rejected', async (
   expect(errorOf(await response)).toMatchObject({ code: HEADER_MISMATCH });
   expect(upstream.count('tools/call')).toBe(0);
 });
+
+it('a call waits briefly for a server that does not respond to what determines its era', async () => {
+  const { upstream, call, requested, release } = await setUp();
+  const response = call(7);
+  await requested;
+  // The session of the call is opened beside that of the probe.
+  await expect.poll(() => upstream.count('initialize'), { timeout: 10_000 }).toBe(2);
+  release();
+  expect((await response).text).toContain('"result":{"content":[]}');
+});
+
+it.each([
+  ['a query', (url: string) => `${url}?key=k`],
+  ['a host in capitals', (url: string) => url.replace('127.0.0.1', 'LOCALHOST')],
+])('the era is that of the server at the whole address: %s', async (_, change) => {
+  const { upstream, service, tool, release } = await setUp();
+  release();
+  await service.register('tools', { ...tool, name: 'other', uri: change(upstream.url) });
+  const response = await modernClient(service.url()).call('tools/call', '{"name":"other"}');
+  expect(response.text).toContain('"content":[]');
+});

@@ -68,6 +68,17 @@ describe('a modern client that does not declare the tasks extension', () => {
     });
   });
 
+  it('is polled for although the service declares more to the upstream than a client may', async () => {
+    const { url } = await upstreamWithTasks();
+    // With the extension that the service adds, more than 64 KiB.
+    const capabilities = `{"experimental":{"x":{"y":"${'y'.repeat(65_490)}"}}}`;
+    const { result } = await taskClient(url, undefined, capabilities).request('tools/call', {
+      name: 'polled',
+      arguments: { polls: 1 },
+    });
+    expect(result.content).toEqual([{ type: 'text', text: 'polled' }]);
+  });
+
   it('is not polled for as often as an upstream wants', async () => {
     const { url, upstream } = await upstreamWithTasks();
     const start = performance.now();

@@ -175,7 +175,7 @@ it.each(['closed', 'killed'])(
 
 /** A `sessions.json` with these sessions, as JSON text. */
 function withSessions(sessions: string): string {
-  return `{"version":1,"forgotten":[],"journal":1,"sessions":${sessions}}`;
+  return `{"version":2,"forgotten":[],"journal":1,"sessions":${sessions}}`;
 }
 
 describe('folder contents', () => {
@@ -215,14 +215,14 @@ describe('folder contents', () => {
   });
 
   it.each([
-    ['{"version":1,"sessions":{', /sessions.json is not valid JSON/],
+    ['{"version":2,"sessions":{', /sessions.json is not valid JSON/],
     ['[]', /sessions.json is not a JSON object with a version/],
     ['{"version":"1"}', /sessions.json is not a JSON object with a version/],
     ['{"version":0}', /sessions.json has an unknown version: 0/],
     [withSessions('{"a":{"kind":"ended","expires":"soon"}}'), /is not valid: sessions\.a\.expires/],
     [withSessions('{"a":{"kind":"changed","expires":1,"state":{"subscriptions":[{"uri":1}]}}}'), /sessions\.a\./],
-    ['{"version":1,"forgotten":[],"journal":0}', /is not valid: journal/],
-    ['{"version":2}', /sessions\.json has version 2, but this release reads version 1/],
+    ['{"version":2,"forgotten":[],"journal":0}', /is not valid: journal/],
+    ['{"version":3}', /sessions\.json has version 3, but this release reads version 2/],
   ])('is not a sessions.json of %s', async (content, message) => {
     const opening = open(await folderWith({ 'sessions.json': content }));
     await expect(opening).rejects.toMatchObject({ name: 'StoreError', message: expect.stringMatching(message) });

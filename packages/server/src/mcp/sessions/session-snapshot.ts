@@ -8,7 +8,7 @@ import { forgottenSchema, type StoredSession, storedSession } from './session-st
 export const SNAPSHOT_NAME = 'sessions.json';
 
 /** Version of the file format. */
-const VERSION = 1;
+const VERSION = 2;
 /** Characters of one slice of a snapshot; the event loop turns between slices. */
 const SLICE_CHARACTERS = 128 * 1024;
 

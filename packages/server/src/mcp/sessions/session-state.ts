@@ -151,15 +151,21 @@ export function recordOf(
   };
 }
 
-/** Returns the stored form of a session after the change that a record describes. */
-export function applyRecord(before: StoredSession | undefined, record: SessionRecord): StoredSession | undefined {
-  const { expires, holder } = record;
-  if (record.op === 'end') return { kind: 'ended', expires, holder };
+/** Returns the stored form of a session after the changes that records describe. */
+export function applyRecords(
+  before: StoredSession | undefined,
+  records: readonly SessionRecord[],
+): StoredSession | undefined {
   if (before?.kind === 'ended') return before;
-  const { logLevel, subscriptions } = stateOf(before);
-  const { logLevel: level = logLevel, subscribed = [], unsubscribed = [] } = record;
-  const forwards = forwardsByUri(subscriptions);
-  for (const uri of unsubscribed) forwards.delete(uri);
-  for (const [uri, forward] of subscribed) forwards.set(uri, forward);
-  return toStored(expires, { logLevel: level ?? undefined, subscriptions: subscriptionsOf(forwards) }, holder);
+  let { expires = 0, holder = NO_OWNER } = before ?? {};
+  let { logLevel } = stateOf(before);
+  const forwards = forwardsByUri(stateOf(before).subscriptions);
+  for (const record of records) {
+    ({ expires, holder } = record);
+    if (record.op === 'end') return { kind: 'ended', expires, holder };
+    if (record.logLevel !== undefined) logLevel = record.logLevel ?? undefined;
+    for (const uri of record.unsubscribed ?? []) forwards.delete(uri);
+    for (const [uri, forward] of record.subscribed ?? []) forwards.set(uri, forward);
+  }
+  return toStored(expires, { logLevel, subscriptions: subscriptionsOf(forwards) }, holder);
 }

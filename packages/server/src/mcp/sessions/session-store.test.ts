@@ -175,7 +175,7 @@ describe('sessions stored in a folder', () => {
     await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)), holder);
     await store.close();
     expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
-      version: 1,
+      version: 2,
       forgotten: [],
       journal: 2,
       sessions: {

@@ -7,7 +7,7 @@ import { JournaledStore, type JournaledStoreOptions, type Pending } from '../../
 import { readSnapshot, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
-  applyRecord,
+  applyRecords,
   recordOf,
   recordsSchema,
   type SessionRecord,
@@ -190,6 +190,8 @@ export class ChangeBatch {
 /** Sessions in `sessions.json` and a journal of differences: a change costs the same with any number of stored sessions. */
 export class FileSessionStore extends SessionStore {
   readonly #store: JournaledStore<SessionChange>;
+  /** Records of the journal by session: a thousand of one must not copy its state a thousand times. */
+  readonly #replayed = new Map<string, SessionRecord[]>();
 
   /** Reads the folder. Throws `StoreError` when a file is corrupt or cannot be read. */
   static async open(options: FileSessionStoreOptions): Promise<FileSessionStore> {
@@ -206,6 +208,8 @@ export class FileSessionStore extends SessionStore {
   static async #load(options: FileSessionStoreOptions): Promise<FileSessionStore> {
     const store = new FileSessionStore(options);
     await store.#store.load();
+    for (const [id, records] of store.#replayed) store.sessions.set(id, applyRecords(store.sessions.get(id), records));
+    store.#replayed.clear();
     store.sessions.removeExpired((options.now ?? Date.now)());
     return store;
   }
@@ -226,7 +230,7 @@ export class FileSessionStore extends SessionStore {
         },
         replay: (line, ...place) =>
           forEachInSteps(parseRecords(line.toString(), ...place), (record) => {
-            sessions.set(record.id, applyRecord(sessions.get(record.id), record));
+            this.#replayed.getOrInsertComputed(record.id, () => []).push(record);
           }),
         batch: (changes) => {
           const batch = new ChangeBatch(sessions, changes);

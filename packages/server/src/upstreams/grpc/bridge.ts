@@ -5,7 +5,7 @@ import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entr
 import { contentOfTexts, type ToolTarget, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../client-facts.ts';
 import type { UpstreamConnection } from '../connection.ts';
-import { OperationError, type RunningOperations } from '../operation.ts';
+import { CallError, type RunningOperations } from '../operation.ts';
 import type { CallOutcome } from '../response-sink.ts';
 import { findResourceService, findToolService } from './channels.ts';
 import { CodeExecutor } from './code-execution.ts';
@@ -105,7 +105,7 @@ class ToolInvoker implements ServiceExecutor {
     };
   }
 
-  failed({ era }: ClientFacts, { message }: OperationError): CallOutcome {
+  failed({ era }: ClientFacts, { message }: CallError): CallOutcome {
     return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
   }
 }
@@ -142,7 +142,7 @@ class ResourceAcquirer implements ServiceExecutor {
           checkContentSize(describeService(service), content, BLOCK_BYTES + jsonBytes(uri) + jsonBytes(mimeType));
           if (!isError) return contentOutcome(resourceResult(client.era, uri, mimeType || 'text/plain', content));
           const text = content.join('\n') || `service ${service.name} answered with an error and no text`;
-          throw new OperationError('UNKNOWN', text, { errorType: RESOURCE_ERROR });
+          throw new CallError('UNKNOWN', text, { errorType: RESOURCE_ERROR });
         }),
       onFailure: (error) => {
         // Unlike tool calls, reads have no events.
@@ -159,7 +159,7 @@ class ResourceAcquirer implements ServiceExecutor {
     };
   }
 
-  failed(_client: ClientFacts, { message }: OperationError): CallOutcome {
+  failed(_client: ClientFacts, { message }: CallError): CallOutcome {
     return { kind: 'failed', error: { code: INTERNAL_ERROR, message } };
   }
 }

@@ -11,7 +11,7 @@ import {
   type ToolTarget,
 } from '../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../client-facts.ts';
-import { type OperationContext, OperationError } from '../operation.ts';
+import { CallError, type OperationContext } from '../operation.ts';
 import type { CallFailure, CallOutcome } from '../response-sink.ts';
 import { findCodeService } from './channels.ts';
 import { type CodeTarget, codeRequest } from './code-request.ts';
@@ -98,7 +98,7 @@ export class CodeExecution {
     return this.#state === 'CANCELLED' ? CANCELED : TOOL_ERROR;
   }
 
-  /** Applies the next reply. Throws OperationError if the output becomes too large. */
+  /** Applies the next reply. Throws CallError if the output becomes too large. */
   apply({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): AppliedReply {
     const states = expandTransition(this.#state, status);
     this.#state = states?.at(-1) ?? this.#state;
@@ -116,7 +116,7 @@ export class CodeExecution {
     for (const text of content) {
       // Content that is only sent as progress counts too.
       if (!this.#size.add(text)) {
-        throw new OperationError('UNKNOWN', `the execution was canceled: its output has ${this.#size.excess}`);
+        throw new CallError('UNKNOWN', `the execution was canceled: its output has ${this.#size.excess}`);
       }
       if (isOutput) this.#output.push(text);
       if (isError) this.#errors.push(text);
@@ -190,7 +190,7 @@ export class CodeExecutor implements ServiceExecutor {
     };
   }
 
-  failed({ era }: ClientFacts, { message }: OperationError): CallOutcome {
+  failed({ era }: ClientFacts, { message }: CallError): CallOutcome {
     return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
   }
 
@@ -240,9 +240,9 @@ function failureOf({ problem, errorType }: CodeExecution): CallFailure | undefin
 function throwServiceNotFound(tool: Entry, target: CodeTarget | undefined): never {
   if (target) {
     const { engine, language } = target;
-    throw new OperationError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);
+    throw new CallError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);
   }
-  throw new OperationError(
+  throw new CallError(
     'TOOL_DEFINITION_ERROR',
     `tool ${tool.name}: its uri must be code-execution-engine://{engine}/{language}`,
   );

@@ -1,6 +1,6 @@
 import { elements } from '@sluice/protocol/json/text';
 import type { Entry } from '../../registry/entries.ts';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
 import {
   type ArgumentTexts,
@@ -54,7 +54,7 @@ export interface BuiltCodeRequest extends CodeExecutionRequest {
 }
 
 /**
- * Builds the request to execute code. `target` has the service's own names. Throws OperationError INVALID_ARGUMENTS with a message
+ * Builds the request to execute code. `target` has the service's own names. Throws CallError INVALID_ARGUMENTS with a message
  * for the caller.
  */
 export function codeRequest(
@@ -129,6 +129,6 @@ function parseTimeout(json: string): number {
   return timeout;
 }
 
-function invalidArguments(message: string): OperationError {
-  return new OperationError('INVALID_ARGUMENTS', message);
+function invalidArguments(message: string): CallError {
+  return new CallError('INVALID_ARGUMENTS', message);
 }

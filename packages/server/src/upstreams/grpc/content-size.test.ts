@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import { ContentSize, checkContentSize, jsonBytes } from './tool-operation.ts';
 
 describe('the JSON size of a text', () => {
@@ -25,7 +25,7 @@ describe('the size of content', () => {
     ['texts without a character', Array.from({ length: 1_100_000 }, () => ''), undefined],
     ['a long uri beside each', Array.from({ length: 2_000 }, () => 'x'), 64 * 1024],
   ])('is limited: %s', (_what, content, blockBytes) => {
-    expect(() => checkContentSize('service weather', content, blockBytes)).toThrow(OperationError);
+    expect(() => checkContentSize('service weather', content, blockBytes)).toThrow(CallError);
     expect(() => checkContentSize('service weather', content, blockBytes)).toThrow(
       /^service weather sent a reply of more than 67108864 bytes of JSON, with \d+ bytes counted per text$/,
     );

@@ -2,7 +2,7 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import { operationTests, UNUSED_PORT } from './fixtures/operation-tests.ts';
 import { entryAt } from './service-entry.fixture.ts';
 import { logFailure } from './service-error.ts';
@@ -52,8 +52,8 @@ it('an internal error is logged as an error, with its cause', () => {
   ]);
 });
 
-it('a OperationError, reported by response and event, is not logged', () => {
-  expect(logged(new OperationError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
+it('a CallError, reported by response and event, is not logged', () => {
+  expect(logged(new CallError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
 });
 
 it('of an unreachable service is written, and the response has no empty note', async () => {

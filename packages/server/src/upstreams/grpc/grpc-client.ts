@@ -14,7 +14,7 @@ export interface CallSettings {
 }
 
 /** Request id, trace and cancellation of one call. */
-export interface CallDeps {
+export interface CallMetadata {
   /** Sent as `x-service-request-id`. */
   readonly requestId: string;
   /** Sent as W3C trace context. */
@@ -24,7 +24,7 @@ export interface CallDeps {
 }
 
 /** Metadata of a call. */
-function createMetadata({ requestId, trace }: CallDeps): Metadata {
+function createMetadata({ requestId, trace }: CallMetadata): Metadata {
   const metadata = new Metadata();
   metadata.set('x-service-request-id', requestId);
   if (trace) {
@@ -91,7 +91,7 @@ export async function callUnary<Request, Reply>(
   client: Client,
   method: MethodDefinition<Request, Reply>,
   request: Request,
-  call: CallDeps,
+  call: CallMetadata,
   settings: CallSettings,
 ): Promise<Reply> {
   const retries = new RetryPolicy(settings, call.signal);
@@ -108,7 +108,7 @@ function attempt<Request, Reply>(
   client: Client,
   { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
   request: Request,
-  call: CallDeps,
+  call: CallMetadata,
   timeoutMs: number,
 ): Promise<Reply> {
   const { signal } = call;
@@ -183,7 +183,7 @@ export async function* callStream<Request, Reply>(
   client: Client,
   method: MethodDefinition<Request, Reply>,
   request: Request,
-  call: CallDeps,
+  call: CallMetadata,
   settings: StreamSettings,
 ): AsyncGenerator<Reply, void, undefined> {
   const retries = new RetryPolicy(settings, call.signal);
@@ -206,7 +206,7 @@ async function* attemptStream<Request, Reply>(
   client: Client,
   { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
   request: Request,
-  call: CallDeps,
+  call: CallMetadata,
   deadlineMs: number,
 ): AsyncGenerator<Reply, void, undefined> {
   const { signal } = call;

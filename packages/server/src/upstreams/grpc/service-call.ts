@@ -5,7 +5,7 @@ import type { TargetLogger } from '../../telemetry/log.ts';
 import type { RequestSummary, ToolTarget } from '../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../client-facts.ts';
 import type { CallDescription, RejectedCall, UpstreamConnection } from '../connection.ts';
-import { type Operation, OperationError, type RunningOperations } from '../operation.ts';
+import { CallError, type Operation, type RunningOperations } from '../operation.ts';
 import type { CallOutcome, ResponseSink } from '../response-sink.ts';
 import type { GrpcChannels, Protocols } from './channels.ts';
 import type { CallSettings } from './grpc-client.ts';
@@ -37,10 +37,10 @@ export interface ServiceCall extends Operation {
 /** Executes the requests about an entry. */
 export interface ServiceExecutor {
   readonly target: ToolTarget;
-  /** Throws {@link OperationError} if the request cannot be built. */
+  /** Throws {@link CallError} if the request cannot be built. */
   call(input: ServiceInput): ServiceCall;
   /** Returns the outcome of a call that has failed. */
-  failed(client: ClientFacts, error: OperationError): CallOutcome;
+  failed(client: ClientFacts, error: CallError): CallOutcome;
 }
 
 /** Executes requests about an entry by a capability service. */
@@ -63,20 +63,24 @@ export class ServiceConnection implements UpstreamConnection {
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall {
     const requestId = serviceRequestId(client.correlation.requestId);
     const { target } = this.#executor;
+    this.#described = undefined;
     const identified = target.serviceId === undefined ? target : { ...target, serviceRequestId: requestId };
     try {
       const call = this.#executor.call({ permit, client, requestId });
       this.#described = { permit, call };
       return { kind: 'described', target: identified, request: call.request, summary: call.summary };
     } catch (error) {
-      if (!(error instanceof OperationError)) throw error;
+      if (!(error instanceof CallError)) throw error;
       const outcome = { ...this.#executor.failed(client, error), report: error.report };
       return { kind: 'rejected', target: identified, outcome };
     }
   }
 
   request(permit: Permit, sink: ResponseSink): void {
-    if (this.#described?.permit !== permit) this.describe(permit, sink.client);
+    if (this.#described?.permit !== permit) {
+      const call = this.describe(permit, sink.client);
+      if (call.kind === 'rejected') return sink.complete(call.outcome);
+    }
     if (this.#described) this.#operations.start(permit, sink, this.#described.call);
   }
 }

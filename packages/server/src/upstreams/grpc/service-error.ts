@@ -4,7 +4,7 @@ import { serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { TIMEOUT } from '../../telemetry/tool-calls/event.ts';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
 /** A request to a capability service. */
@@ -33,15 +33,15 @@ const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
  * Converts the error of a call for response and metrics: with name and address of the service if the service is at fault.
  * `service` is undefined if none is registered.
  */
-function toServiceError(error: unknown, service: ServiceEntry | undefined): OperationError {
-  if (error instanceof OperationError) return error;
+function toServiceError(error: unknown, service: ServiceEntry | undefined): CallError {
+  if (error instanceof CallError) return error;
   if (service && isUnreadable(error)) {
-    return new OperationError('SERVICE_UNAVAILABLE', `${describeService(service)} sent a reply that cannot be read`, {
+    return new CallError('SERVICE_UNAVAILABLE', `${describeService(service)} sent a reply that cannot be read`, {
       cause: error,
     });
   }
   if (!service || !isStatusError(error)) {
-    return new OperationError('UNKNOWN', 'internal error', { cause: error });
+    return new CallError('UNKNOWN', 'internal error', { cause: error });
   }
   const fault = FAULT_TEXTS.get(error.code);
   const details = statusDetails(error);
@@ -50,7 +50,7 @@ function toServiceError(error: unknown, service: ServiceEntry | undefined): Oper
       ? details || `status ${statusName(error.code)}`
       : `${describeService(service)} ${fault}: ${details}`;
   const errorType = error.code === status.DEADLINE_EXCEEDED ? TIMEOUT : undefined;
-  return new OperationError('SERVICE_UNAVAILABLE', message, { cause: error, ...(errorType && { errorType }) });
+  return new CallError('SERVICE_UNAVAILABLE', message, { cause: error, ...(errorType && { errorType }) });
 }
 
 /** True for the library's error for a reply that it cannot decompress: a status without code and description. */
@@ -64,7 +64,7 @@ function isUnreadable(error: unknown): boolean {
  */
 export function logFailure(log: TargetLogger, { name, service, requestId }: ServiceRequest, error: unknown): void {
   // Reported by response and event.
-  if (error instanceof OperationError) return;
+  if (error instanceof CallError) return;
   const fields = {
     called: name,
     service: service?.name,
@@ -82,7 +82,7 @@ function findSystemCode(details: string): string | undefined {
   return details.match(/\bE[A-Z_0-9]+\b/g)?.find((code) => codes.has(code));
 }
 
-/** Sends a request; what fails is logged, and thrown as the {@link OperationError} for its client. */
+/** Sends a request; what fails is logged, and thrown as the {@link CallError} for its client. */
 export async function sendRequest<Result>(
   request: ServiceRequest,
   { log, signal }: { readonly log: TargetLogger; readonly signal: AbortSignal },

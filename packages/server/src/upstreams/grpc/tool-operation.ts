@@ -5,7 +5,7 @@ import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../registry/entries.ts';
 import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
 
 /** Converts a value for capability services: strings unchanged, other values as JSON, null to undefined. */
@@ -54,19 +54,19 @@ export const MAX_ARGUMENTS = 4096;
 export type ArgumentTexts = Readonly<Record<string, string>>;
 
 /**
- * Arguments of a call; empty if there are none. Throws OperationError INVALID_ARGUMENTS if they are not an object or too many.
+ * Arguments of a call; empty if there are none. Throws CallError INVALID_ARGUMENTS if they are not an object or too many.
  */
 export function parseArguments({ text }: Pick<RequestMessage, 'text'>): ArgumentTexts {
   return parseMembers(paramText(text, 'arguments') ?? 'null', 'arguments');
 }
 
 /**
- * Members of an object in JSON text, none for null; `name` is for messages. Throws OperationError INVALID_ARGUMENTS for other
+ * Members of an object in JSON text, none for null; `name` is for messages. Throws CallError INVALID_ARGUMENTS for other
  * values and for too many members.
  */
 export function parseMembers(json: string, name: string): ArgumentTexts {
   if (!json.startsWith('{') && json !== 'null') {
-    throw new OperationError('INVALID_ARGUMENTS', `${name} must be an object`);
+    throw new CallError('INVALID_ARGUMENTS', `${name} must be an object`);
   }
   const args: Record<string, string> = Object.create(null);
   let count = 0;
@@ -77,8 +77,8 @@ export function parseMembers(json: string, name: string): ArgumentTexts {
   return args;
 }
 
-export function tooManyMembersError(name: string): OperationError {
-  return new OperationError('INVALID_ARGUMENTS', `${name} must have at most ${MAX_ARGUMENTS} members`);
+export function tooManyMembersError(name: string): CallError {
+  return new CallError('INVALID_ARGUMENTS', `${name} must have at most ${MAX_ARGUMENTS} members`);
 }
 
 /** Arguments with a value, as texts, in order. */
@@ -91,12 +91,12 @@ export function argumentEntries(args: ArgumentTexts): [string, string][] {
   return texts;
 }
 
-/** Throws OperationError INVALID_ARGUMENTS unless all arguments required by a schema are present and not null. */
+/** Throws CallError INVALID_ARGUMENTS unless all arguments required by a schema are present and not null. */
 export function requireArguments(required: JsonValue | undefined, args: ArgumentTexts): void {
   if (!Array.isArray(required)) return;
   const missing = required.filter((name) => typeof name === 'string' && (args[name] ?? 'null') === 'null');
   if (missing.length > 0) {
-    throw new OperationError('INVALID_ARGUMENTS', `Missing required parameter(s): ${missing.join(', ')}`);
+    throw new CallError('INVALID_ARGUMENTS', `Missing required parameter(s): ${missing.join(', ')}`);
   }
 }
 
@@ -114,7 +114,7 @@ export interface BuiltToolRequest extends ToolInvokeRequest {
 }
 
 /**
- * Builds the request to invoke a tool. Throws OperationError INVALID_ARGUMENTS if a required parameter is missing,
+ * Builds the request to invoke a tool. Throws CallError INVALID_ARGUMENTS if a required parameter is missing,
  * TOOL_DEFINITION_ERROR if a header defined by the tool has no value.
  */
 export function toolRequest(tool: Entry, args: ArgumentTexts): BuiltToolRequest {
@@ -152,7 +152,7 @@ function buildHeaders(
     if (!isJsonObject(property) || property.target !== 'header' || property.scope !== 'service') continue;
     const text = jsonToText(args[name]) ?? asText(property.value);
     if (text === undefined) {
-      throw new OperationError(
+      throw new CallError(
         'TOOL_DEFINITION_ERROR',
         `tool ${tool}: header ${name} has no value: set the argument, or the "value" of the property`,
       );
@@ -219,7 +219,7 @@ export class ContentSize {
 }
 
 /**
- * Returns the texts of a reply; throws OperationError if they exceed the limit. `what` names the sender for messages;
+ * Returns the texts of a reply; throws CallError if they exceed the limit. `what` names the sender for messages;
  * `blockBytes` is the overhead of each text.
  */
 export function checkContentSize(
@@ -229,7 +229,7 @@ export function checkContentSize(
 ): readonly string[] {
   const size = new ContentSize(MAX_CONTENT_BYTES, blockBytes);
   for (const text of content) {
-    if (!size.add(text)) throw new OperationError('SERVICE_UNAVAILABLE', `${what} sent a reply of ${size.excess}`);
+    if (!size.add(text)) throw new CallError('SERVICE_UNAVAILABLE', `${what} sent a reply of ${size.excess}`);
   }
   return content;
 }

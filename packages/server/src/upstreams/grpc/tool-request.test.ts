@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { OperationError } from '../operation.ts';
+import { CallError } from '../operation.ts';
 import { loadProtocols } from './channels.ts';
 import { parseArguments, toolRequest } from './tool-operation.ts';
 
@@ -38,7 +38,7 @@ function rejectionOf(run: () => unknown): readonly string[] {
   try {
     run();
   } catch (error) {
-    if (error instanceof OperationError) return [error.category, error.message];
+    if (error instanceof CallError) return [error.category, error.message];
     throw error;
   }
   throw new Error('nothing was refused');

@@ -38,8 +38,8 @@ export interface McpParts extends EraTranslatorOptions {
   readonly taskSupport: TaskSupport;
   /** Returns the parameters of a tool that a modern upstream expects in headers. */
   readonly mirroredParams: (tool: Entry, capabilities: JsonObject) => MirroredParams | undefined;
-  /** Resolves when the eras of an upstream are known; undefined if they are. Never rejects. */
-  readonly ensureEraKnown: (upstream: Upstream) => Promise<void> | undefined;
+  /** See {@link Upstreams.ensureEraKnown}. */
+  readonly ensureEraKnown: (address: string) => Promise<void> | undefined;
 }
 
 /** Returns the session that a request is sent in; opening rejects with `UpstreamError`. */
@@ -81,8 +81,8 @@ export class McpConnection implements UpstreamConnection {
     return this.#upstream.taskEras.has('modern');
   }
 
-  ready(): Promise<void> | undefined {
-    return this.#parts.ensureEraKnown(this.#upstream);
+  ready({ target: { forward, address } }: Permit): Promise<void> | undefined {
+    return forward === undefined && address !== undefined ? this.#parts.ensureEraKnown(address) : undefined;
   }
 
   asksClient({ message }: Permit, client: ClientFacts): boolean {
@@ -193,7 +193,7 @@ export class McpConnection implements UpstreamConnection {
   }
 }
 
-/** The upstream's own name of what a request is about; undefined if it has the one of the request. */
+/** The upstream's own name of what a request is about. */
 function upstreamName({ entry, message }: Target): string {
   return (entry?.kind === 'resource' ? undefined : entry?.discovered?.upstreamKey) ?? calledName(message);
 }

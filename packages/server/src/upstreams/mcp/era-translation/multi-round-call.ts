@@ -24,7 +24,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   activeAt: number;
   slot = -1;
   readonly #context: CallDeps;
-  /** Plan without modern metadata. */
+  /** Without modern metadata. */
   readonly #spec: CallSpec;
   readonly #metadata: ModernMetadata;
   #rounds = 0;

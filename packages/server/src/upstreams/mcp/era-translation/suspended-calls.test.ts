@@ -219,3 +219,15 @@ it('a retry that is too large to be stored gets no further input requests, and c
   expect(await last).toBe('{"id":null,"result":{}}');
   expect(suspendableCall(suspended, 60 * 1024 * 1024).relayRequest()).toBe(true);
 });
+
+it('names the process of suspended calls only', async () => {
+  const suspended = suspendedCalls(10);
+  const binding = { namespace: 'n', principal: ANONYMOUS, digest: 'd' };
+  const { answer, relayRequest } = suspendableCall(suspended);
+  relayRequest();
+  const { requestState } = JSON.parse(await answer).result;
+  expect(suspended.replicaOf(requestState)).toBe('r');
+  expect(suspended.replicaOf(suspended.createTaskState('t.1', binding))).toBeUndefined();
+  expect(suspended.replicaOf(suspended.createRestartState(binding))).toBeUndefined();
+  expect(suspended.replicaOf('foreign')).toBeUndefined();
+});

@@ -119,10 +119,11 @@ export class SuspendedCalls implements SuspensionStore {
     this.#characters.delete(call);
   }
 
-  /** The process that stores, or stored, the call of a `requestState`; undefined for one that was not issued here. */
+  /** The process that stores, or stored, the call of a `requestState`; undefined for one that any process can handle. */
   replicaOf(requestState: string): string | undefined {
-    const call = this.#states.open(requestState)?.call;
-    return call === undefined || call === RESTART ? undefined : call.slice(0, call.lastIndexOf('.'));
+    const { call } = this.#states.open(requestState) ?? {};
+    if (call === undefined || call === RESTART || call.startsWith(TASK)) return undefined;
+    return call.slice(0, call.lastIndexOf('.'));
   }
 
   /** Returns the sink of a call of a modern client that may have to provide input. */

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { InteractiveClient, inputRequired, lastMessage, resultText } from '../../../../testing/interactive-client.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  lastMessage,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
 import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import { startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
@@ -49,6 +55,17 @@ describe('a server request of a legacy upstream during a call', () => {
     call.request('7', 'roots/list');
     const pending = await inputRequired(first);
     const second = client.retry(pending.state, inputResponses(pending), { params: '"name":"by-hand"' });
+    await expect.poll(upstream.answers).toHaveLength(1);
+    call.end('done');
+    expect(await lastMessage(second)).toContain('"text":"done"');
+  });
+
+  it('is not answered by a retry in a forwarding loop, after which the call can still be resumed', async () => {
+    const { upstream, client, pending, answers, call } = await suspendedCall(live);
+    const loop = { headers: { 'x-service-hops': '8' } };
+    expect(await failure(client.retry(pending.state, answers, loop))).toMatchObject({ message: 'forwarding loop' });
+    expect(upstream.answers()).toEqual([]);
+    const second = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
     expect(await lastMessage(second)).toContain('"text":"done"');

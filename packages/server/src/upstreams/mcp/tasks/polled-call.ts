@@ -95,7 +95,7 @@ export class PolledCall implements InFlightCall {
     this.#call.sink.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
-    if (this.#call.known) return void this.#poll();
+    if (this.#call.known) return this.#startPoll();
     if (inputResponses === undefined) return this.#pollLater();
     this.#update(inputResponses).then(
       () => this.#pollLater(),
@@ -107,7 +107,14 @@ export class PolledCall implements InFlightCall {
 
   #pollLater(): void {
     if (this.#isClientDisconnected) this.#endIfUnused();
-    if (!this.#ended) this.#timer = setTimeout(() => this.#poll(), pollDelayMs(this.#state)).unref();
+    if (!this.#ended) this.#timer = setTimeout(() => this.#startPoll(), pollDelayMs(this.#state)).unref();
+  }
+
+  #startPoll(): void {
+    this.#poll().catch((error: unknown) => {
+      this.#context.log.error('call failed', { method: 'tasks/get', error });
+      this.#fail('internal error', true);
+    });
   }
 
   async #poll(): Promise<void> {

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { afterEach, describe, expect, it } from 'vitest';
+import { permitToWork } from '../../../access/fixtures/access.ts';
 import { createUser } from '../../../identity/principal.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
@@ -60,12 +61,27 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
   auto.start({ target, address: 'http://upstream/mcp', repeat }, client, started.resolve);
   const response = await started.promise;
   return {
+    calls: auto,
     tasks,
     client,
     response,
     about: (method: string, record: TaskRecord) => auto.request(request(method), record),
   };
 }
+
+it.each([
+  ['tools/call', 'modern', true],
+  ['tools/call', 'legacy', false],
+  ['resources/read', 'modern', false],
+  ['prompts/get', 'modern', false],
+  ['completion/complete', 'modern', false],
+] as const)('%s of a %s client can become a task with the label: %s', async (method, era, expected) => {
+  const permit = await permitToWork();
+  const message = { ...permit.message, method };
+  const entry = permit.target.entry && { ...permit.target.entry, labels: { 'service.task': 'auto' } };
+  const { calls } = await call();
+  expect(calls.accepts({ ...permit.target, entry, message }, { ...facts, era })).toBe(expected);
+});
 
 describe('a call that becomes a task', () => {
   it('stays one if the task is removed before it is durable', async () => {

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import { detach } from '@sluice/protocol/text';
 import type { Target } from '../../../access/target.ts';
 import { type RpcError, rpcError } from '../../../http/outcome.ts';
 import { Shares } from '../../../http/shares.ts';
-import { type Entry, TASK_LABEL } from '../../../registry/entries.ts';
+import { TASK_LABEL } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
@@ -102,9 +102,10 @@ export class PromotedCalls {
     for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
   }
 
-  /** Whether a call of this entry becomes a task if it takes long. */
-  accepts(entry: Entry | undefined, { era, capabilities }: ClientFacts): boolean {
-    return entry?.labels[TASK_LABEL] === 'auto' && era === 'modern' && declaresTasks(capabilities);
+  /** Whether a request becomes a task if it takes long: only calls of tools do, whatever else has the label. */
+  accepts({ entry, message }: Target, { era, capabilities }: ClientFacts): boolean {
+    if (message.method !== 'tools/call' || entry?.labels[TASK_LABEL] !== 'auto') return false;
+    return era === 'modern' && declaresTasks(capabilities);
   }
 
   /** Starts a call that becomes a task if it takes long: `send` sends it, with this sink around that of its client. */
@@ -225,7 +226,13 @@ class PromotedCall extends ForwardingSink {
     this.#timer = setTimeout(() => {
       this.#becomeTask().catch((error: unknown) => log.error('task could not be stored', { error }));
     }, afterMs).unref();
-    send(this);
+    try {
+      send(this);
+    } catch (error) {
+      // Others respond: it must not become a task.
+      this.#release();
+      throw error;
+    }
   }
 
   async #becomeTask(): Promise<void> {
@@ -490,9 +497,7 @@ class PromotedCall extends ForwardingSink {
     next.requestState = undefined;
     this.#reserveRound();
     this.#set('working');
-    const parsed = parseMessage(Buffer.from(text));
-    if (parsed.kind !== 'request') return this.#fail('the input could not be sent');
-    repeat(parsed, this);
+    repeat(parseRequest(text), this);
   }
 }
 

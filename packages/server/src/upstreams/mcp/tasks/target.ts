@@ -8,7 +8,7 @@ import {
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
@@ -88,9 +88,7 @@ export function taskMessage(
     ...(more.params === undefined ? [] : [more.params]),
   ];
   const text = `{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params.join(',')}}}`;
-  const message = parseMessage(Buffer.from(text));
-  if (message.kind !== 'request') throw new Error('invalid request about a task');
-  return message;
+  return parseRequest(text);
 }
 
 /** Sends a request of our own about a task; never rejects. */

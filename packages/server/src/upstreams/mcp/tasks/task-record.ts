@@ -84,7 +84,7 @@ export const recordSchema = changeSchema.extend({
   clientEra: eraSchema.optional(),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
-  /** The process that has the call, for a plain call that became a task: nothing but that knows its result. */
+  /** The process that has the call, for a plain call that became a task: only that process has the result. */
   replica: z.string().optional(),
   /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
   isInternal: z.literal(true).optional(),
