@@ -258,6 +258,16 @@ describe('a tool of a legacy upstream that requires a task', () => {
     return { url: await tests.register(upstream.url), upstream };
   }
 
+  it('leaves its session to nobody when it disconnects: the upstream may still ask for input', async () => {
+    const { url, upstream } = await coreUpstream();
+    const reader = new InteractiveClient(url).send({ params: '"name":"endless"' });
+    await expect.poll(upstream.sessions).toBeGreaterThan(0);
+    await expect.poll(() => upstream.tasks.length).toBe(1);
+    const open = upstream.sessions();
+    reader.disconnect();
+    await expect.poll(upstream.sessions).toBeLessThan(open);
+  });
+
   it('can be called by a legacy client without one, which is asked on the stream of its call', async () => {
     const { url, upstream } = await coreUpstream();
     const client = await sessionClient(url, { capabilities: '{"elicitation":{}}' });

@@ -283,7 +283,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     this.#resumption?.cancel();
     releaseRequestId(this.id);
     // The upstream may still be processing the request, or messages of it may be blocked on the session's own stream.
-    if (session.leased && (!isSuccess || this.isBlocked)) sessions.discard(session);
+    if (session.isExclusive && (!isSuccess || this.isBlocked)) sessions.discard(session);
     sessions.release(session, this.#call.activeAt);
     if (!isSuccess) this.#reader.abort();
   }
