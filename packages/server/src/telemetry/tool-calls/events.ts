@@ -119,7 +119,7 @@ const MESSAGES: Readonly<Record<EventDetails['type'], string>> = {
 };
 
 /**
- * Writes the line of an event at level `debug`; the access log has the last event at level `info` (4.7, "Correlation"). Content
+ * Writes the line of an event at level `debug`; the access log has the last event at level `info`. Content
  * and error messages come from others and may repeat arguments: they are not logged.
  */
 function logEvent(log: TargetLogger, { eventId, identity, details, completionId }: ToolCallRecord): void {

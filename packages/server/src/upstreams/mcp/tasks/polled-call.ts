@@ -42,7 +42,7 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
   /** As last reported. */
   readonly state: TaskState;
   /**
-   * The task, if the client knows it and waits for its result: requests for input are related to it, and it goes on when the
+   * The task, if the client knows it and waits for its result: requests for input are related to it, and it continues when the
    * client stops waiting.
    */
   readonly known?: TaskRecord;
