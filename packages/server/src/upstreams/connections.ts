@@ -21,59 +21,49 @@ export interface ConnectionSources {
 
 /** Returns the connection that executes a request about a target: always one, which rejects what cannot be executed. */
 export function connectionOf({ forward, entry, address }: Target, sources: ConnectionSources): UpstreamConnection {
-  if (forward !== undefined) return sources.forward(forward) ?? new MissingForward(forward);
+  if (forward !== undefined) return sources.forward(forward) ?? missingForward(forward);
   const executor = entry && sources.entry(entry);
   if (executor) return executor;
   return address === undefined ? UNEXECUTABLE : sources.server(address);
 }
 
-/** In place of a connection. */
-abstract class NoConnection implements UpstreamConnection {
-  readonly address = '';
-  readonly createsTasks = false;
-  abstract describe(permit: Permit, client: ClientFacts): RejectedCall;
-  /** Never called, since {@link describe} rejects. */
-  request(): void {
-    throw new Error('a rejected call must not be sent');
-  }
+/** In place of a connection that does not exist. */
+function rejecting(describe: (permit: Permit, client: ClientFacts) => RejectedCall): UpstreamConnection {
+  return {
+    address: '',
+    createsTasks: false,
+    describe,
+    request() {
+      throw new Error('a rejected call must not be sent');
+    },
+  };
 }
 
 /** In place of the connection of a forward that was removed meanwhile. */
-class MissingForward extends NoConnection {
-  readonly #forward: string;
-
-  constructor(forward: string) {
-    super();
-    this.#forward = forward;
-  }
-
-  describe({ message }: Permit): RejectedCall {
-    const text = `${failureOf(message.method)}: forward "${this.#forward}" is no longer registered`;
+function missingForward(name: string): UpstreamConnection {
+  return rejecting(({ message }) => {
+    const text = `${failureOf(message.method)}: forward "${name}" is no longer registered`;
     const error = { code: INTERNAL_ERROR, message: text };
     const outcome = failedOutcome(error, 'SERVICE_UNAVAILABLE', 'SERVICE_UNAVAILABLE');
     return { kind: 'rejected', target: { transport: 'mcp' }, outcome };
-  }
+  });
 }
 
 /** In place of the connection of an entry whose type no capability service has. */
-class Unexecutable extends NoConnection {
-  describe({ target: { entry } }: Permit, { era }: ClientFacts): RejectedCall {
-    const { toolType, type, uri } = entry?.members ?? {};
-    if (entry?.kind !== 'tool') {
-      const error = { code: INTERNAL_ERROR, message: serviceNotFoundMessage(String(type)) };
-      const outcome = failedOutcome(error, 'SERVICE_UNAVAILABLE', 'SERVICE_UNAVAILABLE');
-      return { kind: 'rejected', target: { transport: 'grpc' }, outcome };
-    }
-    const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(String(uri));
-    const text = isMcp
-      ? `tool ${entry.name}: its uri must be an http:// or https:// address`
-      : serviceNotFoundMessage(String(toolType));
-    const category = isMcp ? 'TOOL_DEFINITION_ERROR' : 'SERVICE_UNAVAILABLE';
-    const report: CallFailure = { category, message: text, errorType: category };
-    const json = resultText(era, { content: [{ type: 'text', text }], isError: true });
-    const target = { transport: isMcp ? 'mcp' : 'grpc' } as const;
-    return { kind: 'rejected', target, outcome: { kind: 'result', json, report } };
+const UNEXECUTABLE = rejecting(({ target: { entry } }, { era }) => {
+  const { toolType, type, uri } = entry?.members ?? {};
+  if (entry?.kind !== 'tool') {
+    const error = { code: INTERNAL_ERROR, message: serviceNotFoundMessage(String(type)) };
+    const outcome = failedOutcome(error, 'SERVICE_UNAVAILABLE', 'SERVICE_UNAVAILABLE');
+    return { kind: 'rejected', target: { transport: 'grpc' }, outcome };
   }
-}
-
-const UNEXECUTABLE = new Unexecutable();
+  const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(String(uri));
+  const text = isMcp
+    ? `tool ${entry.name}: its uri must be an http:// or https:// address`
+    : serviceNotFoundMessage(String(toolType));
+  const category = isMcp ? 'TOOL_DEFINITION_ERROR' : 'SERVICE_UNAVAILABLE';
+  const report: CallFailure = { category, message: text, errorType: category };
+  const json = resultText(era, { content: [{ type: 'text', text }], isError: true });
+  const target = { transport: isMcp ? 'mcp' : 'grpc' } as const;
+  return { kind: 'rejected', target, outcome: { kind: 'result', json, report } };
+});
