@@ -7,7 +7,7 @@ import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
-import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
@@ -20,7 +20,7 @@ export interface ServiceStateParts {
   readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators' | 'hosts'>;
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
-  readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
+  readonly calls: Pick<InFlightCalls, 'size'>;
   readonly tasks: Pick<Tasks, 'openCount'>;
   readonly taskEvents: Pick<TaskEvents, 'ended'>;
   readonly openStreams: Pick<OpenStreams, 'size'>;

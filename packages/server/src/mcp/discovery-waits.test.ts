@@ -15,7 +15,7 @@ import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { FirstDiscoveries } from '../upstreams/first-discoveries.ts';
-import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import { DiscoveryWaits } from './discovery-waits.ts';
 import { McpExchange } from './exchange.ts';
 
@@ -257,7 +257,7 @@ describe('requests that wait', () => {
     const registry = new Registry(memoryStore());
     await registry.load();
     for (const name of ['one', 'two']) await commit(registry, (draft) => createNamespace(draft, name, {}));
-    const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
+    const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
     onTestFinished(() => calls.close());
     const firstDiscoveries = new FirstDiscoveries(60_000, (forward) => forward);
     onTestFinished(() => firstDiscoveries.close());

@@ -6,7 +6,7 @@ import type { NamespaceState } from '../registry/snapshot.ts';
 import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
 import { ANNOUNCED_LISTS } from '../upstreams/forward-connection.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
-import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { CancelableRequest, type InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 
@@ -14,7 +14,7 @@ import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 export interface DiscoveryWaitParts {
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries' | 'reread'>;
   readonly registry: Pick<Registry, 'current' | 'isShared' | 'recheck'>;
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   /** Time for which one request waits at most, for whatever it waits for. */
   readonly waitMs: number;
   /** Default: {@link MAX_WAITING}. */

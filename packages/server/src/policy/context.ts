@@ -9,7 +9,7 @@ import type { ExchangeFacts } from '../exchange/facts.ts';
 import type { RequestHead } from '../exchange/head.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { CancelableInput } from '../upstreams/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
 /** A request to evaluate, and the members that evaluation sets. */

@@ -18,7 +18,7 @@ import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
 import { BusyError } from './fair-queue.ts';
@@ -56,11 +56,11 @@ class ControlledStep<T> {
 
 let llm: ChatCompletions;
 let client: LlmClient;
-let calls: InFlightCalls<InFlightCall>;
+let calls: InFlightCalls;
 beforeEach(async () => {
   llm = await startChatCompletions();
   client = new LlmClient();
-  calls = new InFlightCalls<InFlightCall>({ idleMs: 40, totalMs: 80 });
+  calls = new InFlightCalls({ idleMs: 40, totalMs: 80 });
 });
 afterEach(async () => {
   calls.close();

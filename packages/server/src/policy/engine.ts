@@ -5,7 +5,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
-import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { CancelableRequest, type InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
 import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
@@ -21,7 +21,7 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
   readonly evaluators: { readonly current: EvaluatorSet };
   readonly bindings: Pick<NamespaceBindings, 'get'>;
   /** Finds requests that a client cancels. */
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   /** Most members of an object in evaluated requests. */
   readonly maxMembers: number;
   /** Records rejected tool calls. */

@@ -9,7 +9,7 @@ import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { handleCalls, type StageDeps } from './call-stages.ts';
 import { NO_CLIENT } from './client-facts.ts';
 import type { UpstreamConnection } from './connection.ts';
-import { type InFlightCall, InFlightCalls } from './mcp/relay/in-flight-calls.ts';
+import { InFlightCalls } from './in-flight-calls.ts';
 import { type CallOutcome, DetachedSink } from './response-sink.ts';
 
 /** Handles one call by a connection; returns its outcomes and the types of its events. */
@@ -17,7 +17,7 @@ async function handle(request: UpstreamConnection['request']) {
   const lines: string[] = [];
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const toolCalls = new ToolCallEvents(logger);
-  const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
   onTestFinished(() => calls.close());
   const connection: UpstreamConnection = {
     address: 'http://work.test/mcp',

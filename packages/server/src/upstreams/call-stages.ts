@@ -8,8 +8,8 @@ import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { ClientFacts } from './client-facts.ts';
 import type { UpstreamConnection } from './connection.ts';
 import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
+import { CancelableRequest, type InFlightCalls } from './in-flight-calls.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
-import { CancelableRequest, type InFlightCall, type InFlightCalls } from './mcp/relay/in-flight-calls.ts';
 import type { PromotedCalls } from './mcp/tasks/promoted-call.ts';
 import { ObservedSink } from './observed-sink.ts';
 import type { ResponseSink } from './response-sink.ts';
@@ -24,7 +24,7 @@ export type CallStage = (next: CallHandler) => CallHandler;
 export interface StageDeps {
   readonly access: Access;
   readonly connectionOf: (target: Target) => UpstreamConnection;
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   readonly suspendedCalls: SuspendedCalls;
   readonly autoTasks: PromotedCalls;
   readonly toolCalls: ToolCallSink;

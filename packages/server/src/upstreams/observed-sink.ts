@@ -1,6 +1,6 @@
 import type { CallObserver } from '../telemetry/call-observer.ts';
 import { NO_CONTENT } from '../telemetry/tool-calls/event.ts';
-import { CLIENT_CANCELED } from './mcp/relay/in-flight-calls.ts';
+import { CLIENT_CANCELED } from './in-flight-calls.ts';
 import { type CallOutcome, ForwardingSink, type ResponseSink } from './response-sink.ts';
 
 /** Records how a call ends: in events, metrics and the span of its request upstream. */

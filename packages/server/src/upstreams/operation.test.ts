@@ -3,7 +3,7 @@ import { permitToWork } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { WaitingClient } from './grpc/fixtures/waiting-client.ts';
-import { type InFlightCall, InFlightCalls } from './mcp/relay/in-flight-calls.ts';
+import { InFlightCalls } from './in-flight-calls.ts';
 import { RunningOperations } from './operation.ts';
 import type { CallOutcome } from './response-sink.ts';
 
@@ -14,7 +14,7 @@ const permit = await permitToWork();
 
 /** Starts operations of clients of an era. Each runs until the test ends it or it is canceled. */
 function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
-  const inFlight = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs });
+  const inFlight = new InFlightCalls({ idleMs: 60_000, totalMs });
   onTestFinished(() => inFlight.close());
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');

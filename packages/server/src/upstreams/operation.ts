@@ -6,13 +6,15 @@ import { type Permit, requirePermit } from '../access/access.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { CANCELED, TIMEOUT } from '../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
+import type { ClientFacts } from './client-facts.ts';
 import {
   CLIENT_CANCELED,
   CLIENT_DISCONNECTED,
   type InFlightCall,
   type InFlightCalls,
   SHUTTING_DOWN,
-} from './mcp/relay/in-flight-calls.ts';
+} from './in-flight-calls.ts';
+import { progressNotification } from './progress.ts';
 import type { CallFailure, CallOutcome, CallReport, ResponseSink } from './response-sink.ts';
 
 /** Failure of an operation. The message goes to the client. */
@@ -103,9 +105,8 @@ class OperationRun implements InFlightCall {
     this.#sink.complete(outcome);
   }
 
-  matches(session: string, idText: string): boolean {
-    const { client } = this.#sink;
-    return client.session?.id === session && client.idText === idText;
+  get client(): ClientFacts {
+    return this.#sink.client;
   }
 
   cancel(): void {
@@ -208,9 +209,7 @@ export class Progress {
   async send(token: string, text: string): Promise<void> {
     if (this.#signal.aborted || performance.now() >= this.#deadline) return;
     this.#count++;
-    const params = `{"progressToken":${token},"progress":${this.#count},"message":${JSON.stringify(text)}}`;
-    const message = `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
-    if (!this.#sink.sendMessage(message)) await this.#drained();
+    if (!this.#sink.sendMessage(progressNotification(token, this.#count, text))) await this.#drained();
   }
 
   #drained(): Promise<void> {
@@ -234,12 +233,12 @@ const CANCEL_DELIVERY_MS = 1_000;
  * Operations in progress, also those whose client has disconnected, so that the process can wait for all when it stops.
  */
 export class RunningOperations {
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   readonly #log: TargetLogger;
   readonly #running = new Map<OperationRun, Promise<void>>();
 
   /** `calls` has their deadlines and cancellations. */
-  constructor(calls: InFlightCalls<InFlightCall>, log: TargetLogger) {
+  constructor(calls: InFlightCalls, log: TargetLogger) {
     this.calls = calls;
     this.#log = log;
   }

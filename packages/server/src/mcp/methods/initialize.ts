@@ -20,7 +20,7 @@ import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
-import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
+import type { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/watcher.ts';
@@ -44,7 +44,7 @@ export interface McpInitParts {
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'upstreams'>;
   readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
-  readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
+  readonly calls: Pick<InFlightCalls, 'ofRequest'>;
   readonly events: EventStore;
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
@@ -102,7 +102,7 @@ function handleNotification(
       break;
     case 'notifications/cancelled': {
       const requestId = paramText(message.text, 'requestId');
-      if (requestId !== undefined) calls.find((call) => call.matches(session.id, requestId))?.cancel(message);
+      if (requestId !== undefined) calls.ofRequest(session.id, requestId)?.cancel(message);
       break;
     }
     case 'notifications/progress': {

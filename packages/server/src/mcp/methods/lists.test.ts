@@ -10,7 +10,7 @@ import { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { FirstDiscoveries } from '../../upstreams/first-discoveries.ts';
-import { type InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
+import { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { DiscoveryWaits } from '../discovery-waits.ts';
 import { McpExchange } from '../exchange.ts';
@@ -25,7 +25,7 @@ it.each(['is removed', 'is deleted and recreated'])(
     const registry = new Registry(memoryStore());
     await registry.load();
     await commit(registry, (draft) => createEntry(draft, 'tool', TOOL));
-    const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
+    const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
     onTestFinished(() => calls.close());
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });

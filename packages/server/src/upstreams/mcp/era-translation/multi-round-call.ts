@@ -4,9 +4,10 @@ import { applyEdits, insertEdit, members, memberText } from '@sluice/protocol/js
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../../in-flight-calls.ts';
+import { progressParams } from '../../progress.ts';
 import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../response-sink.ts';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { ModernMetadata } from '../relay/request-edits.ts';
 import { requiresInput } from '../relay/response-rewrite.ts';
@@ -60,9 +61,11 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
 
   /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */
   override sendMessage(data: string): boolean {
-    const progress = progressOf(data);
-    if (progress !== undefined && progress <= this.#progress) return true;
-    this.#progress = progress ?? this.#progress;
+    const progress = progressParams(data)?.progress;
+    if (typeof progress === 'number') {
+      if (progress <= this.#progress) return true;
+      this.#progress = progress;
+    }
     return super.sendMessage(data);
   }
 
@@ -80,10 +83,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     if (this.#isClientDisconnected) return this.#cancel(CLIENT_DISCONNECTED);
     const { result } = outcome.value;
     if (isJsonObject(result)) this.#requestInput(memberText(outcome.text, 'result') ?? '', result);
-  }
-
-  matches(session: string, idText: string): boolean {
-    return this.client.session?.id === session && this.client.idText === idText;
   }
 
   /** Called between two rounds, while there is no call upstream. */
@@ -216,12 +215,4 @@ export function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
   return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);
-}
-
-/** Returns the progress in a notification; undefined for other messages. */
-function progressOf(text: string): number | undefined {
-  if (!text.includes('notifications/progress')) return undefined;
-  const value = tryParseJson(text);
-  const params = isJsonObject(value) && value.method === 'notifications/progress' ? value.params : undefined;
-  return isJsonObject(params) && typeof params.progress === 'number' ? params.progress : undefined;
 }

@@ -60,6 +60,17 @@ describe('progress', () => {
     expect(new Set(tokens).size).toBe(3);
   });
 
+  it('that starts again is not sent, even if the upstream escapes the slash in the method', async () => {
+    const escaped = (...params: Parameters<typeof progress>) =>
+      progress(...params).replace('notifications/', 'notifications\\/');
+    const { client } = await startSession([
+      withMessages(ASKS, (seen) => [escaped(tokenOf(seen), '100')]),
+      withMessages(DONE, (seen) => [escaped(tokenOf(seen), '1'), escaped(tokenOf(seen), '101')]),
+    ]);
+    const received = await responded(client, client.call('"c"', '"progressToken":"t"'));
+    expect(received.slice(0, -1)).toEqual([escaped('"t"', '100'), escaped('"t"', '101')]);
+  });
+
   it('is not sent to a client that wants none', async () => {
     const { client, rounds } = await startSession([
       withMessages(ASKS, ({ id }) => [progress(String(id), '1')]),

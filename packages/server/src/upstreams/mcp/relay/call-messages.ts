@@ -10,12 +10,12 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import type { ServerRequests } from '../../client-requests.ts';
+import { tokenOf } from '../../progress.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
 import { DefaultResponder } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallSpec } from './call-spec.ts';
-import { tokenOf } from './in-flight-calls.ts';
 import { RelayedServerRequests } from './server-requests.ts';
 
 /** The request that an upstream sends messages for. */

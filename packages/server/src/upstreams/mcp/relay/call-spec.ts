@@ -5,16 +5,16 @@ import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
+import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from './large-message.ts';
 import type { RequestEdits } from './request-edits.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 
 /** Dependencies that all calls share. */
 export interface CallDeps {
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   readonly resourceLinks: ResourceLinkCache;
   /** Maximum size of a response that is buffered, in bytes. */
   readonly maxResponseBytes: number;

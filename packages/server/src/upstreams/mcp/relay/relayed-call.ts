@@ -2,12 +2,13 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import type { ClientFacts } from '../../client-facts.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallDeps, CallSpec } from './call-spec.ts';
 import { type AttemptEnd, type AttemptedCall, HttpAttempt } from './http-attempt.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from './in-flight-calls.ts';
 import { createsTask, sendResponse, type UpstreamResponse } from './response-rewrite.ts';
 
 /** Time that an upstream has to respond to a canceled call, in milliseconds. */
@@ -154,9 +155,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
   }
 
-  matches(session: string, idText: string): boolean {
-    const { client } = this.#sink;
-    return client.session?.id === session && client.idText === idText;
+  get client(): ClientFacts {
+    return this.#sink.client;
   }
 
   cancel({ text }: NotificationMessage): void {

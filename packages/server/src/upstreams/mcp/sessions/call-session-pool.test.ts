@@ -3,7 +3,7 @@ import { failure, InteractiveClient, inputRequired, resultText } from '../../../
 import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { type InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
+import { InFlightCalls } from '../../in-flight-calls.ts';
 import { Upstream } from '../upstream.ts';
 import { CallSessionPool } from './call-session-pool.ts';
 
@@ -220,7 +220,7 @@ describe('upstream sessions of calls with server requests', () => {
       onListsChanged: () => {},
     });
     onEnd(() => there.close(0));
-    const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
+    const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
     const sessions = new CallSessionPool(calls);
     const clientInfo = { name: 'c', version: '1' };

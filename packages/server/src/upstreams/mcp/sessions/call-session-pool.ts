@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
-import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
+import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { STREAM_HEAD_MS } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
@@ -22,7 +22,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
   readonly ready: Promise<void>;
   readonly #upstream: Upstream;
   readonly #session: UpstreamSession;
-  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #calls: InFlightCalls;
   readonly #onTaskMessage: TaskMessageHandler | undefined;
   readonly #onClosed: () => void;
   readonly #stream: NotificationStream | undefined;
@@ -33,7 +33,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     session: UpstreamSession,
     client: LegacyClient,
     headers: readonly string[],
-    calls: InFlightCalls<InFlightCall>,
+    calls: InFlightCalls,
     onTaskMessage: TaskMessageHandler | undefined,
     onClosed: () => void,
   ) {
@@ -59,7 +59,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
       return true;
     }
     if (method === 'notifications/progress') {
-      dispatchProgress(this.#calls, this.#session, text, value);
+      this.#calls.dispatchProgress(this.#session, text, value);
       return true;
     }
     if (this.#onTaskMessage?.(this.#upstream, this.#session, text, value)) return true;
@@ -104,13 +104,13 @@ const MAX_IDLE = 32;
  * client reuses the session.
  */
 export class CallSessionPool {
-  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #calls: InFlightCalls;
   readonly #onTaskMessage: TaskMessageHandler | undefined;
   /** Open sessions by upstream, the newest last. */
   readonly #sessions = new WeakMap<Upstream, PooledSession[]>();
   #opened = 0;
 
-  constructor(calls: InFlightCalls<InFlightCall>, onTaskMessage?: TaskMessageHandler) {
+  constructor(calls: InFlightCalls, onTaskMessage?: TaskMessageHandler) {
     this.#calls = calls;
     this.#onTaskMessage = onTaskMessage;
   }

@@ -5,8 +5,8 @@ import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
-import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
@@ -24,7 +24,7 @@ export interface NotificationBridgeOptions {
   readonly headers: readonly string[];
   /** Session of the client. */
   readonly session: DownstreamSession;
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   readonly log: TargetLogger;
   /** Translates messages about tasks; undefined for none. */
   readonly tasks: MessageTranslator | undefined;
@@ -100,7 +100,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         return !this.#updates.isBlocked;
       case 'notifications/progress':
         if (tasks?.isTaskProgress(value)) return this.#updates.send(text);
-        dispatchProgress(calls, bound, text, value);
+        calls.dispatchProgress(bound, text, value);
         return true;
       case 'notifications/message':
         return !reachesLevel(value.params, session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);

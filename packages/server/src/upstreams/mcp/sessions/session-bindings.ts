@@ -3,8 +3,8 @@ import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
-import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient, RpcReply, SessionMethod } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { subscribeEach } from '../streams/legacy-driver.ts';
@@ -18,7 +18,7 @@ export interface SessionBindingsOptions {
   upstreams(): Iterable<Upstream>;
   /** Returns the upstream of a forward. */
   upstream(forward: string): Upstream | undefined;
-  readonly calls: InFlightCalls<InFlightCall>;
+  readonly calls: InFlightCalls;
   /** Subscriptions of sessions at upstreams that do not support the legacy era. */
   readonly subscriptions: SessionSubscriptions;
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */

@@ -16,13 +16,13 @@ import {
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import { CLIENT_DISCONNECTED } from '../../in-flight-calls.ts';
 import { ObservedSink } from '../../observed-sink.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
 import type { CallDeps, CallSpec, CreatedTask, TaskHandler } from '../relay/call-spec.ts';
-import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';

@@ -5,18 +5,20 @@ import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { progressTokenOf } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import type { ClientFacts } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
+import { progressNotification } from '../../progress.ts';
 import { failedOutcome } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CallDeps, CreatedTask } from '../relay/call-spec.ts';
 import type { Reply, ReplyResult } from '../relay/collect.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import { requestTask, type TaskTarget } from './target.ts';
 import type { TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
-import { observeState, progressNotification } from './translation.ts';
+import { observeState } from './translation.ts';
 
 /** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
 export const MIN_POLL_MS = 100;
@@ -254,9 +256,8 @@ export class PolledCall implements InFlightCall {
 
   // The call of the client.
 
-  matches(session: string, idText: string): boolean {
-    const { client } = this.#call.sink;
-    return client.session?.id === session && client.idText === idText;
+  get client(): ClientFacts {
+    return this.#call.sink.client;
   }
 
   cancel(): void {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
@@ -12,6 +12,7 @@ import { TASK_LABEL } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
+import { progressParams } from '../../progress.ts';
 import {
   type CallOutcome,
   DetachedSink,
@@ -320,9 +321,7 @@ class PromotedCall extends ForwardingSink {
 
   /** Messages of progress become those of the task. */
   #onNotification(data: string): void {
-    const value = tryParseJson(data);
-    if (!isJsonObject(value) || value.method !== 'notifications/progress' || !isJsonObject(value.params)) return;
-    const { message } = value.params;
+    const { message } = progressParams(data) ?? {};
     if (typeof message === 'string' && this.#record) this.#owner.report(this.#record, this.#status, message);
   }
 

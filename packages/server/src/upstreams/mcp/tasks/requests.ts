@@ -162,7 +162,7 @@ export class TaskRequests {
     await tasks.refresh();
     const record = tasks.ofCall(session.id, idText);
     const upstream = record && this.upstreamOf(record);
-    if (!upstream || calls.find((call) => call.matches(session.id, idText))) return undefined;
+    if (!upstream || calls.ofRequest(session.id, idText)) return undefined;
     return (sink) => created.takeUp(record, upstream, headers, sink);
   }
 

@@ -19,8 +19,8 @@ import {
 } from '@sluice/protocol/mcp/tasks';
 import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/outcome.ts';
 import type { ServerRequests } from '../../client-requests.ts';
+import { progressNotification, tokenOf } from '../../progress.ts';
 import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
-import { tokenOf } from '../relay/in-flight-calls.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { clientEraOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
@@ -234,12 +234,6 @@ export function plainMessages(upstreamId: string, requestId: string, token: stri
     toUpstream: (text) => text,
     isTaskProgress,
   };
-}
-
-/** Returns a status message as progress; `token` is JSON text. */
-export function progressNotification(token: string, progress: number, message: string): string {
-  const params = `{"progressToken":${token},"progress":${progress},"message":${JSON.stringify(message)}}`;
-  return `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`;
 }
 
 /**

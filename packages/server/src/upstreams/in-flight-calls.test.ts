@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { InFlightCalls, type TrackedCall } from './in-flight-calls.ts';
+import { NO_CLIENT } from './client-facts.ts';
+import { type InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
@@ -8,7 +9,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-class Call implements TrackedCall {
+class Call implements InFlightCall {
+  readonly client = NO_CLIENT;
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -19,19 +21,21 @@ class Call implements TrackedCall {
     this.activeAt = now;
   }
 
+  cancel(): void {}
+
   onDeadline(limit: 'idle' | 'total'): void {
     this.received.push(limit);
   }
 }
 
-function watched(deadlines: InFlightCalls<Call>): Call {
+function watched(deadlines: InFlightCalls): Call {
   const call = new Call(performance.now());
   deadlines.add(call);
   return call;
 }
 
 it('a silent call times out once, soon after the limit and not before', () => {
-  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 60_000 });
+  const deadlines = new InFlightCalls({ idleMs: 1_000, totalMs: 60_000 });
   const call = watched(deadlines);
   vi.advanceTimersByTime(1_000);
   expect(call.received).toEqual([]);
@@ -43,7 +47,7 @@ it('a silent call times out once, soon after the limit and not before', () => {
 });
 
 it('an active call continues until its total time is over', () => {
-  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls({ idleMs: 1_000, totalMs: 5_000 });
   const call = watched(deadlines);
   for (let elapsed = 0; elapsed < 5_000; elapsed += 500) {
     vi.advanceTimersByTime(500);
@@ -56,7 +60,7 @@ it('an active call continues until its total time is over', () => {
 });
 
 it('no deadline fires for a call that was removed, nor after close', () => {
-  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls({ idleMs: 1_000, totalMs: 5_000 });
   const ended = watched(deadlines);
   deadlines.remove(ended);
   const left = watched(deadlines);
@@ -66,8 +70,8 @@ it('no deadline fires for a call that was removed, nor after close', () => {
 });
 
 it('limits of hours are checked every second, limits of milliseconds every few', () => {
-  const long = new InFlightCalls<Call>({ idleMs: 300_000, totalMs: 3_600_000 });
-  const short = new InFlightCalls<Call>({ idleMs: 1, totalMs: 3_600_000 });
+  const long = new InFlightCalls({ idleMs: 300_000, totalMs: 3_600_000 });
+  const short = new InFlightCalls({ idleMs: 1, totalMs: 3_600_000 });
   const [patient, hasty] = [watched(long), watched(short)];
   vi.advanceTimersByTime(20);
   expect(hasty.received).toEqual(['idle']);
@@ -80,7 +84,7 @@ it('limits of hours are checked every second, limits of milliseconds every few',
 });
 
 it('a callback may remove other calls', () => {
-  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls({ idleMs: 1_000, totalMs: 5_000 });
   const first = watched(deadlines);
   const second = watched(deadlines);
   first.onDeadline = () => deadlines.remove(second);
@@ -90,7 +94,7 @@ it('a callback may remove other calls', () => {
 });
 
 it('the call that a message refers to is found among all in flight', () => {
-  const calls = new InFlightCalls<Call>({ idleMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
   const [one, two] = [watched(calls), watched(calls)];
   expect(calls.find((call) => call === two)).toBe(two);
   calls.remove(one);

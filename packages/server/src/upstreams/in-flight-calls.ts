@@ -1,22 +1,40 @@
 import type { ToolCallOutcome } from '@sluice/contract';
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
-import type { RpcError } from '../../../http/outcome.ts';
-import type { RequestOutcome } from '../../deferred-outcome.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { RpcError } from '../http/outcome.ts';
+import type { RequestOutcome } from './deferred-outcome.ts';
+import type { UpstreamSession } from './mcp/upstream.ts';
+import { tokenOf } from './progress.ts';
 
-/** A call with deadlines. Times are milliseconds of `performance.now()`. */
-export interface TrackedCall {
+/** A call that has deadlines, and that messages of the client or the upstream may refer to. Times are those of `performance.now()`. */
+export interface InFlightCall {
+  /** The request that is executed. */
+  readonly client: { readonly idText: string; readonly session: { readonly id: string } | undefined };
   readonly startedAt: number;
   /** Time of the last activity of the other side. */
   readonly activeAt: number;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
   slot: number;
+  /** Set while its request is in flight upstream. */
+  readonly attempt?: RequestInSession | undefined;
+  /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
+  cancel(message: NotificationMessage): void;
   /** Called once when a limit is exceeded. */
   onDeadline(limit: 'idle' | 'total'): void;
   /** Called once when the service ends the call because it stops. */
   onShutdown?(): void;
+}
+
+/** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
+export interface RequestInSession {
+  readonly session: UpstreamSession;
+  /** True if the request has this progress token. */
+  hasProgressToken(token: string | undefined): boolean;
+  /** A progress notification for the request has arrived. */
+  onProgress(text: string): void;
+  /** Another message for the request has arrived. False: send no more until `resume` of the session's bridge is called. */
+  onMessage(text: string, value: JsonObject): boolean;
 }
 
 export interface DeadlineLimits {
@@ -30,13 +48,13 @@ export interface DeadlineLimits {
  * All calls in flight. Ends those that exceed a deadline: one timer checks all of them, since a timer per call would be too
  * expensive. Finds the call that a message refers to, which is so rare that there is no index.
  */
-export class InFlightCalls<Call extends TrackedCall> {
+export class InFlightCalls {
   readonly limits: DeadlineLimits;
   /**
    * Unordered. Not a Set: a Set with so many insertions and deletions is rehashed all the time, and each old table retains
    * the next one with its members. Measured, that doubled the cost of a call.
    */
-  readonly #calls: Call[] = [];
+  readonly #calls: InFlightCall[] = [];
   readonly #timer: NodeJS.Timeout;
 
   constructor(limits: DeadlineLimits) {
@@ -51,13 +69,13 @@ export class InFlightCalls<Call extends TrackedCall> {
     return this.#calls.length;
   }
 
-  add(call: Call): void {
+  add(call: InFlightCall): void {
     if (call.slot !== -1) return;
     call.slot = this.#calls.length;
     this.#calls.push(call);
   }
 
-  remove(call: Call): void {
+  remove(call: InFlightCall): void {
     const { slot } = call;
     const last = slot === -1 ? undefined : this.#calls.pop();
     call.slot = -1;
@@ -66,8 +84,23 @@ export class InFlightCalls<Call extends TrackedCall> {
     last.slot = slot;
   }
 
-  find(test: (call: Call) => boolean): Call | undefined {
+  find(test: (call: InFlightCall) => boolean): InFlightCall | undefined {
     return this.#calls.find(test);
+  }
+
+  /** The call for the request with this id of a client's session. */
+  ofRequest(session: string, idText: string): InFlightCall | undefined {
+    return this.#calls.find(({ client }) => client.idText === idText && client.session?.id === session);
+  }
+
+  /**
+   * Dispatches a progress notification on the stream of an upstream session to the call with its token that was sent in that
+   * session. Of other sessions and users, no call gets it, whatever the token.
+   */
+  dispatchProgress(session: UpstreamSession, text: string, value: JsonObject): void {
+    const token = tokenOf(value);
+    const call = this.find(({ attempt }) => attempt?.session === session && attempt.hasProgressToken(token));
+    call?.attempt?.onProgress(text);
   }
 
   /** Ends all calls because the service stops; returns their number. */
@@ -101,48 +134,6 @@ export const CLIENT_CANCELED = 'the client canceled the call';
 /** Error for calls that are not finished when the service stops. */
 export const SHUTTING_DOWN: RpcError = { code: SERVER_ERROR, message: 'service is shutting down' };
 
-/** A call that messages of the client or the upstream may refer to. */
-export interface InFlightCall extends TrackedCall {
-  /** True if the call is for this request of this session. */
-  matches(session: string, idText: string): boolean;
-  /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
-  cancel(message: NotificationMessage): void;
-  /** Set while its request is in flight upstream. */
-  readonly attempt?: RequestInSession | undefined;
-}
-
-/** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
-export interface RequestInSession {
-  readonly session: UpstreamSession;
-  /** True if the request has this progress token. */
-  hasProgressToken(token: string | undefined): boolean;
-  /** A progress notification for the request has arrived. */
-  onProgress(text: string): void;
-  /** Another message for the request has arrived. False: send no more until `resume` of the session's bridge is called. */
-  onMessage(text: string, value: JsonObject): boolean;
-}
-
-/** Returns the progress token of a notification as text: a server may send a number as a string. */
-export function tokenOf({ params }: JsonObject): string | undefined {
-  const token = isJsonObject(params) ? params.progressToken : undefined;
-  return typeof token === 'string' || typeof token === 'number' ? String(token) : undefined;
-}
-
-/**
- * Dispatches a progress notification on the stream of an upstream session to the call with its token that was sent in that
- * session. Of other sessions and users, no call gets it, whatever the token.
- */
-export function dispatchProgress(
-  calls: Pick<InFlightCalls<InFlightCall>, 'find'>,
-  session: UpstreamSession,
-  text: string,
-  value: JsonObject,
-): void {
-  const token = tokenOf(value);
-  const call = calls.find(({ attempt }) => attempt?.session === session && attempt.hasProgressToken(token));
-  call?.attempt?.onProgress(text);
-}
-
 /** The request of a {@link CancelableRequest}. */
 export interface CancelableInput {
   readonly era: Era;
@@ -162,15 +153,15 @@ export class CancelableRequest implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #request: CancelableInput;
-  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly client: CancelableInput;
+  readonly #calls: InFlightCalls;
   readonly #abort = new AbortController();
   readonly #canceled = Promise.withResolvers<RequestOutcome>();
   /** The request does not wait any more: others handle its end. */
   #isOver = false;
 
-  constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
-    this.#request = request;
+  constructor(request: CancelableInput, calls: InFlightCalls) {
+    this.client = request;
     this.#calls = calls;
     this.startedAt = performance.now();
     this.activeAt = this.startedAt;
@@ -183,7 +174,7 @@ export class CancelableRequest implements InFlightCall {
 
   /** Resolves with the awaited outcome, or as soon as the request is canceled with the outcome of that. */
   async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | RequestOutcome> {
-    const { response, era } = this.#request;
+    const { response, era } = this.client;
     this.#calls.add(this);
     if (era === 'modern') response.on('close', () => this.#cancel(CLIENT_DISCONNECTED, 'canceled'));
     try {
@@ -192,10 +183,6 @@ export class CancelableRequest implements InFlightCall {
       this.#calls.remove(this);
       this.#isOver = true;
     }
-  }
-
-  matches(session: string, idText: string): boolean {
-    return this.#request.session?.id === session && this.#request.idText === idText;
   }
 
   cancel(): void {
@@ -220,7 +207,7 @@ export class CancelableRequest implements InFlightCall {
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {
     if (this.#isOver) return;
-    this.#request.facts.outcome = outcome;
+    this.client.facts.outcome = outcome;
     this.#canceled.resolve({ kind: 'deferred', start: (sink) => sink.complete({ kind: 'canceled' }) });
     this.#abort.abort(reason);
   }
