@@ -280,6 +280,17 @@ describe('the events of a call that a task continues', () => {
     expect(ended?.eventId).toBe(created?.eventId);
   });
 
+  it('count a core task as completed if only its result is known', async () => {
+    const { url, client, core } = await withCoreTasks();
+    const completed = 'sluice_task_ended_total{sluice_task_outcome="completed"}';
+    const before = await metric(completed);
+    const taskId = await createCore(client, 'endless');
+    await core.finish(core.tasks[0] ?? '', 'done');
+    await client.post(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"${taskId}"}}`);
+    expect(await metric(completed)).toBe(before + 1);
+    expect(ids(await list(`namespace=${new URL(url).pathname.split('/')[1]}&state=completed`))).toEqual([taskId]);
+  });
+
   async function metric(name: string): Promise<number> {
     const text = await (await fetch(`${tests.service.management}/metrics`)).text();
     const line = text.split('\n').find((each) => each.startsWith(`${name} `) || each.startsWith(`${name}{`));

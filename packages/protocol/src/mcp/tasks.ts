@@ -22,7 +22,7 @@ export const TASK_STATUSES = ['working', 'input_required', 'completed', 'failed'
 export type TaskStatus = (typeof TASK_STATUSES)[number];
 
 /** True for a status that never changes. */
-export function isTerminal(status: TaskStatus): boolean {
+export function isTerminal(status: TaskStatus): status is 'completed' | 'failed' | 'cancelled' {
   return status !== 'working' && status !== 'input_required';
 }
 

@@ -21,6 +21,7 @@ import { CreatedTasks } from '../upstreams/mcp/tasks/created-tasks.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
 import { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
+import { type TaskDeps, upstreamOf } from '../upstreams/mcp/tasks/target.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
@@ -55,9 +56,10 @@ export interface CallPartsOptions {
 export interface CallParts {
   readonly clientCalls: Calls;
   readonly upstreamHeaders: UpstreamHeaders;
-  readonly taskRelay: TaskRequests;
+  readonly createdTasks: CreatedTasks;
+  readonly taskRequests: TaskRequests;
   readonly taskEvents: TaskEvents;
-  readonly autoTasks: PromotedCalls;
+  readonly promotedCalls: PromotedCalls;
   readonly taskWatcherOptions: TaskWatcherOptions;
   readonly sessionTasks: SessionTasks;
   /** Cancels a task for an operator. */
@@ -80,12 +82,12 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     bridge,
     declaredParams,
   } = options;
+  const taskEvents = new TaskEvents(options);
+  const taskDeps: TaskDeps = { ...calling, tasks, upstreams: forwards.upstreams, clientInfo: serverInfo };
   const createdTasks = new CreatedTasks({
-    ...calling,
-    tasks,
-    clientInfo: serverInfo,
+    ...taskDeps,
     isEnabled: config.tasksForPlainClients,
-    observerOf: (record) => taskEvents.observerOf(record),
+    events: taskEvents,
     onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
@@ -114,7 +116,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     entry: (entry) => bridge.forEntry(entry),
     server: (address) => connectionTo(forwards.upstreams.at(address)),
   };
-  const autoTasks = new PromotedCalls({
+  const promotedCalls = new PromotedCalls({
     tasks,
     replica: options.replica,
     isAlive: shared && ((id) => isAlive(shared, id)),
@@ -129,38 +131,33 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     connectionOf: (target) => connectionOf(target, sources),
     calls: calling.calls,
     suspendedCalls,
-    autoTasks,
+    promotedCalls,
     toolCalls,
     log: calling.log,
     check: ({ via, mcpHeaders, ...client }, target) =>
       via === undefined ? declaredParams.check({ ...client, headers: mcpHeaders }, target) : undefined,
   });
-  const taskRelay = new TaskRequests({
-    ...calling,
+  const taskRequests = new TaskRequests({
+    ...taskDeps,
     toolCalls,
-    tasks,
-    upstreams: forwards.upstreams,
     clientOf: (...request) => clientCalls.clientOf(...request),
     sessions,
-    clientInfo: serverInfo,
-    created: createdTasks,
   });
-  const upstreamOf = (record: TaskRecord) => taskRelay.upstreamOf(record);
-  const taskEvents = new TaskEvents(options);
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
-    upstreamOf,
-    polls: new TaskPolls(tasks, (record, headers) => taskRelay.read(record, headers)),
+    upstreamOf: (record) => upstreamOf(taskDeps, record),
+    polls: new TaskPolls(tasks, (record, headers) => taskRequests.read(record, headers)),
     isHidden: (record) => isToolHidden(record, access.rules),
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
-  const cancelTask = (task: TaskRecord) => taskRelay.cancel(task);
+  const cancelTask = (task: TaskRecord) => taskRequests.cancel(task);
   return {
     clientCalls,
     upstreamHeaders,
-    taskRelay,
+    createdTasks,
+    taskRequests,
     taskEvents,
-    autoTasks,
+    promotedCalls,
     taskWatcherOptions,
     sessionTasks,
     cancelTask,

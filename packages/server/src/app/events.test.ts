@@ -87,10 +87,13 @@ const TASK: NewTask = {
   clientSession: undefined,
   forward: 'forward',
   address: 'http://upstream/mcp',
-  era: 'modern',
+  kind: 'extension',
+  clientEra: 'modern',
+  upstreamId: 'upstream',
+  isError: false,
+  openKeys: [],
   tool: { key: 'tool' },
   progress: undefined,
-  session: undefined,
 };
 
 /** An event of {@link Tasks}; `act` gets a task that has been created. */

@@ -1,6 +1,6 @@
 import { operations, type Task, type TaskFilter, taskFilter } from '@sluice/contract';
 import { OperationError } from '../registry/operation-error.ts';
-import { isOpen, statusOf, type TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import { isInternal, isOpen, statusOf, type TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { ManagementContext } from './context.ts';
 import { pagedResponse } from './paging.ts';
 import { dataResponse } from './responses.ts';
@@ -66,15 +66,15 @@ function matches(record: TaskRecord, filter: TaskFilter): boolean {
 }
 
 function taskBody(record: TaskRecord): Task {
-  const { tool, forward, principal, era, replica, isInternal, statusMessage, eventId, states = [] } = record;
+  const { kind, tool, forward, principal, statusMessage, eventId, states } = record;
   return {
     id: record.id,
     namespace: record.namespace,
     tool: tool.key,
     ...(forward !== undefined && { forward }),
     ...(principal.id !== '' && { user: principal.id }),
-    kind: replica !== undefined ? 'call' : era === 'legacy' ? 'core' : 'extension',
-    ...(isInternal && { internal: true as const }),
+    kind,
+    ...(isInternal(record) && { internal: true as const }),
     status: statusOf(record),
     ...(statusMessage !== undefined && { statusMessage }),
     states: states.map(({ status, at }) => ({ status, timestamp: time(at) })),

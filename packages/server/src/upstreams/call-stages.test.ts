@@ -36,7 +36,7 @@ async function handle(request: UpstreamConnection['request']) {
     calls,
     toolCalls,
     log: logger.target('service::forward'),
-    autoTasks: { accepts: () => false } as unknown as StageDeps['autoTasks'],
+    promotedCalls: { accepts: () => false } as unknown as StageDeps['promotedCalls'],
   };
   const outcomes: CallOutcome[] = [];
   const client = { ...NO_CLIENT, facts: new ExchangeFacts() };

@@ -10,7 +10,7 @@ import type { UpstreamConnection } from './connection.ts';
 import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
 import { CancelableRequest, type InFlightCalls } from './in-flight-calls.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
-import type { PromotedCalls } from './mcp/tasks/promoted-call.ts';
+import type { PromotableCall, PromotedCalls } from './mcp/tasks/promoted-call.ts';
 import { ObservedSink } from './observed-sink.ts';
 import type { ResponseSink } from './response-sink.ts';
 
@@ -26,7 +26,7 @@ export interface StageDeps {
   readonly connectionOf: (target: Target) => UpstreamConnection;
   readonly calls: InFlightCalls;
   readonly suspendedCalls: SuspendedCalls;
-  readonly autoTasks: PromotedCalls;
+  readonly promotedCalls: PromotedCalls;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
   /** Checks the request of a client against what its tool declares by now. */
@@ -58,21 +58,21 @@ export function handleCalls(parts: StageDeps): CallHandler {
 
 /** A call of a tool with the label `service.task=auto` becomes a task if it takes long. */
 const promote =
-  ({ access, connectionOf, autoTasks }: StageDeps): CallStage =>
+  ({ access, connectionOf, promotedCalls }: StageDeps): CallStage =>
   (next) => {
     /** Another round of a call that has become a task. It must not retain the request of the first. */
-    const repeat: Parameters<PromotedCalls['start']>[0]['repeat'] = (message, sink) => {
+    const repeat: PromotableCall['repeat'] = (message, sink) => {
       const { namespace = '', principal } = sink.client;
       const permit = access.decideIn(namespace, principal, message);
       if (permit.kind === 'error') return startOutcome(permit, sink);
       next(permit, connectionOf(permit.target), sink);
     };
     return (permit, connection, sink) => {
-      if (!autoTasks.accepts(permit.target, sink.client) || connection.createsTasks) {
+      if (!promotedCalls.accepts(permit.target, sink.client) || connection.createsTasks) {
         return next(permit, connection, sink);
       }
       const { address } = connection;
-      autoTasks.start({ target: permit.target, address, repeat }, sink, (promoted) =>
+      promotedCalls.start({ target: permit.target, address, repeat }, sink, (promoted) =>
         next(permit, connection, promoted),
       );
     };

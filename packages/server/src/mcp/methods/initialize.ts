@@ -22,7 +22,7 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
 import type { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
-import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
+import type { CreatedTasks } from '../../upstreams/mcp/tasks/created-tasks.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/watcher.ts';
 import type { UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
@@ -50,7 +50,7 @@ export interface McpInitParts {
   readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
   readonly sessionTasks: Pick<SessionTasks, 'onListening'>;
-  readonly taskRelay: Pick<TaskRequests, 'interruptedCall'>;
+  readonly createdTasks: Pick<CreatedTasks, 'interruptedCall'>;
   readonly upstreamHeaders: UpstreamHeaders;
 }
 
@@ -196,9 +196,9 @@ async function takeUp(
   lastEventId: string,
   headers: readonly string[],
   session: ClientSession,
-  { events, taskRelay }: McpInitParts,
+  { events, createdTasks }: McpInitParts,
 ): Promise<McpOutcome> {
-  const resumeTask = restarted ? await taskRelay.interruptedCall(session, idText, headers) : undefined;
+  const resumeTask = restarted ? await createdTasks.interruptedCall(session, idText, headers) : undefined;
   return {
     kind: 'deferred',
     idText,

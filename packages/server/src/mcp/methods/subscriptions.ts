@@ -18,7 +18,6 @@ import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { RpcReply } from '../../upstreams/mcp/rpc-client.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
-import { clientEraOf } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
@@ -224,7 +223,7 @@ function listen(
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
   return Promise.all(taskIds.map((id) => tasks.find(id, exchange))).then((found) => {
-    const records = found.filter((record) => record !== undefined).filter((one) => clientEraOf(one) === 'modern');
+    const records = found.filter((record) => record !== undefined).filter((one) => one.clientEra === 'modern');
     return open({ options: taskWatcherOptions, records });
   });
 }

@@ -10,7 +10,7 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { PromotedCalls } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
-import { clientEraOf, stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import { taskNotFound } from '../../upstreams/mcp/tasks/translation.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -23,8 +23,8 @@ export interface TaskMethodParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
   readonly tasks: Tasks;
-  readonly taskRelay: TaskRequests;
-  readonly autoTasks: PromotedCalls;
+  readonly taskRequests: TaskRequests;
+  readonly promotedCalls: PromotedCalls;
 }
 
 /** Tasks of one page of `tasks/list`. */
@@ -53,9 +53,9 @@ export async function taskRequest(
   if (method === 'tasks/get' && !(await parts.tasks.pollTurn(record))) return TOO_MANY_POLLS;
   const current = parts.tasks.get(record.id);
   if (!current) return taskNotFound();
-  if (current.replica !== undefined) return parts.autoTasks.request(message, current);
+  if (current.kind === 'call') return parts.promotedCalls.request(message, current);
   const tool = servedTool(namespace, current.tool.key);
-  return parts.taskRelay.request(exchange, message, current, tool);
+  return parts.taskRequests.request(exchange, message, current, tool);
 }
 
 /** {@link FindMissing} of {@link taskRequest}. */
@@ -97,7 +97,7 @@ async function findTask(
   if (similar !== undefined) {
     return other(rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`));
   }
-  if (!record || clientEraOf(record) !== era) return { kind: 'missing', error: taskNotFound() };
+  if (!record || record.clientEra !== era) return { kind: 'missing', error: taskNotFound() };
   // Nothing of a tool that an operator has hidden reaches clients.
   if (method !== 'tasks/cancel' && isToolHidden(record, parts.access.rules)) {
     return { kind: 'missing', error: rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`) };

@@ -2,9 +2,10 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { type Implementation, paramText, progressTokenOf } from '@sluice/protocol/mcp/message';
+import { paramText, progressTokenOf } from '@sluice/protocol/mcp/message';
 import {
   isTerminal,
+  type ReportedTask,
   readTask,
   relatedTaskOf,
   reportedTaskEdits,
@@ -13,7 +14,6 @@ import {
   translatedTask,
   withTaskIds,
 } from '@sluice/protocol/mcp/tasks';
-import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import { CLIENT_DISCONNECTED } from '../../in-flight-calls.ts';
@@ -22,28 +22,32 @@ import type { ResponseSink } from '../../response-sink.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { digestOf } from '../era-translation/request-state.ts';
 import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
-import type { CallDeps, CallSpec, CreatedTask, TaskHandler } from '../relay/call-spec.ts';
+import type { CallSpec, CreatedTask, TaskHandler } from '../relay/call-spec.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
-import type { Upstream } from '../upstream.ts';
-import { continuedCall } from './events.ts';
+import { continuedCall, type TaskEvents } from './events.ts';
 import { PolledCall, pollDelayMs } from './polled-call.ts';
-import { requestTask, storedTarget, type TaskTarget, taskMessage, taskSession, taskSpec } from './target.ts';
-import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
-import { boundedState, type NewTask, newTask, sessionRecord, type Tasks } from './tasks.ts';
-import { plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
+import {
+  requestTask,
+  storedTarget,
+  type TaskDeps,
+  type TaskTarget,
+  taskMessage,
+  taskSession,
+  taskSpec,
+  upstreamOf,
+} from './target.ts';
+import { isOwnedBy, stateOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
+import { newTask, sessionRecord } from './tasks.ts';
+import { ownState, plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
 
 /** Prefix of the messages of failed calls. */
 const CALL_FAILURE = 'forwarded tool call failed';
 
-export interface CreatedTasksOptions extends CallDeps {
-  readonly tasks: Tasks;
-  /** Identity of the service, for requests of its own. */
-  readonly clientInfo: Implementation;
+export interface CreatedTasksOptions extends TaskDeps {
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
-  /** Observes the call of a record that another process has begun. */
-  observerOf(record: TaskRecord): CallObserver;
+  readonly events: Pick<TaskEvents, 'observerOf'>;
   /** A client with a session has got a task. */
   onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
@@ -114,7 +118,7 @@ export class CreatedTasks implements TaskHandler {
   relatedTask(params: JsonObject, client: ClientFacts, address: string): string {
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
     const isOwn = record?.address === address && isOwnedBy(record, client.namespace, client.principal);
-    return isOwn ? record.upstreamId : '';
+    return isOwn && record.kind === 'core' ? record.upstreamId : '';
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
@@ -122,23 +126,36 @@ export class CreatedTasks implements TaskHandler {
     const record = this.#options.tasks.get(id);
     const { inputResponses } = spec.message.params;
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
-    if (!record || record.address !== spec.upstream.transport.address || !isValid) {
+    const isHere = record?.address === spec.upstream.transport.address && record.kind !== 'call';
+    if (!isHere || !isValid) {
       return fail({ spec, sink }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
     }
     this.#takeOver(record, spec, sink, paramText(spec.message.text, 'inputResponses'));
   }
 
-  /** Takes a call up again that waited for a task in a process that has ended; `sink` is that of the call. */
-  takeUp(record: TaskRecord, upstream: Upstream, headers: readonly string[], sink: ResponseSink): void {
-    const { tasks, observerOf } = this.#options;
-    const target = storedTarget(tasks, record, upstream, headers);
+  /**
+   * Returns the function that takes a call of a session up again that waited for a task in a process that has ended; undefined
+   * if there is none, or it continues.
+   */
+  async interruptedCall(
+    session: DownstreamSession,
+    idText: string,
+    headers: readonly string[],
+  ): Promise<((sink: ResponseSink) => void) | undefined> {
+    const { tasks, calls, events } = this.#options;
+    await tasks.refresh();
+    const record = tasks.ofCall(session.id, idText);
+    const upstream = record && upstreamOf(this.#options, record);
+    if (!upstream || calls.ofRequest(session.id, idText)) return undefined;
+    const target = storedTarget(this.#options, record, upstream, headers);
     const spec = taskSpec(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
-    const rewriter = record.era === 'modern' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
-    this.#takeOver(record, { ...spec, rewriter, failure: CALL_FAILURE }, new ObservedSink(sink, observerOf(record)));
+    const rewriter = record.kind === 'extension' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
+    const resumed = { ...spec, rewriter, failure: CALL_FAILURE };
+    return (sink) => this.#takeOver(record, resumed, new ObservedSink(sink, events.observerOf(record)));
   }
 
   /** Continues the call of a stored task. */
-  #takeOver(record: TaskRecord, spec: CallSpec, sink: ResponseSink, input?: string): void {
+  #takeOver(record: UpstreamTask, spec: CallSpec, sink: ResponseSink, input?: string): void {
     const session = taskSession(this.#options.tasks, record, spec.upstream);
     const created = { spec, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
     const { upstreamId: taskId } = record;
@@ -153,9 +170,9 @@ export class CreatedTasks implements TaskHandler {
   }
 
   #poll(task: OpenTask, input: string | undefined): void {
-    const { tasks, suspendedCalls, suspendedMs } = this.#options;
+    const { suspendedCalls, suspendedMs } = this.#options;
     let storing = this.#remember(task);
-    const polled = new PolledCall(this.#options, tasks, {
+    const polled = new PolledCall(this.#options, {
       ...task,
       suspend: async (state) => {
         storing ??= this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
@@ -251,21 +268,23 @@ export class CreatedTasks implements TaskHandler {
 
   #store(
     { spec, session, requestId, sink, state }: OpenTask,
-    more: Pick<NewTask, 'isInternal' | 'maxLifeMs' | 'callId'> = {},
+    more: { readonly isInternal?: true; readonly maxLifeMs?: number; readonly callId?: string } = {},
   ): Promise<TaskRecord | undefined> {
     const { client } = sink;
     const token = progressTokenOf(spec.message);
-    const task: NewTask = {
+    const common = {
       ...newTask(client, { entry: spec.task?.tool, forward: spec.forward }, spec.upstream.transport.address),
+      upstreamId: state.taskId,
       clientSession: client.session?.id,
-      session: sessionRecord(session),
-      era: session.era,
-      ...(session.era !== client.era && { clientEra: client.era }),
       ...(token !== undefined && { progress: { upstream: requestId, client: token } }),
       ...continuedCall(sink.observer?.continued),
       ...more,
     };
-    return this.#options.tasks.create(task, state, session);
+    const { tasks } = this.#options;
+    if (session.era === 'modern') {
+      return tasks.create({ ...common, kind: 'extension', isError: false, openKeys: [] }, state);
+    }
+    return tasks.create({ ...common, kind: 'core', session: sessionRecord(session), questions: [] }, state, session);
   }
 
   /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
@@ -290,12 +309,12 @@ function fail({ spec, sink }: Pick<CreatedTask, 'spec' | 'sink'>, code: number, 
 function respond({ spec, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
   const { era } = sink.client;
   if (era === session.era) {
-    const own = withOwnId(text, era, record);
+    const own = withOwnId(text, era, reportedTask(record), state.taskId);
     return sendResponse(sink, spec, { kind: 'response', text: own, value, status: 200, isAscii: false });
   }
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.
-  const own = { ...boundedState(state, record.id), status: 'working' as const };
+  const own = { ...ownState(record, state), status: 'working' as const };
   const created =
     era === 'modern'
       ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
@@ -303,10 +322,9 @@ function respond({ spec, session, sink, state }: OpenTask, text: string, value: 
   sink.complete({ kind: 'result', json: `{${created}}` });
 }
 
-function withOwnId(text: string, era: Era, record: TaskRecord): string {
-  const task = reportedTask(record);
+function withOwnId(text: string, era: Era, task: ReportedTask, upstreamId: string): string {
   if (era === 'modern') return withReportedTask(era, text, 'result', task);
   const objects = [...members(text)].flatMap(({ key, start }) => (key === 'result' ? [...members(text, start)] : []));
   const edits = objects.flatMap(({ key, start }) => (key === 'task' ? reportedTaskEdits(era, text, start, task) : []));
-  return withTaskIds(applyEdits(text, edits), (other) => (other === record.upstreamId ? record.id : undefined));
+  return withTaskIds(applyEdits(text, edits), (other) => (other === upstreamId ? task.id : undefined));
 }

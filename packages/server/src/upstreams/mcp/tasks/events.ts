@@ -1,17 +1,12 @@
 import type { TaskEnd } from '@sluice/contract';
+import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import { type EventTask, NO_EVALUATIONS } from '../../../exchange/facts.ts';
 import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
-import {
-  CANCELED,
-  isErrorResult,
-  NO_CONTENT,
-  type ToolCallIdentity,
-  userOf,
-} from '../../../telemetry/tool-calls/event.ts';
+import { CANCELED, NO_CONTENT, type ToolCallIdentity, userOf } from '../../../telemetry/tool-calls/event.ts';
 import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
-import { statusOf, type TaskRecord } from './task-record.ts';
-import type { EndedTask, TaskReport, Tasks } from './tasks.ts';
+import { statusOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
+import type { EndedTask, Tasks } from './tasks.ts';
 
 /** How a task ended, for metrics. */
 export type TaskOutcome = 'completed' | 'failed' | 'cancelled' | 'expired' | 'discarded';
@@ -23,6 +18,8 @@ export interface TaskEventsOptions {
   /** Undefined if no traces are exported. */
   readonly tracing: Pick<Tracing, 'begin'> | undefined;
 }
+
+type TaskCall = NonNullable<UpstreamTask['call']>;
 
 /** Why a call has no result, if its task ended without one. */
 const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
@@ -50,11 +47,11 @@ export class TaskEvents {
   }
 
   #end({ record, report }: EndedTask): void {
-    const outcome = outcomeOf(record, report);
+    const outcome = outcomeOf(record, report.by);
     this.#ended[outcome]++;
     this.#publish(record, report.by);
-    const { call, eventId } = record;
-    if (!call || eventId === undefined) return;
+    const call = callOf(record);
+    if (!call) return;
     const observer = this.observerOf(record);
     observer.task = () => eventTaskOf(record, report.by);
     const { by, content = {} } = report;
@@ -70,7 +67,8 @@ export class TaskEvents {
 
   /** Observes the call of a record for its client, which another process has begun. */
   observerOf(record: TaskRecord): CallObserver {
-    const { call, eventId } = record;
+    const call = callOf(record);
+    const { eventId } = record;
     if (!call || eventId === undefined) return new CallObserver();
     const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call) };
     return new CallObserver(undefined, undefined, tool, Math.min(call.startedAt, Date.now()));
@@ -92,7 +90,7 @@ export class TaskEvents {
   }
 
   /** A span from the creation of the task to its end, below that of the request that created it. */
-  #trace({ tool, created }: TaskRecord, { trace }: NonNullable<TaskRecord['call']>, outcome: TaskOutcome): void {
+  #trace({ tool, created }: TaskRecord, { trace }: TaskCall, outcome: TaskOutcome): void {
     const { tracing } = this.#options;
     if (!tracing || !trace) return;
     const startedAt = created - performance.timeOrigin;
@@ -106,7 +104,7 @@ export class TaskEvents {
 }
 
 /** The part of an observed call that is stored with its task. */
-export function continuedCall(call: ContinuedCall | undefined): Pick<TaskRecord, 'eventId' | 'call'> {
+export function continuedCall(call: ContinuedCall | undefined): Pick<UpstreamTask, 'eventId' | 'call'> {
   if (!call) return {};
   const { eventId, startedAt, trace, identity } = call;
   const { toolType, conversationId, requestId, via } = identity;
@@ -114,11 +112,16 @@ export function continuedCall(call: ContinuedCall | undefined): Pick<TaskRecord,
 }
 
 /** The task in the last event of its call. */
-export function eventTaskOf({ id, states = [] }: TaskRecord, end?: TaskEnd): EventTask {
+export function eventTaskOf({ id, states }: TaskRecord, end?: TaskEnd): EventTask {
   return { id, end, states };
 }
 
-function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): ToolCallIdentity {
+/** The call that a task of an upstream continues, if it has events. */
+function callOf(record: TaskRecord): TaskCall | undefined {
+  return record.kind === 'call' ? undefined : record.call;
+}
+
+function identityOf(record: TaskRecord, call: TaskCall): ToolCallIdentity {
   const { namespace, tool, forward, address, principal } = record;
   const { toolType, conversationId, requestId, via, trace } = call;
   const known = { namespace, toolName: tool.key, toolType, forward, conversationId, requestId, via };
@@ -127,10 +130,8 @@ function identityOf(record: TaskRecord, call: NonNullable<TaskRecord['call']>): 
   return { transport: 'mcp', ...known, ...service, ...more };
 }
 
-function outcomeOf(record: TaskRecord, { by, content = {} }: TaskReport): TaskOutcome {
+function outcomeOf(record: TaskRecord, by: TaskEnd): TaskOutcome {
   if (by === 'cancelled' || by === 'expired' || by === 'discarded') return by;
   const status = statusOf(record);
-  if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
-  // The result became known without the status.
-  return isErrorResult(content.result) ? 'failed' : 'completed';
+  return isTerminal(status) ? status : 'completed';
 }

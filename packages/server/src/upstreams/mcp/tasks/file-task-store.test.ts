@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import { diskFiles } from '../../../registry/store/files.ts';
 import { FileTaskStore } from './file-task-store.ts';
-import type { TaskRecord } from './task-record.ts';
+import type { CoreTask, TaskRecord } from './task-record.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -24,7 +24,7 @@ function open(): FileTaskStore {
   return store;
 }
 
-function record(id: string, more: Partial<TaskRecord> = {}): TaskRecord {
+function record(id: string, more: Partial<CoreTask> = {}): TaskRecord {
   return {
     id,
     namespace: 'default',
@@ -32,13 +32,16 @@ function record(id: string, more: Partial<TaskRecord> = {}): TaskRecord {
     holder: { namespace: 'default', name: 'address:127.0.0.1' },
     address: 'http://upstream/mcp',
     upstreamId: `upstream-${id}`,
-    era: 'legacy',
+    kind: 'core',
+    clientEra: 'legacy',
+    questions: [],
+    states: [],
     session: { id: 's', protocolVersion: '2025-11-25' },
     tool: { key: 'tool' },
     status: 'working',
     createdAt: '2026-01-01T00:00:00Z',
     lastUpdatedAt: '2026-01-01T00:00:00Z',
-    ttlMs: null,
+    ttlMs: 60_000,
     created: 1,
     expires: 2,
     ...more,

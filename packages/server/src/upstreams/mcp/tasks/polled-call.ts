@@ -11,13 +11,12 @@ import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN 
 import { progressNotification } from '../../progress.ts';
 import { failedOutcome } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
-import type { CallDeps, CreatedTask } from '../relay/call-spec.ts';
+import type { CreatedTask } from '../relay/call-spec.ts';
 import type { Reply, ReplyResult } from '../relay/collect.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
-import { requestTask, type TaskTarget } from './target.ts';
-import type { TaskRecord } from './task-record.ts';
-import type { Tasks } from './tasks.ts';
+import { requestTask, type TaskDeps, type TaskTarget } from './target.ts';
+import type { ExtensionTask } from './task-record.ts';
 import { observeState } from './translation.ts';
 
 /** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
@@ -47,7 +46,7 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
    * The task, if the client knows it and waits for its result: requests for input are related to it, and it continues when the
    * client stops waiting.
    */
-  readonly known?: TaskRecord;
+  readonly known?: ExtensionTask;
   /**
    * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
    * the client may have no more tasks; rejects with `StoreError`.
@@ -67,8 +66,7 @@ export class PolledCall implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #context: CallDeps;
-  readonly #tasks: Tasks;
+  readonly #context: TaskDeps;
   readonly #call: Polling;
   #state: TaskState;
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -82,9 +80,8 @@ export class PolledCall implements InFlightCall {
   readonly #sentKeys = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
 
-  constructor(context: CallDeps, tasks: Tasks, call: Polling) {
+  constructor(context: TaskDeps, call: Polling) {
     this.#context = context;
-    this.#tasks = tasks;
     this.#call = call;
     this.#state = call.state;
     this.#isClientDisconnected = call.isClientDisconnected;
@@ -122,7 +119,7 @@ export class PolledCall implements InFlightCall {
   async #poll(): Promise<void> {
     const { known, target } = this.#call;
     // Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests.
-    const isTurn = !known || (await this.#tasks.pollTurn({ id: known.id }));
+    const isTurn = !known || (await this.#context.tasks.pollTurn({ id: known.id }));
     if (this.#ended) return;
     if (!isTurn) return this.#onPollFailed('too many requests for the result of the task');
     const reply = await requestTask(this.#context, target, 'tasks/get');
@@ -143,7 +140,7 @@ export class PolledCall implements InFlightCall {
       if (reply.error.code !== INVALID_PARAMS) {
         return this.#onPollFailed('the upstream rejected a request for the state of a task');
       }
-      if (known) this.#tasks.remove(known);
+      if (known) this.#context.tasks.remove(known);
       return this.#fail('the upstream no longer knows the task');
     }
     this.activeAt = performance.now();
@@ -164,9 +161,10 @@ export class PolledCall implements InFlightCall {
   #observe(value: JsonObject): TaskState | string {
     const { known } = this.#call;
     if (!known) return readTask('modern', value) ?? INVALID_TASK;
-    const record = this.#tasks.get(known.id);
+    const { tasks } = this.#context;
+    const record = tasks.latest(known);
     if (!record || record.isCanceled) return 'the task was canceled';
-    const state = observeState(this.#tasks, record, value);
+    const state = observeState(tasks, record, value);
     return typeof state === 'string' ? `the upstream answered with ${state}` : state;
   }
 

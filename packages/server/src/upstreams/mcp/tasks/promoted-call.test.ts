@@ -8,7 +8,7 @@ import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
 import { PromotedCalls } from './promoted-call.ts';
-import type { TaskRecord } from './task-record.ts';
+import type { CallTask, TaskRecord } from './task-record.ts';
 import { memoryTaskStore } from './task-record.ts';
 import { Tasks } from './tasks.ts';
 
@@ -65,7 +65,7 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
     tasks,
     client,
     response,
-    about: (method: string, record: TaskRecord) => auto.request(request(method), record),
+    about: (method: string, record: TaskRecord) => auto.request(request(method), record as CallTask),
   };
 }
 

@@ -24,7 +24,7 @@ import {
 } from '../../response-sink.ts';
 import { RETRY_PARAMS } from '../relay/request-edits.ts';
 import { eventTaskOf } from './events.ts';
-import { stateOf, type TaskRecord } from './task-record.ts';
+import { type CallTask, stateOf, type TaskRecord } from './task-record.ts';
 import { MAX_TTL_MS, newTask, type Tasks } from './tasks.ts';
 import { ACKNOWLEDGED } from './translation.ts';
 
@@ -100,7 +100,7 @@ export class PromotedCalls {
     tasks.canceled.subscribe(({ id }) => this.#calls.get(id)?.cancel());
     // Those of an earlier process, unless it may be alive.
     if (options.isAlive) return;
-    for (const record of tasks.all()) if (record.replica !== undefined) this.#lose(record);
+    for (const record of tasks.all()) if (record.kind === 'call') this.#lose(record);
   }
 
   /** Whether a request becomes a task if it takes long: only calls of tools do, whatever else has the label. */
@@ -115,7 +115,7 @@ export class PromotedCalls {
   }
 
   /** The outcome of a request about a task of this kind. */
-  async request({ method, text }: RequestMessage, record: TaskRecord): Promise<RequestOutcome> {
+  async request({ method, text }: RequestMessage, record: CallTask): Promise<RequestOutcome> {
     const call = this.#calls.get(record.id);
     if (!call) return this.#requestLost(method, record);
     if (method === 'tasks/get') return call.state(record);
@@ -131,7 +131,7 @@ export class PromotedCalls {
     const { facts } = client;
     const now = new Date().toISOString();
     const { eventId } = facts?.call ?? {};
-    const task = { ...newTask(client, target, address), era: 'modern', replica, eventId } as const;
+    const task = { ...newTask(client, target, address), kind: 'call', replica, eventId } as const;
     const times = { createdAt: now, lastUpdatedAt: now, ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS) };
     const state = { taskId: randomUUID(), status: 'working', statusMessage: undefined, ...times } as const;
     const record = await tasks.create(task, { ...state, pollIntervalMs: POLL_INTERVAL_MS });
@@ -163,8 +163,8 @@ export class PromotedCalls {
   }
 
   /** The outcome for a task whose call is not known here. */
-  async #requestLost(method: string, record: TaskRecord): Promise<RequestOutcome> {
-    const { replica = '' } = record;
+  async #requestLost(method: string, record: CallTask): Promise<RequestOutcome> {
+    const { replica } = record;
     const { tasks, isAlive, replica: own } = this.options;
     if (replica !== own && (await isAlive?.(replica))) {
       return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);

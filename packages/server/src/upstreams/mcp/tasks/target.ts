@@ -8,16 +8,25 @@ import {
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { type Implementation, parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RequestEdits } from '../relay/request-edits.ts';
 import { adoptSession, type Upstream, type UpstreamSession } from '../upstream.ts';
-import { clientEraOf, type TaskRecord } from './task-record.ts';
+import type { Upstreams } from '../upstreams.ts';
+import { eraOf, type UpstreamTask } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
 import { TASK_FAILURE, taskQuestions } from './translation.ts';
+
+/** Dependencies of requests about tasks. */
+export interface TaskDeps extends CallDeps {
+  readonly tasks: Tasks;
+  readonly upstreams: Pick<Upstreams, 'at' | 'of'>;
+  /** Identity of the service, for requests of its own. */
+  readonly clientInfo: Implementation;
+}
 
 /** A task at its upstream, and what requests about it have in common. */
 export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 'serverRequests'> {
@@ -29,15 +38,23 @@ export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 
   /** Headers besides those of the session and those that mirror a message: names and values, alternating. */
   readonly headers: readonly string[];
   /** Identity and capabilities, besides tasks, that a modern upstream gets with each request. */
-  readonly clientInfo?: JsonObject;
-  readonly capabilities?: JsonObject;
+  readonly clientInfo: JsonObject;
+  readonly capabilities: JsonObject;
+}
+
+/** Returns the upstream of a task; undefined if its forward is gone, or has another address now. */
+export function upstreamOf(
+  { upstreams }: Pick<TaskDeps, 'upstreams'>,
+  { forward, address }: UpstreamTask,
+): Upstream | undefined {
+  const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
+  return upstream?.transport.address === address ? upstream : undefined;
 }
 
 /** Returns the session that requests about a task are sent in: after a restart, the stored one is continued. */
-export function taskSession(tasks: Tasks, record: TaskRecord, upstream: Upstream): UpstreamSession {
-  if (record.era === 'modern') return upstream.sessions.modern;
-  const { protocolVersion = '', id } = record.session ?? {};
-  return tasks.sessionOf(record) ?? adoptSession(protocolVersion, id);
+export function taskSession(tasks: Tasks, record: UpstreamTask, upstream: Upstream): UpstreamSession {
+  if (record.kind === 'extension') return upstream.sessions.modern;
+  return tasks.sessionOf(record) ?? adoptSession(record.session.protocolVersion, record.session.id);
 }
 
 /**
@@ -45,16 +62,17 @@ export function taskSession(tasks: Tasks, record: TaskRecord, upstream: Upstream
  * a modern client.
  */
 export function storedTarget(
-  tasks: Tasks,
-  record: TaskRecord,
+  { tasks, clientInfo }: TaskDeps,
+  record: UpstreamTask,
   upstream: Upstream,
   headers: readonly string[] = [],
 ): TaskTarget {
-  const { era, upstreamId, namespace } = record;
-  const hasQuestions = era === 'legacy' && clientEraOf(record) === 'modern';
+  const { upstreamId, namespace } = record;
+  const hasQuestions = record.kind === 'core' && record.clientEra === 'modern';
   const serverRequests = hasQuestions ? () => taskQuestions(tasks, record) : undefined;
   const openSession = () => taskSession(tasks, record, upstream);
-  return { era, upstreamId, namespace, upstream, headers, serverRequests, openSession };
+  const client = { headers, clientInfo: { ...clientInfo }, capabilities: {} };
+  return { ...client, era: eraOf(record), upstreamId, namespace, upstream, serverRequests, openSession };
 }
 
 /** Returns the spec of a request about a task. A modern upstream routes it by the id. */
@@ -72,7 +90,7 @@ export function taskMessage(
   method: string,
   more: { readonly params?: string | undefined; readonly token?: string | undefined } = {},
 ): RequestMessage {
-  const { era, upstreamId, clientInfo = {}, capabilities = {} } = target;
+  const { era, upstreamId, clientInfo, capabilities } = target;
   const envelope = {
     [META_PROTOCOL_VERSION]: LATEST_MODERN,
     [META_CLIENT_INFO]: clientInfo,

@@ -1,14 +1,21 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import type { UpstreamSession } from '../upstream.ts';
-import { isOpen, type TaskChange, type TaskRecord } from './task-record.ts';
+import {
+  type CoreTask,
+  isActive,
+  isInternal,
+  isOpen,
+  type TaskChange,
+  type TaskRecord,
+  type UpstreamTask,
+} from './task-record.ts';
 
 /** A task as this process knows it. */
 export interface KnownTask {
   record: TaskRecord;
-  /** The upstream session that its requests are sent in, if that is open here. */
+  /** The upstream session that the requests of a core task are sent in, if that is open here. */
   session: UpstreamSession | undefined;
-  /** Whether it keeps that session open: in the legacy era, until it has ended. */
+  /** Whether it keeps that session open: until it has ended. */
   isPinned: boolean;
   /** Stored by another replica, which reports if the task expires. */
   readonly isForeign: boolean;
@@ -23,10 +30,8 @@ export interface KnownTask {
 /** The known tasks by our ids, and by whatever clients and upstreams refer to. */
 export class TaskIndex {
   protected readonly tasks = new Map<string, KnownTask>();
-  /** Ids by user, and by session of the client, oldest first. */
-  readonly #byOwner = new Map<string, Set<string>>();
-  /** Ids by upstream, its session, and its own id of the task or progress token. */
-  readonly #byPlace = new Map<string, string>();
+  /** Ids by {@link keysOf}, the oldest first. */
+  readonly #ids = new Map<string, Set<string>>();
 
   /** Number of records. */
   get size(): number {
@@ -38,9 +43,9 @@ export class TaskIndex {
     return Array.from(this.tasks.values(), ({ record }) => record).sort((a, b) => a.created - b.created);
   }
 
-  /** Number of tasks whose end is not known, without those of clients that do not know them. */
+  /** Number of tasks whose end is not known, without those that no client knows. */
   get openCount(): number {
-    return this.tasks.values().reduce((sum, { record }) => sum + (isOpen(record) && !record.isInternal ? 1 : 0), 0);
+    return this.tasks.values().reduce((sum, { record }) => sum + (isOpen(record) && !isInternal(record) ? 1 : 0), 0);
   }
 
   /** Returns the task with this id of ours, whoever's it is. */
@@ -48,24 +53,30 @@ export class TaskIndex {
     return this.tasks.get(id)?.record;
   }
 
-  /** Returns the task with this progress token at an upstream, in a session there. */
-  findProgress(address: string, session: string | undefined, token: string): TaskRecord | undefined {
-    return this.get(this.#byPlace.get(placeKey('token', address, session, token)) ?? '');
+  /** Returns the present state of a record; undefined if it was removed. */
+  latest<Kind extends TaskRecord>({ id, kind }: Kind): Kind | undefined {
+    const record = this.get(id);
+    return record?.kind === kind ? (record as Kind) : undefined;
   }
 
-  /** Returns the task with this id at an upstream, in a session there. */
-  findUpstream(address: string, session: string | undefined, upstreamId: string): TaskRecord | undefined {
-    return this.get(this.#byPlace.get(placeKey('id', address, session, upstreamId)) ?? '');
+  /** Returns the core task with this progress token at an upstream, in a session there. */
+  findProgress(address: string, session: string | undefined, token: string): CoreTask | undefined {
+    return this.#find('token', address, session, token).findLast((record) => record.kind === 'core');
+  }
+
+  /** Returns the core task with this id at an upstream, in a session there. */
+  findUpstream(address: string, session: string | undefined, upstreamId: string): CoreTask | undefined {
+    return this.#find('id', address, session, upstreamId).findLast((record) => record.kind === 'core');
   }
 
   /** Returns the tasks that were created in a session of a client, oldest first. */
-  ofSession(clientSession: string): TaskRecord[] {
-    return this.#owned(sessionKey(clientSession));
+  ofSession(clientSession: string): UpstreamTask[] {
+    return this.#find('session', clientSession).filter((record) => record.kind !== 'call');
   }
 
   /** Returns the tasks that count for a user, oldest first. */
   protected ofUser(name: string): TaskRecord[] {
-    return this.#owned(userKey(name));
+    return this.#find('user', name);
   }
 
   /** Returns the upstream session that the requests of a task are sent in, if it is open in this process. */
@@ -82,12 +93,10 @@ export class TaskIndex {
   }
 
   protected add(record: TaskRecord, session: UpstreamSession | undefined, isForeign: boolean): void {
-    const { id } = record;
     const polling = { nextPollAt: 0, storing: undefined, changed: new Emitter() };
     const task: KnownTask = { record, isForeign, session: undefined, isPinned: false, ...polling };
-    this.tasks.set(id, task);
-    for (const key of ownerKeys(record)) this.#byOwner.getOrInsertComputed(key, () => new Set()).add(id);
-    for (const key of placeKeys(record)) this.#byPlace.set(key, id);
+    this.tasks.set(record.id, task);
+    this.#index(record);
     if (session) this.pin(task, session);
   }
 
@@ -96,29 +105,26 @@ export class TaskIndex {
     if (!task) return undefined;
     this.unpin(task);
     this.tasks.delete(id);
-    for (const key of ownerKeys(task.record)) {
-      const ids = this.#byOwner.get(key);
-      if (ids?.delete(id) && ids.size === 0) this.#byOwner.delete(key);
-    }
-    this.#dropPlaces(task.record);
+    this.#unindex(task.record);
     return task.record;
   }
 
-  /** Changes a record in memory. */
+  /** Changes a record in memory. The session of a task that has ended is not kept open any more. */
   protected set(task: KnownTask, change: TaskChange): void {
-    const before = task.record;
-    task.record = { ...before, ...change };
-    if (before.session?.id === task.record.session?.id) return;
+    const { record } = task;
+    task.record = { ...record, ...change };
+    if (!isActive(task.record)) this.unpin(task);
+    if (record.kind !== 'core' || !change.session || change.session.id === record.session.id) return;
     // The task is known in another session now.
-    this.#dropPlaces(before);
-    for (const key of placeKeys(task.record)) this.#byPlace.set(key, before.id);
+    this.#unindex(record);
+    this.#index(task.record);
   }
 
-  /** Sets the session of a task, which stays open until that has ended. */
+  /** Sets the session of a core task, which stays open until that has ended. */
   protected pin(task: KnownTask, session: UpstreamSession): void {
     this.unpin(task);
     task.session = session;
-    if (session.era === 'modern' || isTerminal(task.record.status)) return;
+    if (!isActive(task.record)) return;
     session.tasks++;
     task.isPinned = true;
   }
@@ -131,32 +137,35 @@ export class TaskIndex {
     if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
-  #owned(key: string): TaskRecord[] {
-    return Array.from(this.#byOwner.get(key) ?? []).flatMap((id) => this.get(id) ?? []);
+  #find(...key: Key): TaskRecord[] {
+    return Array.from(this.#ids.get(JSON.stringify(key)) ?? []).flatMap((id) => this.get(id) ?? []);
   }
 
-  #dropPlaces(record: TaskRecord): void {
-    for (const key of placeKeys(record)) if (this.#byPlace.get(key) === record.id) this.#byPlace.delete(key);
+  #index(record: TaskRecord): void {
+    for (const key of keysOf(record)) {
+      this.#ids.getOrInsertComputed(JSON.stringify(key), () => new Set()).add(record.id);
+    }
+  }
+
+  #unindex(record: TaskRecord): void {
+    for (const key of keysOf(record).map((parts) => JSON.stringify(parts))) {
+      const ids = this.#ids.get(key);
+      if (ids?.delete(record.id) && ids.size === 0) this.#ids.delete(key);
+    }
   }
 }
 
-function ownerKeys({ holder, clientSession }: TaskRecord): string[] {
-  return [userKey(holder.name), ...(clientSession === undefined ? [] : [sessionKey(clientSession)])];
-}
+/** A reference to tasks: its kind, and what it consists of. */
+type Key = readonly ['user' | 'session' | 'id' | 'token', ...parts: (string | undefined)[]];
 
-function placeKeys({ address, session, upstreamId, progress }: TaskRecord): string[] {
-  const id = placeKey('id', address, session?.id, upstreamId);
-  return progress ? [id, placeKey('token', address, session?.id, progress.upstream)] : [id];
-}
-
-function userKey(name: string): string {
-  return `user ${name}`;
-}
-
-function sessionKey(id: string): string {
-  return `session ${id}`;
-}
-
-function placeKey(kind: 'id' | 'token', address: string, session: string | undefined, name: string): string {
-  return JSON.stringify([kind, address, session, name]);
+function keysOf(record: TaskRecord): Key[] {
+  const keys: Key[] = [['user', record.holder.name]];
+  if (record.kind === 'call') return keys;
+  const { address, clientSession, upstreamId, progress } = record;
+  if (clientSession !== undefined) keys.push(['session', clientSession]);
+  if (record.kind === 'extension') return keys;
+  const { id } = record.session;
+  keys.push(['id', address, id, upstreamId]);
+  if (progress) keys.push(['token', address, id, progress.upstream]);
+  return keys;
 }

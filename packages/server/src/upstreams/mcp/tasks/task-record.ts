@@ -6,6 +6,7 @@ import { quotaOwnerSchema } from '../../../http/shares.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
+const eraSchema = z.enum(['legacy', 'modern']);
 
 /** The call that a task continues, as far as its last event needs it. */
 const callSchema = z.object({
@@ -20,8 +21,6 @@ const callSchema = z.object({
     .optional(),
 });
 
-const eraSchema = z.enum(['legacy', 'modern']);
-
 /** A request of a legacy upstream that a task needs input for. */
 const questionSchema = z.object({
   /** Key that a modern client responds under. */
@@ -32,37 +31,42 @@ const questionSchema = z.object({
   /** JSON text. */
   params: z.string().optional(),
 });
+/** See {@link questionSchema}. */
+export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
 
-/** The part of a record that changes. */
-const changeSchema = z.object({
+/** The part of all records that changes. */
+const stateSchema = z.object({
   /** As last reported by the upstream; final once it is terminal. */
   status: statusSchema,
   statusMessage: z.string().optional(),
   /** ISO 8601. */
   lastUpdatedAt: z.string(),
-  /** Milliseconds; null: unlimited. */
-  ttlMs: z.number().nullable(),
+  /** Milliseconds. */
+  ttlMs: z.number(),
   pollIntervalMs: z.number().optional(),
   /** When the record is removed, in epoch milliseconds. */
   expires: z.number(),
+  /** The latest states that became known; `at` in epoch milliseconds. */
+  states: z.array(z.object({ status: statusSchema, at: z.number() })),
   /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
   isCanceled: z.boolean().optional(),
-  /** The latest states that became known; `at` in epoch milliseconds. */
-  states: z.array(z.object({ status: statusSchema, at: z.number() })).optional(),
-  /** When its end became known, or a client canceled it: its call has its last event. */
-  endedAt: z.number().optional(),
-  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
-  isError: z.boolean().optional(),
-  /** Keys of the input that a modern upstream waits for. */
-  openKeys: z.array(z.string()).optional(),
-  /** Requests for input of a legacy upstream that a modern client has not responded to. */
-  questions: z.array(questionSchema).optional(),
-  /** Upstream session that its requests are sent in. */
-  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
+  /** How it ended, if that became known otherwise than by its status. */
+  end: statusSchema.optional(),
 });
+const coreState = {
+  /** Upstream session that its requests are sent in. */
+  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }),
+  /** Requests for input that a modern client has not responded to. */
+  questions: z.array(questionSchema),
+};
+const extensionState = {
+  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
+  isError: z.boolean(),
+  /** Keys of the input that the upstream waits for. */
+  openKeys: z.array(z.string()),
+};
 
-/** Schema of {@link TaskRecord}. */
-export const recordSchema = changeSchema.extend({
+const commonSchema = stateSchema.extend({
   /** Our id, which clients use: 128 random bits. */
   id: z.string(),
   namespace: z.string(),
@@ -70,49 +74,81 @@ export const recordSchema = changeSchema.extend({
   principal: storedPrincipal,
   /** Whom the task counts for. */
   holder: quotaOwnerSchema,
-  /** Session of the legacy client that created it. */
-  clientSession: z.string().optional(),
+  clientEra: eraSchema,
   /** Forward of the upstream; undefined for the upstream of a manually registered tool. */
   forward: z.string().optional(),
   /** Address of the upstream: a forward that has another one does not get the id. */
   address: z.string(),
-  /** Id at the upstream. */
-  upstreamId: z.string(),
-  /** Era of the upstream. */
-  era: eraSchema,
-  /** Era of the client, if it is the other one. */
-  clientEra: eraSchema.optional(),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
-  /** The process that has the call, for a plain call that became a task: only that process has the result. */
-  replica: z.string().optional(),
-  /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
-  isInternal: z.literal(true).optional(),
-  /** The call of a legacy client that waits for the result: its id, as JSON text. */
-  callId: z.string().optional(),
-  /** Progress token upstream, and that of the client as JSON text. */
-  progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
   /** Id of the events of its call. */
   eventId: z.string().optional(),
-  /** The call that it continues; undefined if the process that has the call reports its end. */
-  call: callSchema.optional(),
   /** ISO 8601. */
   createdAt: z.string(),
   /** Epoch milliseconds, by our clock. */
   created: z.number(),
 });
 
-/** Schema of {@link TaskChange}. */
-export const taskChangeSchema = changeSchema.partial();
+const callTaskSchema = commonSchema.extend({
+  kind: z.literal('call'),
+  /** The process that has the call and its result. */
+  replica: z.string(),
+});
 
-/** A task of an upstream that a client knows by an id of ours. */
-export type TaskRecord = Readonly<z.output<typeof recordSchema>>;
-/** Changed members of a record. */
+const upstreamTaskSchema = commonSchema.extend({
+  /** Id at the upstream. */
+  upstreamId: z.string(),
+  /** Session of the legacy client that created it. */
+  clientSession: z.string().optional(),
+  /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
+  isInternal: z.literal(true).optional(),
+  /** The call of a legacy client that waits for the result: its id, as JSON text. */
+  callId: z.string().optional(),
+  /** Progress token upstream, and that of the client as JSON text. */
+  progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
+  /** The call that it continues. */
+  call: callSchema.optional(),
+});
+const coreTaskSchema = upstreamTaskSchema.extend({ kind: z.literal('core'), ...coreState });
+const extensionTaskSchema = upstreamTaskSchema.extend({ kind: z.literal('extension'), ...extensionState });
+
+/** Schema of {@link TaskRecord}. */
+export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, coreTaskSchema, extensionTaskSchema]);
+/** Schema of {@link TaskChange}. */
+export const taskChangeSchema = stateSchema.extend({ ...coreState, ...extensionState }).partial();
+
+/** A plain call that became a task. */
+export type CallTask = Readonly<z.output<typeof callTaskSchema>>;
+/** A core task of 2025-11-25, of a legacy upstream. */
+export type CoreTask = Readonly<z.output<typeof coreTaskSchema>>;
+/** A task of the extension, of a modern upstream. */
+export type ExtensionTask = Readonly<z.output<typeof extensionTaskSchema>>;
+/** A task of an upstream. */
+export type UpstreamTask = CoreTask | ExtensionTask;
+/** A task that a client knows by an id of ours. */
+export type TaskRecord = CallTask | UpstreamTask;
+/** Changed members of a record, of those that its kind has. */
 export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
 
 /** The status of a task as its clients see it; that it was canceled counts before its upstream has confirmed that. */
-export function statusOf({ status, isCanceled, endedAt }: TaskRecord): TaskStatus {
-  return isCanceled || (endedAt !== undefined && !isTerminal(status)) ? 'cancelled' : status;
+export function statusOf({ status, isCanceled, end = status }: TaskRecord): TaskStatus {
+  if (isCanceled) return 'cancelled';
+  return isTerminal(status) ? status : end;
+}
+
+/** True for a task whose end is not known. */
+export function isOpen(record: TaskRecord): boolean {
+  return !isTerminal(statusOf(record));
+}
+
+/** True for a task that its upstream has to end: that has not ended, and was not canceled. */
+export function isActive({ status, isCanceled }: TaskRecord): boolean {
+  return !isTerminal(status) && !isCanceled;
+}
+
+/** True for a task that no client knows. */
+export function isInternal(record: TaskRecord): boolean {
+  return record.kind !== 'call' && record.isInternal === true;
 }
 
 /** True if a task is one of this principal in this namespace. */
@@ -124,23 +160,15 @@ export function isOwnedBy(
   return record.namespace === namespace && record.principal.key === principal.key;
 }
 
-/** True for a task whose end is not known. */
-export function isOpen(record: TaskRecord): boolean {
-  return !isTerminal(statusOf(record));
-}
-
-/** A request of a legacy upstream that a task needs input for. */
-export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
-
-/** Returns the era of the client of a task. */
-export function clientEraOf({ era, clientEra }: TaskRecord): Era {
-  return clientEra ?? era;
+/** The era of the upstream of a task. */
+export function eraOf({ kind }: UpstreamTask): Era {
+  return kind === 'core' ? 'legacy' : 'modern';
 }
 
 /** The state of a task as far as its record knows it, under our id. */
 export function stateOf(record: TaskRecord): TaskState {
-  const { id: taskId, isCanceled, isError, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
-  const hasFailed = isError === true && clientEraOf(record) === 'legacy';
+  const { id: taskId, isCanceled, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs } = record;
+  const hasFailed = record.kind === 'extension' && record.isError && record.clientEra === 'legacy';
   const status = isCanceled ? 'cancelled' : hasFailed ? 'failed' : record.status;
   return { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs };
 }

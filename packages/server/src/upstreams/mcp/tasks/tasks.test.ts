@@ -25,10 +25,10 @@ function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
   const tasks = new Tasks({ store, ...(limits && { limits }), now: () => clock.now });
   closers.push(() => tasks.close());
   const orphaned: string[] = [];
-  tasks.orphaned.subscribe(({ record }) => orphaned.push(record.upstreamId));
+  tasks.orphaned.subscribe(({ upstreamId }) => orphaned.push(upstreamId));
   let last = 0;
   const create = (user: string, namespace = 'default', ttlMs: number | null = 60_000) =>
-    tasks.create(newTask(user, namespace), { ...STATE, taskId: `upstream-${++last}`, ttlMs }, session);
+    tasks.create(newTask(user, namespace, `upstream-${++last}`), { ...STATE, taskId: '', ttlMs }, session);
   return { tasks, clock, orphaned, create };
 }
 
@@ -40,7 +40,7 @@ const STATE = {
   pollIntervalMs: undefined,
 } as const;
 
-function newTask(user: string, namespace: string): NewTask {
+function newTask(user: string, namespace: string, upstreamId: string): NewTask {
   return {
     namespace,
     principal: toStored(createUser(user, 'proxy')),
@@ -48,10 +48,13 @@ function newTask(user: string, namespace: string): NewTask {
     clientSession: undefined,
     forward: 'forward',
     address: 'http://upstream/mcp',
-    era: 'modern',
+    kind: 'extension',
+    clientEra: 'modern',
+    upstreamId,
+    isError: false,
+    openKeys: [],
     tool: { key: 'tool' },
     progress: undefined,
-    session: undefined,
   };
 }
 
@@ -64,7 +67,7 @@ describe('limits of tasks', () => {
     expect(await create('ann')).toBeUndefined();
     expect(await create('ben')).toBeDefined();
     if (!first || !second) throw new Error('no tasks');
-    tasks.observe(second, { ...STATE, status: 'completed', taskId: second.upstreamId, ttlMs: 60_000 });
+    tasks.observe(second, { ...STATE, status: 'completed', taskId: 'x', ttlMs: 60_000 });
     expect(await create('ann')).toBeDefined();
     expect(await tasks.find(second.id, ownerOf(second))).toBeUndefined();
     expect(await tasks.find(first.id, ownerOf(first))).toBeDefined();
@@ -87,8 +90,9 @@ describe('limits of tasks', () => {
     const inputRequests = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}`.padStart(1_024), {}]));
     const state = { ...STATE, taskId: 'x', ttlMs: 60_000, statusMessage: 'm'.repeat(5_000) };
     tasks.observe(record, { ...state, status: 'input_required' }, { by: 'polled', content: { inputRequests } });
-    const { statusMessage, openKeys } = tasks.get(record.id) ?? {};
-    expect([statusMessage?.length, openKeys?.length]).toEqual([1_000, 64]);
+    const stored = tasks.get(record.id);
+    const keys = stored?.kind === 'extension' ? stored.openKeys : undefined;
+    expect([stored?.statusMessage?.length, keys?.length]).toEqual([1_000, 64]);
   });
 });
 

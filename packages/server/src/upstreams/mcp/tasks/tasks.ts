@@ -9,17 +9,24 @@ import { truncateCharacters } from '@sluice/protocol/text';
 import type { Target } from '../../../access/target.ts';
 import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
 import { type StoredPrincipal, toStored } from '../../../identity/principal.ts';
+import { isErrorResult } from '../../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { type KnownTask, TaskIndex } from './task-index.ts';
 import {
-  clientEraOf,
+  type CallTask,
+  type CoreTask,
+  type ExtensionTask,
+  isActive,
+  isInternal,
+  isOpen,
   isOwnedBy,
   statusOf,
   type TaskChange,
   type TaskQuestion,
   type TaskRecord,
   type TaskStore,
+  type UpstreamTask,
 } from './task-record.ts';
 
 /** Longest time to live of a task, in milliseconds. */
@@ -50,25 +57,27 @@ export interface TaskOwner {
   readonly principal: Pick<StoredPrincipal, 'key'>;
 }
 
-/** Members of a new record that its creator knows. */
-export type NewTask = Omit<
-  TaskRecord,
-  Exclude<keyof TaskChange, 'session'> | 'id' | 'upstreamId' | 'createdAt' | 'created'
-> & {
+type New<Kind extends TaskRecord> = Omit<
+  Kind,
+  'id' | 'created' | 'expires' | 'states' | 'isCanceled' | 'end' | Exclude<keyof TaskState, 'taskId'>
+>;
+
+/** Members of a new record that its creator knows, besides its state. */
+export type NewTask = (New<CallTask> | New<CoreTask> | New<ExtensionTask>) & {
   /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
   readonly maxLifeMs?: number;
 };
 
 /** Returns the members of a new record that the client, the called tool and the address of its executor determine. */
 export function newTask(
-  { namespace = '', principal, address: clientAddress }: ClientFacts,
+  { namespace = '', principal, address: clientAddress, era }: ClientFacts,
   { entry, forward }: Partial<Pick<Target, 'entry' | 'forward'>>,
   address: string,
-): Pick<NewTask, 'namespace' | 'principal' | 'holder' | 'tool' | 'address' | 'forward'> {
+): Pick<NewTask, 'namespace' | 'principal' | 'holder' | 'clientEra' | 'tool' | 'address' | 'forward'> {
   const { key = '', discovered } = entry ?? {};
   const tool = { key, upstreamKey: discovered?.upstreamKey, copied: discovered?.copied };
   const holder = quotaOwner(namespace, principal, clientAddress);
-  return { namespace, principal: toStored(principal), holder, tool, address, forward };
+  return { namespace, principal: toStored(principal), holder, clientEra: era, tool, address, forward };
 }
 
 /** How a state of a task became known. */
@@ -82,12 +91,6 @@ export interface TaskReport {
 export interface EndedTask {
   readonly record: TaskRecord;
   readonly report: TaskReport;
-}
-
-/** A task whose record was removed, and its upstream session if that is open in this process. */
-export interface OrphanedTask {
-  readonly record: TaskRecord;
-  readonly session: UpstreamSession | undefined;
 }
 
 export interface TasksOptions {
@@ -127,8 +130,8 @@ export class Tasks extends TaskIndex {
   readonly changed = new Emitter<TaskRecord>();
   /** The end of a task became known here, once for each. */
   readonly ended = new Emitter<EndedTask>();
-  /** A record was removed although its task may be running: nobody can get its result any more. */
-  readonly orphaned = new Emitter<OrphanedTask>();
+  /** A record is removed although its task may be running: nobody can get its result any more. */
+  readonly orphaned = new Emitter<UpstreamTask>();
   /** A record was removed, for whatever reason. */
   readonly removed = new Emitter<TaskRecord>();
   /** A task was canceled, here or by another replica. */
@@ -152,23 +155,21 @@ export class Tasks extends TaskIndex {
   }
 
   /**
-   * Stores a new task of an upstream; resolves once it is durable. `session` stays open until the task has ended. Undefined if
-   * its holder may have no more tasks; rejects with `StoreError`.
+   * Stores a new task; resolves once it is durable. The session of a core task stays open until that has ended. Undefined if its
+   * holder may have no more tasks; rejects with `StoreError`.
    */
   async create(task: NewTask, state: TaskState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
-    const { taskId: upstreamId, ...rest } = state;
     const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
     const record: TaskRecord = {
       ...known,
-      ...rest,
-      statusMessage: storedMessage(state),
+      ...reported(state),
       // Never begins with "-", as options on command lines do.
       id: randomBytes(16).toString('hex'),
-      upstreamId,
+      createdAt: state.createdAt,
       created: now,
       states: [{ status: state.status, at: now }],
-      expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
+      expires: Math.min(expiryOf(now, state), now + maxLifeMs),
     };
     if (!this.#makeRoom(record.holder)) return undefined;
     this.add(record, session, false);
@@ -178,13 +179,14 @@ export class Tasks extends TaskIndex {
       this.drop(record.id);
       throw error;
     }
-    if (!record.isInternal) this.created.emit(record);
+    if (!isInternal(record)) this.created.emit(record);
     return record;
   }
 
   /** The process that has the call of a task; undefined for tasks of upstreams, and for unknown ones. */
   async locate(id: string): Promise<string | undefined> {
-    return (await this.#lookUp(id))?.replica;
+    const record = await this.#lookUp(id);
+    return record?.kind === 'call' ? record.replica : undefined;
   }
 
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
@@ -203,17 +205,17 @@ export class Tasks extends TaskIndex {
       principal.key === ''
         ? this.ofSession(clientSession ?? '')
         : this.ofUser(quotaOwner('', principal, undefined).name);
-    return own.filter((record) => this.#isVisibleTo(owner, record) && clientEraOf(record) === 'legacy');
+    return own.filter((record) => this.#isVisibleTo(owner, record) && record.clientEra === 'legacy');
   }
 
   /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
-  ofCall(clientSession: string, idText: string): TaskRecord | undefined {
+  ofCall(clientSession: string, idText: string): UpstreamTask | undefined {
     const now = this.#now();
     return this.ofSession(clientSession).find(({ callId, expires }) => callId === idText && expires > now);
   }
 
-  /** Sets the session that the requests of a task are sent in from now on. */
-  setSession({ id }: TaskRecord, session: UpstreamSession): void {
+  /** Sets the session that the requests of a core task are sent in from now on. */
+  setSession({ id }: CoreTask, session: UpstreamSession): void {
     const task = this.tasks.get(id);
     if (!task || task.session === session) return;
     this.pin(task, session);
@@ -228,47 +230,36 @@ export class Tasks extends TaskIndex {
     const task = this.tasks.get(id);
     if (!task) return true;
     const { record } = task;
-    const isChanged = record.status !== state.status;
+    const { status } = state;
+    const isChanged = record.status !== status;
     if (isChanged && isTerminal(record.status)) return false;
-    const isOver = isTerminal(state.status);
-    if (isOver) this.unpin(task);
-    const { taskId: _, createdAt: __, ...rest } = state;
-    const details = record.era === 'modern' && report.content ? detailsOf(report.content) : {};
-    const now = this.#now();
-    const statusMessage = storedMessage(state);
-    const hasEnded = isOver && isUnreported(record);
     const change: TaskChange = {
-      ...rest,
-      ...details,
-      statusMessage,
-      expires: expiryOf(record.created, state.ttlMs),
-      ...(isOver && record.questions && { questions: [] }),
-      ...(isChanged && { states: [...(record.states ?? []), { status: state.status, at: now }].slice(-MAX_STATES) }),
-      ...(hasEnded && { endedAt: now }),
+      ...reported(state),
+      ...(record.kind === 'extension' && report.content && detailsOf(report.content)),
+      ...(record.kind === 'core' && isTerminal(status) && { questions: [] }),
+      ...(isChanged && { states: [...record.states, { status, at: this.#now() }].slice(-MAX_STATES) }),
+      expires: expiryOf(record.created, state),
     };
-    const { isError = false, openKeys = record.openKeys } = details;
     // Messages and times are not worth a write.
-    const isStored =
-      !isChanged &&
-      !hasEnded &&
-      record.ttlMs === state.ttlMs &&
-      isError === (record.isError ?? false) &&
-      isDeepStrictEqual(openKeys ?? [], record.openKeys ?? []);
+    const { statusMessage, lastUpdatedAt, pollIntervalMs } = record;
+    const isStored = isDeepStrictEqual({ ...record, ...change, statusMessage, lastUpdatedAt, pollIntervalMs }, record);
     if (isStored) this.set(task, change);
     else this.#change(task, change);
     // Those who poll know a message that another poll has found at their next one.
-    const hasNewMessage = report.by !== 'polled' && record.statusMessage !== statusMessage;
+    const hasNewMessage = report.by !== 'polled' && statusMessage !== change.statusMessage;
     if (isChanged || hasNewMessage) task.changed.emit();
-    if (hasEnded) this.ended.emit({ record: task.record, report });
-    else if (isChanged && isUnreported(record)) this.changed.emit(task.record);
+    if (!isReported(record)) return true;
+    if (isTerminal(status)) this.ended.emit({ record: task.record, report });
+    else if (isChanged) this.changed.emit(task.record);
     return true;
   }
 
   /** The end of a task is known: it was canceled, or has the result in the report. */
   end({ id }: TaskRecord, report: TaskReport): void {
     const task = this.tasks.get(id);
-    if (!task || !isUnreported(task.record)) return;
-    this.#change(task, { endedAt: this.#now() });
+    if (!task || !isReported(task.record)) return;
+    const end = isErrorResult(report.content?.result) ? 'failed' : 'completed';
+    this.#change(task, { end: report.by === 'cancelled' ? 'cancelled' : end });
     this.ended.emit({ record: task.record, report });
   }
 
@@ -290,39 +281,36 @@ export class Tasks extends TaskIndex {
     return true;
   }
 
-  /**
-   * Stores a request of the upstream that the task needs input for. False if there are too many, or if the task has ended.
-   */
-  ask({ id }: TaskRecord, question: TaskQuestion): boolean {
-    const task = this.tasks.get(id);
-    if (!task || isTerminal(task.record.status)) return false;
-    const open = task.record.questions ?? [];
-    if (open.some(({ requestId }) => requestId === question.requestId)) return true;
-    const characters = [...open, question].reduce((sum, { params }) => sum + (params?.length ?? 0), 0);
-    if (open.length >= MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
-    this.#setQuestions(task, [...open, question]);
+  /** Stores a request of the upstream that the task needs input for. False if there are too many, or if the task has ended. */
+  ask(record: CoreTask, question: TaskQuestion): boolean {
+    const { questions, status } = this.latest(record) ?? { questions: [], status: 'completed' as const };
+    if (isTerminal(status)) return false;
+    if (questions.some(({ requestId }) => requestId === question.requestId)) return true;
+    const all = [...questions, question];
+    const characters = all.reduce((sum, { params = '' }) => sum + params.length, 0);
+    if (all.length > MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
+    this.#setQuestions(record, all);
     return true;
   }
 
   /** Removes questions that were answered or canceled. */
-  removeQuestions({ id }: TaskRecord, test: (question: TaskQuestion) => boolean): void {
-    const task = this.tasks.get(id);
-    const { questions = [] } = task?.record ?? {};
+  removeQuestions(record: CoreTask, test: (question: TaskQuestion) => boolean): void {
+    const { questions = [] } = this.latest(record) ?? {};
     const open = questions.filter((question) => !test(question));
-    if (task && open.length < questions.length) this.#setQuestions(task, open);
+    if (open.length < questions.length) this.#setQuestions(record, open);
   }
 
   /** Resolves once the questions of a task are durable. */
-  async stored({ id }: TaskRecord): Promise<void> {
+  async stored({ id }: CoreTask): Promise<void> {
     await this.tasks.get(id)?.storing;
   }
 
   /** Records that the upstream has got input under these keys. */
   onAnswered({ id }: TaskRecord, keys: readonly string[]): void {
     const task = this.tasks.get(id);
-    const { openKeys = [] } = task?.record ?? {};
-    const open = openKeys.filter((key) => !keys.includes(key));
-    if (task && open.length < openKeys.length) this.#change(task, { openKeys: open });
+    if (task?.record.kind !== 'extension') return;
+    const openKeys = task.record.openKeys.filter((key) => !keys.includes(key));
+    if (openKeys.length < task.record.openKeys.length) this.#change(task, { openKeys });
   }
 
   /** Brings the records up to date with other replicas, if there are any. */
@@ -334,12 +322,10 @@ export class Tasks extends TaskIndex {
   async cancel({ id }: TaskRecord): Promise<void> {
     const task = this.tasks.get(id);
     if (!task) return;
-    const { endedAt = this.#now() } = task.record;
-    await this.#store.change(id, { isCanceled: true, endedAt });
-    const hasEnded = isUnreported(task.record);
-    this.set(task, { isCanceled: true, endedAt });
-    this.unpin(task);
-    if (hasEnded) this.ended.emit({ record: task.record, report: { by: 'cancelled' } });
+    await this.#store.change(id, { isCanceled: true });
+    const isEnd = isReported(task.record);
+    this.set(task, { isCanceled: true });
+    if (isEnd) this.ended.emit({ record: task.record, report: { by: 'cancelled' } });
     this.canceled.emit(task.record);
   }
 
@@ -351,10 +337,11 @@ export class Tasks extends TaskIndex {
   /** Removes a record whose task may be running: nobody can get its result any more. */
   discard(record: TaskRecord, by: TaskEnd = 'discarded'): void {
     // Of replicas that remove a record, the one that stored it reports that.
-    const { session, isForeign } = this.tasks.get(record.id) ?? {};
+    const isOwn = this.tasks.get(record.id)?.isForeign === false;
+    // While its session is open.
+    if (record.kind !== 'call' && isActive(record)) this.orphaned.emit(record);
     this.remove(record);
-    if (isForeign === false && isUnreported(record)) this.ended.emit({ record, report: { by } });
-    if (!isTerminal(record.status) && !record.isCanceled) this.orphaned.emit({ record, session });
+    if (isOwn && isReported(record)) this.ended.emit({ record, report: { by } });
   }
 
   /** Removes the records for which this is true: some at once, the others soon. */
@@ -406,14 +393,14 @@ export class Tasks extends TaskIndex {
   }
 
   #isVisibleTo({ namespace, principal }: TaskOwner, record: TaskRecord): boolean {
-    return !record.isInternal && isOwnedBy(record, namespace?.name, principal) && record.expires > this.#now();
+    return !isInternal(record) && isOwnedBy(record, namespace?.name, principal) && record.expires > this.#now();
   }
 
   /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
   #makeRoom(holder: QuotaOwner): boolean {
     const own = this.ofUser(holder.name);
     if (own.length >= this.#limits.perUser) {
-      const ended = own.find(({ status, isCanceled }) => isTerminal(status) || isCanceled);
+      const ended = own.find((record) => !isActive(record));
       if (!ended) return false;
       this.remove(ended);
     }
@@ -434,27 +421,27 @@ export class Tasks extends TaskIndex {
       const isNews = statusOf(task.record) !== statusOf(record) || questionKeys(task.record) !== questionKeys(record);
       this.set(task, record);
       if (isNews) task.changed.emit();
-      if (isTerminal(record.status) || record.isCanceled) this.unpin(task);
       if (record.isCanceled) this.canceled.emit(record);
     }
   }
 
-  #setQuestions(task: KnownTask, questions: TaskQuestion[]): void {
-    this.set(task, { questions });
-    task.storing = this.#store.change(task.record.id, { questions }).catch(() => undefined);
+  #setQuestions({ id }: CoreTask, questions: TaskQuestion[]): void {
+    const task = this.tasks.get(id);
+    if (!task) return;
+    task.storing = this.#change(task, { questions });
     task.changed.emit();
   }
 
   /** Changes a record at once. A failure to store that costs a request to the upstream after the next start. */
-  #change(task: KnownTask, change: TaskChange): void {
+  #change(task: KnownTask, change: TaskChange): Promise<void> {
     this.set(task, change);
-    this.#store.change(task.record.id, change).catch(() => undefined);
+    return this.#store.change(task.record.id, change).catch(() => undefined);
   }
 }
 
-/** True until the end of a task is reported. Tasks that no client knows are not reported: their calls are. */
-function isUnreported({ isInternal, endedAt }: TaskRecord): boolean {
-  return !isInternal && endedAt === undefined;
+/** Whether the states of a task are reported: until its end is. Of tasks that no client knows, the calls are. */
+function isReported(record: TaskRecord): boolean {
+  return !isInternal(record) && isOpen(record);
 }
 
 /** Returns what a modern upstream reports besides the state of a task. */
@@ -465,28 +452,31 @@ function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isE
     characters += key.length;
     if (characters <= MAX_KEY_CHARACTERS) openKeys.push(key);
   }
-  return { isError: isJsonObject(result) && result.isError === true, openKeys };
+  return { isError: isErrorResult(result), openKeys };
 }
 
-function storedMessage({ statusMessage }: TaskState): string | undefined {
-  return statusMessage && truncateCharacters(statusMessage, MAX_MESSAGE_CHARACTERS);
+/** The part of a state that changes, as records have it. */
+function reported(state: TaskState) {
+  const { status, lastUpdatedAt, pollIntervalMs } = state;
+  const statusMessage = state.statusMessage && truncateCharacters(state.statusMessage, MAX_MESSAGE_CHARACTERS);
+  return { status, statusMessage, lastUpdatedAt, ttlMs: boundedTtl(state), pollIntervalMs };
 }
 
-/** The state of a task under our id, with a time to live within ours. */
-export function boundedState(state: TaskState, id: string): TaskState {
-  return { ...state, taskId: id, ttlMs: Math.min(state.ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) };
+/** Returns a time to live within ours, in milliseconds. */
+export function boundedTtl({ ttlMs }: Pick<TaskState, 'ttlMs'>): number {
+  return Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS);
 }
 
-/** The stored part of an upstream session; undefined in the modern era. */
-export function sessionRecord({ era, sessionId, protocolVersion }: UpstreamSession): TaskRecord['session'] {
-  return era === 'modern' ? undefined : { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
+/** The stored part of a legacy session. */
+export function sessionRecord({ sessionId, protocolVersion }: UpstreamSession): CoreTask['session'] {
+  return { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
 }
 
 /** Keys of the open questions of a task. */
-function questionKeys({ questions = [] }: TaskRecord): string {
-  return questions.map(({ key }) => key).join();
+function questionKeys(record: TaskRecord): string | undefined {
+  return record.kind === 'core' ? record.questions.map(({ key }) => key).join() : undefined;
 }
 
-function expiryOf(created: number, ttlMs: number | null): number {
-  return created + Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS) + GRACE_MS;
+function expiryOf(created: number, state: TaskState): number {
+  return created + boundedTtl(state) + GRACE_MS;
 }

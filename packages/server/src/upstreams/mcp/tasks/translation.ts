@@ -23,8 +23,8 @@ import { progressNotification, tokenOf } from '../../progress.ts';
 import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import { clientEraOf, type TaskQuestion, type TaskRecord } from './task-record.ts';
-import { MAX_TTL_MS, type Tasks } from './tasks.ts';
+import { type CoreTask, eraOf, type TaskQuestion, type TaskRecord, type UpstreamTask } from './task-record.ts';
+import { boundedTtl, MAX_TTL_MS, type Tasks } from './tasks.ts';
 
 /** Prefix of the messages of failed requests about tasks. */
 export const TASK_FAILURE = 'forwarded request failed';
@@ -41,17 +41,25 @@ export function unusableTask(problem: string): ErrorOutcome {
   return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the upstream answered with ${problem}`);
 }
 
-/** Reads a reported state and records it; `content` is the message with it. Returns the problem with it, if there is one. */
+/** A state that an upstream reports, under our id and with a time to live within ours. */
+export function ownState({ id }: TaskRecord, state: TaskState): TaskState {
+  return { ...state, taskId: id, ttlMs: boundedTtl(state) };
+}
+
+/**
+ * Reads a reported state and records it; `content` is the message with it. Returns the state under our id, or the problem with what
+ * the upstream has reported.
+ */
 export function observeState(
   tasks: Tasks,
-  record: TaskRecord,
+  record: UpstreamTask,
   value: JsonObject,
   content: JsonObject = value,
 ): TaskState | string {
-  const state = readTask(record.era, value);
+  const state = readTask(eraOf(record), value);
   if (!state) return 'an invalid task';
   const isConsistent = tasks.observe(record, state, { by: 'polled', content });
-  return isConsistent ? state : 'another status of a task that has ended';
+  return isConsistent ? ownState(record, state) : 'another status of a task that has ended';
 }
 
 /** What a client sees of a task in place of what its upstream reports: our id, and a status that is final. */
@@ -79,12 +87,12 @@ const STATE_METHODS: Readonly<Record<Era, readonly string[]>> = {
  */
 export function taskRewriter(
   tasks: Tasks,
-  record: TaskRecord,
+  record: UpstreamTask,
   method: string,
   capabilities: JsonObject,
   onAccepted: () => void = () => undefined,
 ): ResponseRewriter {
-  const { era } = record;
+  const era = eraOf(record);
   const task = reportedTask(record);
   /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
   const observe = (result: JsonObject): string | undefined => {
@@ -168,13 +176,13 @@ export function plainResultRewriter(inner: ResponseRewriter | undefined): Respon
 export function taskMessages(
   tasks: Tasks,
   { address, session }: { readonly address: string; readonly session: string | undefined },
-  isOwn: (record: TaskRecord) => boolean,
+  isOwn: (record: CoreTask) => boolean,
 ): MessageTranslator {
-  const find = (upstreamId: string): TaskRecord | undefined => {
+  const find = (upstreamId: string): CoreTask | undefined => {
     const record = tasks.findUpstream(address, session, upstreamId);
     return record && !record.isInternal && isOwn(record) ? record : undefined;
   };
-  const findProgress = (value: JsonObject): TaskRecord | undefined => {
+  const findProgress = (value: JsonObject): CoreTask | undefined => {
     const token = tokenOf(value);
     const record = token === undefined ? undefined : tasks.findProgress(address, session, token);
     return record && isOwn(record) ? record : undefined;
@@ -201,7 +209,7 @@ export function taskMessages(
     toUpstream: (text) =>
       withTaskIds(text, (id) => {
         const record = tasks.get(id);
-        const isHere = record?.address === address && record.session?.id === session;
+        const isHere = record?.kind === 'core' && record.address === address && record.session.id === session;
         return isHere && isOwn(record) ? record.upstreamId : undefined;
       }),
     isTaskProgress: (value) => findProgress(value) !== undefined,
@@ -240,10 +248,10 @@ export function plainMessages(upstreamId: string, requestId: string, token: stri
  * Requests of a legacy upstream that a task of a modern client needs input for: stored, so that they are the `inputRequests` of
  * `tasks/get` until the client responds, also in another process.
  */
-export function taskQuestions(tasks: Tasks, record: TaskRecord): ServerRequests {
+export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
   return {
     get pending() {
-      return tasks.get(record.id)?.questions?.length ?? 0;
+      return tasks.latest(record)?.questions.length ?? 0;
     },
     relay(text, { method, params }) {
       if (typeof method !== 'string' || requiredCapabilities(method, params) === undefined) return false;
@@ -290,7 +298,7 @@ export function onTaskMessage(
   const params = isJsonObject(value.params) ? value.params : {};
   const find = (id: string | undefined) => {
     const record = id === undefined ? undefined : tasks.findUpstream(address, sessionId, id);
-    return record && clientEraOf(record) === 'modern' ? record : undefined;
+    return record?.clientEra === 'modern' ? record : undefined;
   };
   if (value.method === TASK_STATUS_NOTIFICATION) {
     const state = readTask('legacy', params);

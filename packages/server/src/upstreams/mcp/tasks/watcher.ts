@@ -16,8 +16,8 @@ import type { SubscribingClient } from '../streams/subscription-driver.ts';
 import type { Upstream } from '../upstream.ts';
 import { MIN_POLL_MS, pollDelayMs } from './polled-call.ts';
 import type { TaskReading } from './requests.ts';
-import { clientEraOf, stateOf, type TaskRecord } from './task-record.ts';
-import { boundedState, type Tasks } from './tasks.ts';
+import { type CoreTask, type ExtensionTask, stateOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
+import type { Tasks } from './tasks.ts';
 import { reportedTask, withReportedTask } from './translation.ts';
 
 /** Callbacks of a {@link TaskWatcher}. */
@@ -33,7 +33,7 @@ export interface TaskWatchHandler {
 export interface TaskWatcherOptions {
   readonly tasks: Tasks;
   /** Returns the upstream of a task; undefined if it is gone. */
-  upstreamOf(record: TaskRecord): Upstream | undefined;
+  upstreamOf(record: UpstreamTask): Upstream | undefined;
   /** Polls core tasks. */
   readonly polls: TaskPolls;
   /** Whether an operator has hidden the tool of a task: nothing of it reaches clients. */
@@ -75,14 +75,14 @@ export class TaskWatcher {
   start(): void {
     const { polls, isHidden, upstreamOf } = this.#options;
     /** Tasks of the extension by upstream and their ids there. */
-    const watched = new Map<Upstream, Map<string, TaskRecord>>();
+    const watched = new Map<Upstream, Map<string, ExtensionTask>>();
     for (const record of this.#records) {
-      const { id, era, upstreamId, replica } = record;
       // The states of calls of our own are not watched.
-      const upstream = replica === undefined ? upstreamOf(record) : undefined;
-      if (upstream && era === 'modern') {
-        watched.getOrInsertComputed(upstream, () => new Map()).set(upstreamId, record);
-      } else if (upstream) {
+      const upstream = record.kind === 'call' ? undefined : upstreamOf(record);
+      if (upstream && record.kind === 'extension') {
+        watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
+      } else if (upstream && record.kind === 'core') {
+        const { id } = record;
         this.#granted.add(id);
         const client = {
           isReported: () => !isHidden(record),
@@ -109,7 +109,7 @@ export class TaskWatcher {
     for (const stop of this.#polls.splice(0)) stop();
   }
 
-  #open(upstream: Upstream, records: ReadonlyMap<string, TaskRecord>): void {
+  #open(upstream: Upstream, records: ReadonlyMap<string, ExtensionTask>): void {
     const subscription = new Subscription({
       upstream,
       era: 'modern',
@@ -138,7 +138,7 @@ export class TaskWatcher {
     this.#subscriptions.set(upstream, subscription);
   }
 
-  #onTask(records: ReadonlyMap<string, TaskRecord>, text: string, { params }: JsonObject): boolean {
+  #onTask(records: ReadonlyMap<string, ExtensionTask>, text: string, { params }: JsonObject): boolean {
     const { tasks, isHidden } = this.#options;
     const content = isJsonObject(params) ? params : {};
     const state = readTask('modern', content);
@@ -184,7 +184,7 @@ export class SessionTasks {
   }
 
   #watch(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
-    if (record.era === 'legacy' || clientEraOf(record) === 'modern' || isTerminal(record.status)) return;
+    if (record.kind !== 'extension' || record.clientEra === 'modern' || isTerminal(record.status)) return;
     const watch = this.#listening.getOrInsertComputed(session.id, () => {
       const client = {
         clientInfo: { ...this.#clientInfo, ...session.clientInfo },
@@ -245,7 +245,7 @@ function watchSession(
     const record = tasks.get(id);
     const last = watched.get(id);
     if (!record || last === undefined) return true;
-    const state = boundedState(stateOf(record), id);
+    const state = stateOf(record);
     const params = translatedTask('legacy', state);
     // Both watchers may have it.
     if (params === last) return true;
@@ -287,7 +287,7 @@ export interface TaskPollClient {
 }
 
 /** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
-export type ReadTask = (record: TaskRecord, headers: readonly string[]) => Promise<TaskReading | undefined>;
+export type ReadTask = (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
 
 /**
  * Polls core tasks until they have ended, and notifies their clients of what is new. Clients whose requests have the same
@@ -305,7 +305,7 @@ export class TaskPolls {
   }
 
   /** Polls a task for a client. Returns the function that ends that. */
-  watch(record: TaskRecord, headers: readonly string[], client: TaskPollClient): () => void {
+  watch(record: CoreTask, headers: readonly string[], client: TaskPollClient): () => void {
     const key = JSON.stringify([record.id, headers]);
     const add = this.#polls.getOrInsertComputed(key, () => {
       const read = () => this.#read(record, headers);
@@ -316,12 +316,12 @@ export class TaskPolls {
 }
 
 /** Members of {@link Tasks} that polls use. */
-type PolledTasks = Pick<Tasks, 'get' | 'onChange' | 'pollTurn'>;
+type PolledTasks = Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>;
 
 /** Begins to poll a task once it has a client. Returns the function that adds one, which returns the function that removes it. */
 function startPoll(
   tasks: PolledTasks,
-  record: TaskRecord,
+  record: CoreTask,
   read: () => Promise<TaskReading | undefined>,
   onClosed: () => void,
 ): (client: TaskPollClient) => () => void {
@@ -367,7 +367,7 @@ function startPoll(
   }
 
   function report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
-    const { questions = [] } = tasks.get(record.id) ?? record;
+    const { questions } = tasks.latest(record) ?? record;
     const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
     for (const [client, known] of reported) {
       if (state === known || !client.isReported()) continue;
