@@ -114,6 +114,26 @@ test('a page whose code could not be loaded appears after the outage', async (co
   }
 });
 
+test('a plugin whose code could not be loaded is loaded after the outage', async (context) => {
+  const page = await tests.open(context, '#/');
+  const proxy = await startInterruptibleProxy(tests.service.management);
+  tests.onEnd(proxy.close);
+  const script = '**/plugins/hostile/main.js';
+  const state = (text: string) => page.locator('.page table').getByText(text, { exact: true });
+  await page.route(script, async (route) => {
+    await state('loading').waitFor();
+    proxy.interrupt(true);
+    await route.abort('connectionrefused');
+  });
+  await page.goto('about:blank');
+  await page.goto(`${proxy.url}/admin/#/plugins-admin`);
+  await page.getByText('The service does not respond').first().waitFor();
+  await page.unroute(script);
+  proxy.interrupt(false);
+  await state('skipped').waitFor();
+  expect(await falseTexts(page)).toEqual([]);
+});
+
 test('a proxy that cannot reach the service is an outage, too', async (context) => {
   const page = await tests.open(context, '#/');
   const address = new URL(tests.service.management).host;

@@ -1,6 +1,7 @@
 import { PLUGIN_HOST_VERSION } from '@sluice/contract';
 import type { NavigationItem, PluginModule, PluginPage } from '@sluice/contract/plugin-host';
 import type { PluginManifest } from '../api/queries.ts';
+import { loadModule } from '../ui/load-module.ts';
 import type { Toasts } from '../ui/toasts.tsx';
 import { satisfies } from './host-version.ts';
 import { createPluginHost } from './plugin-host.ts';
@@ -88,8 +89,10 @@ export class PluginRegistry {
       throw new Error(`it needs version ${range} of the host API; this console has ${PLUGIN_HOST_VERSION}`);
     }
     const folder = `${this.#base}/plugins/${encodeURIComponent(id)}`;
-    await Promise.all(styles.map((style) => loadStyle(`${folder}/${style}`)));
-    const module: unknown = await import(/* @vite-ignore */ `${folder}/${entrypoint}`);
+    const module = await loadModule<unknown>(async () => {
+      await Promise.all(styles.map((style) => loadStyle(`${folder}/${style}`)));
+      return import(/* @vite-ignore */ `${folder}/${entrypoint}`);
+    });
     if (!isPluginModule(module)) throw new Error(`${entrypoint} does not export a function activate`);
     await module.activate(createPluginHost(manifest, this, toasts, this.#base));
   }
@@ -120,7 +123,10 @@ function loadStyle(href: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href });
   link.onload = () => resolve();
-  link.onerror = () => reject(new Error(`the stylesheet ${href} could not be loaded`));
+  link.onerror = () => {
+    link.remove();
+    reject(new Error(`the stylesheet ${href} could not be loaded`));
+  };
   document.head.append(link);
   return promise;
 }
