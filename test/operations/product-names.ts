@@ -4,9 +4,8 @@ import { createProgram } from '../../packages/cli/src/program.ts';
 import { scriptedTerminal } from '../../packages/cli/src/testing/scripted-terminal.ts';
 import { parseEnvironment } from '../../packages/server/src/app/config/environment.ts';
 import { parseOpenTelemetry } from '../../packages/server/src/app/config/open-telemetry.ts';
-import { MetricSource } from '../../packages/server/src/telemetry/metrics/metric-source.ts';
 import { PrometheusText } from '../../packages/server/src/telemetry/metrics/prometheus.ts';
-import { quietState } from '../../packages/server/src/telemetry/metrics/quiet-state.fixture.ts';
+import { quietSource, type ServiceState } from '../../packages/server/src/telemetry/metrics/quiet-state.fixture.ts';
 import { RequestMetrics } from '../../packages/server/src/telemetry/metrics/request-metrics.ts';
 import { EvaluatorCounters, FilterCounters } from '../../packages/server/src/telemetry/metrics/service-metrics.ts';
 import { samplesOf } from '../../packages/server/testing/prometheus-text.ts';
@@ -81,7 +80,7 @@ export interface MetricNames {
 
 /** Returns the names of all metrics, from a source in which each of them has a series. */
 export async function productMetrics(): Promise<MetricNames> {
-  const source = new MetricSource({ requests: recordedRequests(), state: FULL_STATE });
+  const source = quietSource(recordedRequests(), FULL_STATE);
   const text = (await Array.fromAsync(new PrometheusText(source).chunks())).join('');
   const samples = samplesOf(text);
   const metrics = source.reader().read();
@@ -95,16 +94,22 @@ export async function productMetrics(): Promise<MetricNames> {
   };
 }
 
-const FULL_STATE = quietState({
+const FULL_STATE: Partial<ServiceState> = {
   filters: () => ({ mcp: new FilterCounters().snapshot() }),
   evaluators: () => [{ name: 'guard', counts: new EvaluatorCounters().snapshot() }],
   activeEvaluators: () => [{ name: 'guard', loaded: true }],
   forwards: () => [{ name: 'crm', available: true }],
   services: () => [
-    { name: 'code', serviceType: 'code-executor', serviceSubType: 'e', languageName: 'python', health: 'healthy' },
+    {
+      name: 'code',
+      serviceType: 'code-execution-engine',
+      serviceSubType: 'e',
+      languageName: 'python',
+      health: 'healthy',
+    },
   ],
   toolCallEvents: () => [{ transport: 'mcp', type: 'FAILED', category: 'timeout', count: 1 }],
-});
+};
 
 function recordedRequests(): RequestMetrics {
   const requests = new RequestMetrics();

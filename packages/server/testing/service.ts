@@ -10,6 +10,7 @@ import { cachedBuild } from '../src/policy/sandbox/fixtures/cached-build.ts';
 import { readSandboxScripts } from '../src/policy/sandbox/sandbox-process.ts';
 import type { Files } from '../src/registry/store/files.ts';
 import { createLogger } from '../src/telemetry/log.ts';
+import { ForwardKinds } from '../src/upstreams/kinds.ts';
 import type { UpstreamKind } from '../src/upstreams/upstream-kind.ts';
 
 /** A management response; `data` is that of the envelope. */
@@ -101,14 +102,14 @@ export async function startTestService(
     SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     ...env,
   };
-  const invocation = await loadConfig(argv, variables, import.meta.dirname);
+  const invocation = await loadConfig(argv, variables, import.meta.dirname, new ForwardKinds(kinds));
   if (invocation.kind !== 'run') throw new Error('the command line only requests a text');
   const { config } = invocation;
   const log: string[] = [];
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler, ...(files && { files }), openResponseTimes, ...(kinds && { kinds }) },
+    { compiler: sharedCompiler, ...(files && { files }), openResponseTimes },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;

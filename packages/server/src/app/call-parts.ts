@@ -1,21 +1,13 @@
-import type { Implementation } from '@sluice/protocol/mcp/message';
-import type { Access } from '../access/access.ts';
-import type { DeclaredParams } from '../mcp/declared-params.ts';
 import { isToolHidden } from '../mcp/methods/tasks.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { StateEvents } from '../telemetry/state-events.ts';
-import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import type { Tracing } from '../telemetry/tracing/tracing.ts';
 import { Calls } from '../upstreams/calls.ts';
 import { type ConnectionSources, connectionOf } from '../upstreams/connections.ts';
-import type { Forwards } from '../upstreams/forwards.ts';
-import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
-import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
+import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';
 import type { CallDeps } from '../upstreams/mcp/relay/call-spec.ts';
 import { labelHeaders } from '../upstreams/mcp/relay/forwarded-headers.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
-import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { TaskSupport } from '../upstreams/mcp/task-support.ts';
 import { CreatedTasks } from '../upstreams/mcp/tasks/created-tasks.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
@@ -23,67 +15,29 @@ import { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
 import { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
 import { type TaskDeps, upstreamOf } from '../upstreams/mcp/tasks/target.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
 import { SessionTasks, TaskPolls, type TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../upstreams/mcp/upstream.ts';
 import { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
-import type { Config } from './config/config.ts';
+import { SERVER_INFO } from './core.ts';
+import type { WithPolicy } from './policy.ts';
 
-/** Dependencies of {@link createCallParts}. */
-export interface CallPartsOptions {
-  readonly config: Config;
-  readonly serverInfo: Implementation;
-  readonly calling: CallDeps;
-  readonly access: Access;
-  readonly forwards: Forwards;
-  readonly bridge: GrpcBridge;
-  readonly declaredParams: DeclaredParams;
-  readonly tasks: Tasks;
-  readonly suspendedCalls: SuspendedCalls;
-  readonly sessionBindings: SessionBindings;
-  readonly toolCalls: ToolCallEvents;
-  readonly stateEvents: StateEvents;
-  /** Undefined if no traces are exported. */
-  readonly tracing: Tracing | undefined;
-  /** Id of this process. */
-  readonly replica: string;
-  /** Undefined without other replicas. */
-  readonly shared: SharedLog | undefined;
-}
+/** The layer that executes calls: see {@link addCalls}. */
+export type WithCalls = ReturnType<typeof addCalls>;
 
-/** What sends calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
-export interface CallParts {
-  readonly clientCalls: Calls;
-  readonly upstreamHeaders: UpstreamHeaders;
-  readonly createdTasks: CreatedTasks;
-  readonly taskRequests: TaskRequests;
-  readonly taskEvents: TaskEvents;
-  readonly promotedCalls: PromotedCalls;
-  readonly taskWatcherOptions: TaskWatcherOptions;
-  readonly sessionTasks: SessionTasks;
-  /** Cancels a task for an operator. */
-  readonly cancelTask: (task: TaskRecord) => Promise<void>;
-}
-
-/** Creates the parts, which refer to each other. */
-export function createCallParts(options: CallPartsOptions): CallParts {
-  const {
-    config,
-    serverInfo,
-    calling,
-    access,
-    forwards,
-    tasks,
-    suspendedCalls,
-    sessionBindings,
-    toolCalls,
-    shared,
-    bridge,
-    declaredParams,
-  } = options;
-  const taskEvents = new TaskEvents(options);
-  const taskDeps: TaskDeps = { ...calling, tasks, upstreams: forwards.upstreams, clientInfo: serverInfo };
+/** Adds what sends calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
+export function addCalls(parts: WithPolicy) {
+  const { config, logger, registry, access, forwards, tasks, bridge, declaredParams, resourceLinks } = parts;
+  const { open, shared, replicaId: replica, sessionBindings, toolCalls } = parts;
+  const calling: CallDeps = {
+    calls: parts.calls,
+    resourceLinks,
+    maxResponseBytes: config.pipeline.bodyLimits.response,
+    log: logger.target('service::forward'),
+  };
+  const suspendedCalls = createSuspendedCalls(parts);
+  const taskEvents = new TaskEvents(parts);
+  const taskDeps: TaskDeps = { ...calling, tasks, upstreams: forwards.upstreams, clientInfo: SERVER_INFO };
   const createdTasks = new CreatedTasks({
     ...taskDeps,
     isEnabled: config.tasksForPlainClients,
@@ -99,7 +53,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   const mcp: McpParts = {
     ...calling,
     ...sessions,
-    serverInfo,
+    serverInfo: SERVER_INFO,
     taskSupport: new TaskSupport(config.tasksForPlainClients),
     tasks: createdTasks,
     mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
@@ -118,7 +72,7 @@ export function createCallParts(options: CallPartsOptions): CallParts {
   };
   const promotedCalls = new PromotedCalls({
     tasks,
-    replica: options.replica,
+    replica,
     isAlive: shared && ((id) => isAlive(shared, id)),
     afterMs: config.taskAutoAfterMs,
     maxCallMs: config.upstreamMaxTimeoutMs,
@@ -149,19 +103,37 @@ export function createCallParts(options: CallPartsOptions): CallParts {
     polls: new TaskPolls(tasks, (record, headers) => taskRequests.read(record, headers)),
     isHidden: (record) => isToolHidden(record, access.rules),
   };
-  const sessionTasks = new SessionTasks(taskWatcherOptions, serverInfo);
-  const cancelTask = (task: TaskRecord) => taskRequests.cancel(task);
+  const sessionTasks = new SessionTasks(taskWatcherOptions, SERVER_INFO);
+  const stopFollowing = registry.committed.subscribe(({ lists }) => {
+    suspendedCalls.expireHidden();
+    tasks.discardWhere((task) => isDetached(task, registry.current));
+    if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
+  });
+  open.defer(stopFollowing);
   return {
-    clientCalls,
-    upstreamHeaders,
-    createdTasks,
-    taskRequests,
-    taskEvents,
-    promotedCalls,
-    taskWatcherOptions,
-    sessionTasks,
-    cancelTask,
+    ...parts,
+    ...{ suspendedCalls, clientCalls, upstreamHeaders, promotedCalls },
+    ...{ createdTasks, taskRequests, taskEvents, taskWatcherOptions, sessionTasks },
+    cancelTask: (task: TaskRecord) => taskRequests.cancel(task),
   };
+}
+
+function createSuspendedCalls({ config, sealer, replicaId, access: { rules } }: WithPolicy): SuspendedCalls {
+  return new SuspendedCalls({
+    sealer,
+    replica: replicaId,
+    limit: config.parkedCallsLimit,
+    timeoutMs: config.parkedCallTimeoutMs,
+    isHidden: ({ entry, forward, uri }) => {
+      if (forward !== undefined && uri !== undefined) return !rules.allowsUri(forward, uri);
+      return entry !== undefined && rules.isHidden(entry);
+    },
+  });
+}
+
+/** True for a task whose forward is gone, or has another address than when it was created. */
+function isDetached({ forward, address }: TaskRecord, { forwards }: Snapshot): boolean {
+  return forward !== undefined && forwards.get(forward)?.address !== address;
 }
 
 /** Whether another replica may be alive: unknown while the database cannot be reached. */

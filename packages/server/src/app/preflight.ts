@@ -15,13 +15,13 @@ import { bindingError, portOwner } from './taken-port.ts';
  * which it read them, in epoch milliseconds.
  */
 export async function checkFiles(config: Config, startedAt: number): Promise<DiagnosticCheck[]> {
-  const { pipelinePath, bootstrap } = config;
+  const { pipelinePath, bootstrap, kinds } = config;
   return [
     await checkFile('pipeline file', pipelinePath, 'none: the built-in pipeline', startedAt, (path) =>
       loadPipeline(path, config),
     ),
     await checkFile('service file', bootstrap.path, 'none', startedAt, (path) =>
-      loadBootstrapFile(path, bootstrap.folder),
+      loadBootstrapFile(path, bootstrap.folder, kinds),
     ),
   ];
 }

@@ -22,7 +22,6 @@ import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/s
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
-import type { ForwardKinds } from '../upstreams/kinds.ts';
 import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
 import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-record.ts';
@@ -123,10 +122,10 @@ export async function openSharedSessions(shared: SharedLog, sealer: TokenSealer)
 }
 
 /** The stored registry; the lock of a folder decides whether this process may use it at all. */
-export async function openRegistry(storage: Storage, kinds: ForwardKinds): Promise<Registry> {
+export async function openRegistry(storage: Storage): Promise<Registry> {
   const log = storage.logger.target('service::registry');
   const store = await registryStore(storage, log, () => snapshotEntries(registry.current));
-  const registry: Registry = new Registry(store, (address) => kinds.problem(address));
+  const registry: Registry = new Registry(store, (address) => storage.config.kinds.problem(address));
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
 }

@@ -51,7 +51,7 @@ const BUILD_COMMAND = 'npm run build:admin';
  * `/admin/`: the web console, and `/`, which redirects to it. The headless distribution has neither. All URLs in its files are
  * relative, since a proxy may serve them under a path of its own; so is the redirect without SERVICE_CONSOLE_URL.
  */
-export function adminConsoleRoutes(router: Router, { uiPath, consoleUrl }: ManagementContext): void {
+export function adminConsoleRoutes(router: Router, { config: { uiPath, consoleUrl } }: ManagementContext): void {
   if (uiPath === undefined) return;
   const redirect = (): ApiResponse => {
     const location = consoleUrl ? `${consoleUrl.href}/admin/` : 'admin/';

@@ -3,11 +3,9 @@ import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { serviceState } from '../app/metric-sources.ts';
+import { stateMetrics } from '../app/metrics.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { EgressProxies } from '../http/client/egress-proxies.ts';
-import { createHostRule } from '../http/host-rule.ts';
-import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
 import type { Authenticate } from '../identity/authenticator.ts';
@@ -189,7 +187,6 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     interactions,
     () => undefined,
   );
-  const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
   const legacyBackend = new LegacyBackendProxy(classicUrl, { firstByteTimeoutMs });
   const { evaluators: evaluating = {} } = settings;
@@ -214,24 +211,21 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
   });
   await tasks.load();
-  const metricSource = new MetricSource({
-    requests: requestMetrics,
-    state: serviceState({
-      registry,
-      forwards,
-      serviceHealth,
-      evaluators,
-      metrics,
-      interactions,
-      toolCalls,
-      calls,
-      tasks: { openCount: 0 },
-      taskEvents: new TaskEvents({ tasks, toolCalls, stateEvents, tracing: undefined }),
-      openStreams,
-      droppedLines: () => 0,
-      database: () => undefined,
-    }),
-  });
+  const measured = {
+    registry,
+    forwards,
+    serviceHealth,
+    evaluators,
+    metrics,
+    interactions,
+    toolCalls,
+    calls,
+    tasks: { openCount: 0 },
+    taskEvents: new TaskEvents({ tasks, toolCalls, stateEvents, tracing: undefined }),
+    openStreams,
+    droppedLines: () => 0,
+  };
+  const metricSource = new MetricSource(() => [...requestMetrics.metrics(), ...stateMetrics(measured)]);
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
@@ -248,32 +242,30 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metricSource,
     toolCalls,
     stateEvents,
-    recentLog: logger.recent,
+    logger,
     tasks,
     cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
     openStreams,
-    sessions: new MemorySessionStore().sessions,
-    diagnostics: {
-      folder: undefined,
-      auth: undefined,
-      proxies: new EgressProxies(),
-      llmConnections: connections,
+    sessionStore: new MemorySessionStore(),
+    config: {
+      allowedHosts,
+      corsOrigin,
       classicUrl,
-      listeners: () => ({}),
-      checkFiles: async () => [],
+      proxies: new EgressProxies(),
+      persist: { backend: 'none' },
+      bootstrap: { llmConnections: connections },
     },
+    addresses: () => ({}),
+    checkFiles: async () => [],
     interactions,
     inference,
     evaluators,
     bindings,
     log,
-    guard,
-    hostRule: createHostRule({ allowedHosts }),
     bodies: new BodyBudget(),
     telemetry: managementTelemetry({ metrics: requestMetrics, logger, tracing: undefined }),
     authenticate: settings.authenticate ?? proxyHeaders(),
     legacyBackend,
-    corsOrigin,
     ready,
     hasDatabase: () => true,
     replicas: async () => [],

@@ -22,9 +22,10 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 }
 
 /** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
-function backupSources({ registry, evaluators, sessions }: ManagementContext): BackupSource[] {
+function backupSources({ registry, evaluators, sessionStore }: ManagementContext): BackupSource[] {
   const registrySlices = registry.snapshotFile();
   const { storedRevisions } = evaluators;
+  const { sessions } = sessionStore;
   const [entries, forgotten] = [sessions.entries(), sessions.forgotten()];
   return [
     { name: 'registry.json', slices: registrySlices },

@@ -26,23 +26,30 @@ import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
 
-/** Settings that the diagnostics check. */
-export interface DiagnosticSettings {
-  /** The registry folder; undefined without persistence. */
-  readonly folder: string | undefined;
-  readonly auth: AuthIssuer | undefined;
-  readonly llmConnections: readonly LlmConnection[];
-  readonly classicUrl: string | undefined;
+/** The part of the configuration of the service that this API uses. */
+export interface ManagementConfig {
+  /** Folder of the web console; undefined in the headless distribution. */
+  readonly uiPath?: string | undefined;
+  /** Where clients reach the MCP listeners. */
+  readonly publicUrl?: PublicUrl | undefined;
+  /** Where browsers reach this listener. */
+  readonly consoleUrl?: PublicUrl | undefined;
+  /** Accepted `Host` values. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** SERVICE_CORS_ORIGIN: `*` or one origin. */
+  readonly corsOrigin?: string | undefined;
+  readonly auth?: AuthIssuer | undefined;
+  readonly classicUrl?: string | undefined;
   /** Proxies of the environment. */
   readonly proxies: EgressProxies;
-  /** Bound addresses of all listeners by name. */
-  readonly listeners: () => Readonly<Record<string, string>>;
-  /** Checks whether the service would start again with its configuration files. */
-  readonly checkFiles: () => Promise<readonly DiagnosticCheck[]>;
+  /** Where the registry is stored; a database has no folder. */
+  readonly persist: { readonly backend: string; readonly path?: string };
+  readonly bootstrap: { readonly llmConnections: readonly LlmConnection[] };
 }
 
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
+  readonly config: ManagementConfig;
   readonly log: TargetLogger;
   readonly registry: Registry;
   readonly forwards: Forwards;
@@ -56,27 +63,22 @@ export interface ManagementContext {
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
-  /** The latest lines of the log. */
-  readonly recentLog: Logger['recent'];
+  readonly logger: Pick<Logger, 'recent'>;
   readonly tasks: Pick<Tasks, 'all' | 'get'>;
   /** Cancels a task; rejects with `UpstreamError` or `StoreError`. */
   readonly cancelTask: (task: TaskRecord) => Promise<void>;
   /** Plugins of the web console. */
   readonly plugins: Plugins;
   readonly timeSeries: Pick<TimeSeries, 'read'>;
-  readonly diagnostics: DiagnosticSettings;
-  /** The stored MCP sessions. */
-  readonly sessions: SessionStore['sessions'];
+  readonly sessionStore: Pick<SessionStore, 'sessions'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly profiles: ClientProfiles;
   readonly openStreams: Pick<OpenStreams, 'add'>;
-  /** Folder of the web console; undefined in the headless distribution. */
-  readonly uiPath?: string | undefined;
-  /** Where clients reach the MCP listeners. */
-  readonly publicUrl?: PublicUrl | undefined;
-  /** Where browsers reach this listener. */
-  readonly consoleUrl?: PublicUrl | undefined;
+  /** Bound addresses of all listeners by name. */
+  readonly addresses: () => Readonly<Record<string, string>>;
+  /** Checks whether the service would start again with its configuration files. */
+  readonly checkFiles: () => Promise<readonly DiagnosticCheck[]>;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
   /** The replicas that share the database; none without one. */

@@ -36,14 +36,14 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 }
 
 async function runChecks(context: ManagementContext, http: ServerRequest): Promise<DiagnosticCheck[]> {
-  const { auth, folder, listeners, checkFiles, proxies } = context.diagnostics;
+  const { auth, persist, proxies } = context.config;
   const endpoints = await checkEndpoints(configuredEndpoints(context), proxies, context);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [
     checkPlatform(),
-    await checkListeners(listeners(), auth !== undefined),
-    ...(await checkFiles()),
-    await checkFolder(folder),
+    await checkListeners(context.addresses(), auth !== undefined),
+    ...(await context.checkFiles()),
+    await checkFolder(persist.path),
     await checkOpenFiles(),
     checkClock(endpoints.map(({ found }) => found)),
     checkProxyHeaders(http, auth),
@@ -73,8 +73,8 @@ interface Endpoint {
   readonly alias?: string;
 }
 
-function configuredEndpoints({ registry, forwards, inference, diagnostics }: ManagementContext): Endpoint[] {
-  const { auth, llmConnections, classicUrl } = diagnostics;
+function configuredEndpoints({ registry, forwards, inference, config }: ManagementContext): Endpoint[] {
+  const { auth, bootstrap, classicUrl } = config;
   const found: Endpoint[] = [];
   const add = (name: string, address: string, details: Partial<Endpoint> = {}): void => {
     const url = URL.parse(address);
@@ -90,7 +90,7 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
     add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
   }
   // Their URLs appear nowhere in the API.
-  for (const { name, url } of llmConnections) add(`model ${name}`, url, { alias: `LLM connection ${name}` });
+  for (const { name, url } of bootstrap.llmConnections) add(`model ${name}`, url, { alias: `LLM connection ${name}` });
   const address = httpUpstream.parse(inference.upstreamText);
   const upstream = new URL(`${address.scheme}://${formatAddress(address)}`);
   found.push({ name: 'inference upstream', url: upstream, isOptional: true });

@@ -17,14 +17,14 @@ function atLeast(level: string | undefined): IsWanted {
 }
 
 /** `/api/v1/logs`: the latest lines of the log of this process, and their stream. */
-export function logRoutes(router: Router, { recentLog, openStreams }: ManagementContext): void {
+export function logRoutes(router: Router, { logger: { recent }, openStreams }: ManagementContext): void {
   const { list, notifications } = operations.logs;
   const streams = new EventStreams(openStreams, MAX_LOG_STREAMS);
   // Identifies this process in the ids of events.
   const origin = randomBytes(6).toString('base64url');
 
   router.add(list, ({ query }) => {
-    const wanted = recentLog.newestFirst().filter(atLeast(query('level')));
+    const wanted = recent.newestFirst().filter(atLeast(query('level')));
     const found = [...wanted.take(parseLimit(query('limit')) ?? LOG_CAPACITY)].reverse();
     return listResponse(found, ({ line }) => line);
   });
@@ -33,9 +33,9 @@ export function logRoutes(router: Router, { recentLog, openStreams }: Management
     const last = http.headers['last-event-id'];
     const [, process, position] = /^([\w-]{1,32})\.(\d{1,15})$/.exec(typeof last === 'string' ? last : '') ?? [];
     const resumed = process === origin ? Number(position) : undefined;
-    const from = resumed ?? recentLog.end - (parseLimit(query('limit')) ?? 0);
+    const from = resumed ?? recent.end - (parseLimit(query('limit')) ?? 0);
     const isWanted = atLeast(query('level'));
-    return streams.respond(http, (stream) => logSource(stream, recentLog, { origin, from, isWanted }));
+    return streams.respond(http, (stream) => logSource(stream, recent, { origin, from, isWanted }));
   });
 }
 

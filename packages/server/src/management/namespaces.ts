@@ -15,7 +15,8 @@ import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/namespaces`. */
-export function namespaceRoutes(router: Router, { registry, forwards, profiles, publicUrl }: ManagementContext): void {
+export function namespaceRoutes(router: Router, { registry, forwards, profiles, config }: ManagementContext): void {
+  const { publicUrl } = config;
   const namespaceJson = ({ name, labels }: { name: string; labels: Labels }): string =>
     JSON.stringify({ name, labels, ...(publicUrl && { mcpUrl: `${publicUrl.href}/${name}/mcp` }) });
   const { list, create, get, update, remove, view } = operations.namespaces;

@@ -15,7 +15,7 @@ import { type ApiResponse, dataResponse, errorResponse, plainError } from './res
 import type { Router } from './router.ts';
 
 /** `/api/v1/plugins`, and the files of plugins below `/plugins/`; neither in the headless distribution. */
-export function pluginRoutes(router: Router, { plugins, uiPath }: ManagementContext): void {
+export function pluginRoutes(router: Router, { plugins, config: { uiPath } }: ManagementContext): void {
   const list = uiPath === undefined ? [] : plugins.list;
   router.add(operations.observability.plugins, () => dataResponse(`[${list.map(({ json }) => json).join(',')}]`));
   if (uiPath === undefined) return;

@@ -4,11 +4,11 @@ import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-bu
 import { UpstreamError } from '../http/client/errors.ts';
 import type { HeaderEdits } from '../http/exchange.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
-import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
+import { createHostRule, type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
 import { withoutPrefix } from '../http/public-url.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
-import type { HostOriginGuard } from '../http/request-validation.ts';
+import { createHostOriginGuard } from '../http/request-validation.ts';
 import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import type { ServerRequest } from '../http/server/request.ts';
@@ -98,12 +98,8 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
 
 /** Options of {@link Management}. */
 export interface ManagementOptions extends ManagementContext {
-  /** Checks Host and Origin. */
-  readonly guard: HostOriginGuard;
   /** Connections of all listeners. */
   readonly connections?: ListenerConnections | undefined;
-  /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
-  readonly hostRule: HostRule;
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   readonly telemetry: RequestTelemetry;
@@ -112,8 +108,6 @@ export interface ManagementOptions extends ManagementContext {
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener; undefined if the pipeline does not serve MCP. */
   readonly serveMcp?: ServeRequest<McpExchange> | undefined;
-  /** SERVICE_CORS_ORIGIN: `*` or one origin. */
-  readonly corsOrigin: string | undefined;
   /** Largest request body in bytes (default 1 MiB). */
   readonly bodyLimit?: number;
   /** Milliseconds to receive a request body (default 300,000); proxied bodies have no such limit. */
@@ -139,10 +133,14 @@ export class Management {
   readonly #bodyLimit: number;
   readonly #bodyTimeoutMs: number;
   readonly #stopWarning: () => void;
+  /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
+  readonly #hostRule: HostRule;
 
   constructor(options: ManagementOptions) {
+    const { allowedHosts, corsOrigin, consoleUrl: publicUrl } = options.config;
     this.#options = options;
-    this.#cors = corsHeaders(options.corsOrigin);
+    this.#hostRule = createHostRule({ allowedHosts, publicUrl });
+    this.#cors = corsHeaders(corsOrigin);
     this.#corsEdits = { remove: new Set(Object.keys(this.#cors)), set: Object.entries(this.#cors).flat(), add: [] };
     this.#bodyLimit = options.bodyLimit ?? 1024 * 1024;
     this.#bodyTimeoutMs = options.bodyTimeoutMs ?? 300_000;
@@ -156,7 +154,7 @@ export class Management {
         // To the legacy backend.
         passesOn: true,
         maxConnections: undefined,
-        guard: options.guard,
+        guard: createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl }),
         connections: options.connections,
         probes: HEALTH_CHECKS,
         telemetry: options.telemetry,
@@ -177,7 +175,7 @@ export class Management {
   }
 
   #serve(exchange: McpExchange, rejection: Rejection | undefined): void {
-    const { consoleUrl } = this.#options;
+    const { consoleUrl } = this.#options.config;
     const { request, response, principal } = exchange;
     if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
     const { method, url, headers, socket } = request;
@@ -231,10 +229,10 @@ export class Management {
   /** Proxies to a service of a plugin, which the headless distribution does not. */
   #servePlugin(exchange: McpExchange): void {
     const { request, response } = exchange;
-    const { plugins, uiPath, log } = this.#options;
+    const { plugins, config, log } = this.#options;
     const ownHeaders = Object.entries(this.#cors).flat();
     const served =
-      uiPath === undefined
+      config.uiPath === undefined
         ? errorResponse('NOT_FOUND', `path not found: ${request.url.split('?', 1)[0]}`)
         : servePluginService(request, response, { plugins, ownHeaders, log });
     if (typeof served === 'string') exchange.facts.upstream = served;
@@ -262,8 +260,8 @@ export class Management {
     // CORS preflights are answered here.
     const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
     if (preflight || !isLegacyPath(method, path)) return false;
-    const { legacyBackend, hostRule } = this.#options;
-    const refusal = refuseForwardedHost(hostRule, request.socket.localAddress, headers);
+    const { legacyBackend } = this.#options;
+    const refusal = refuseForwardedHost(this.#hostRule, request.socket.localAddress, headers);
     if (refusal) {
       drainRequestBody(request);
       this.#send(exchange, errorResponse('FORBIDDEN', refusal.reason));

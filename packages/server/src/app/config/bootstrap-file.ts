@@ -54,18 +54,25 @@ const KEYS: readonly string[] = ['forwards', 'namespaces', 'evaluators', 'llm_co
 
 /**
  * Reads the bootstrap file: the one that `--service-config` names, else `service.yaml` in `cwd` if it exists. Throws
- * {@link ConfigError} if the named file is missing, or if the file cannot be parsed or has unknown top-level keys.
+ * {@link ConfigError} if the named file is missing, or if the file cannot be parsed or has unknown top-level keys. `kinds` are
+ * those of the forwards.
  */
-export async function loadBootstrapFile(flag: string | undefined, cwd: string): Promise<BootstrapFile> {
+export async function loadBootstrapFile(
+  flag: string | undefined,
+  cwd: string,
+  kinds: ForwardKinds = new ForwardKinds(),
+): Promise<BootstrapFile> {
   const path = resolve(cwd, flag ?? DEFAULT_FILE);
   const name = flag === undefined ? path : `--service-config ${path}`;
   const text = await readTextFile(path, name);
-  if (text !== undefined) return { path, folder: dirname(path), ...parseBootstrapFile(parseYamlFile(text, name)) };
+  if (text !== undefined) {
+    return { path, folder: dirname(path), ...parseBootstrapFile(parseYamlFile(text, name), kinds) };
+  }
   if (flag !== undefined) throw new ConfigError(`${name}: no such file; check the path or omit the flag`);
-  return { path: undefined, folder: cwd, ...parseBootstrapFile(parseYamlFile('', name)) };
+  return { path: undefined, folder: cwd, ...parseBootstrapFile(parseYamlFile('', name), kinds) };
 }
 
-function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folder'> {
+function parseBootstrapFile(file: YamlFile, kinds: ForwardKinds): Omit<BootstrapFile, 'path' | 'folder'> {
   const { content } = file;
   const unknown = Object.keys(content).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) {
@@ -75,7 +82,7 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
   const warn: Source['warn'] = (at, warning) => void warnings.push(`${file.where(at)}: ${warning}`);
   const source = { ...file, warn };
   return {
-    forwards: unique(source, 'name', parseList(source, 'forwards', forwardEntry)),
+    forwards: unique(source, 'name', parseList(source, 'forwards', forwardEntry(kinds))),
     namespaces: parseNamespaces(source),
     llmConnections: parseLlmConnections(source),
     ...parseEvaluators(source),
@@ -174,25 +181,25 @@ const namespace = namespaceName.transform((name, context) => {
   return parsed;
 });
 
-const kinds = new ForwardKinds();
-
 /** Schema of an entry of `forwards`: that of the management API, with defaults. */
-const forwardEntry = z.object(
-  {
-    ...forwardInput.shape,
-    address: forwardInput.shape.address.refine((address) => kinds.problem(address) === undefined, {
-      error: ({ input }) => kinds.problem(String(input)),
-    }),
-    namespace: namespace.default(DEFAULT_NAMESPACE),
-    labels: labels.default({}),
-    headers: forwardHeadersPatch.nullish(),
-    expose: exposePatch.nullish(),
-  },
-  { error: 'must be a map with name and address' },
-);
+function forwardEntry(kinds: ForwardKinds) {
+  return z.object(
+    {
+      ...forwardInput.shape,
+      address: forwardInput.shape.address.refine((address) => kinds.problem(address) === undefined, {
+        error: ({ input }) => kinds.problem(String(input)),
+      }),
+      namespace: namespace.default(DEFAULT_NAMESPACE),
+      labels: labels.default({}),
+      headers: forwardHeadersPatch.nullish(),
+      expose: exposePatch.nullish(),
+    },
+    { error: 'must be a map with name and address' },
+  );
+}
 
 /** Upstream MCP server to register. */
-type ForwardEntry = Readonly<z.output<typeof forwardEntry>>;
+type ForwardEntry = Readonly<z.output<ReturnType<typeof forwardEntry>>>;
 
 /** Schema of an entry of `namespaces` in its long form; the short form is the name. */
 const namespaceEntry = z.object(

@@ -8,6 +8,7 @@ import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/s
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
+import { ForwardKinds } from '../../upstreams/kinds.ts';
 import { type BootstrapFile, loadBootstrapFile } from './bootstrap-file.ts';
 import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environment.ts';
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
@@ -21,6 +22,8 @@ export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' |
   readonly secrets: SecretSettings;
   /** Proxies of the environment. */
   readonly proxies: EgressProxies;
+  /** The kinds of forwards. */
+  readonly kinds: ForwardKinds;
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
   /** Undefined for the embedded pipeline. */
@@ -39,12 +42,13 @@ export type Invocation =
 
 /**
  * Loads the configuration from flags, environment and files, including their warnings. `argv` is without executable and script;
- * relative paths are resolved against `cwd`. Throws {@link ConfigError}.
+ * relative paths are resolved against `cwd`; `kinds` are those of the forwards. Throws {@link ConfigError}.
  */
 export async function loadConfig(
   argv: readonly string[],
   variables: NodeJS.ProcessEnv,
   cwd: string,
+  kinds: ForwardKinds = new ForwardKinds(),
 ): Promise<Invocation> {
   const flags = parseFlags(argv);
   if (flags.kind === 'help') return { kind: 'print', text: USAGE };
@@ -66,7 +70,7 @@ export async function loadConfig(
 
   const pipelinePath = absolute(flags.pipelineConfig);
   const pipeline = await loadPipeline(pipelinePath, environment);
-  const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
+  const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd, kinds);
   await requireApiKeys(bootstrap, secrets);
   return {
     kind: 'run',
@@ -77,6 +81,7 @@ export async function loadConfig(
       actionsPath,
       secrets,
       proxies: new EgressProxies(env),
+      kinds,
       pipeline,
       pipelinePath,
       openTelemetry,

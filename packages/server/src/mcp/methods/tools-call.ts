@@ -1,6 +1,7 @@
 import type { Access } from '../../access/access.ts';
+import { limitedWarning } from '../../telemetry/limited-warning.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { OversizedIdWarner } from '../../telemetry/oversized-ids.ts';
+import { boundedName } from '../../telemetry/redaction.ts';
 import type { Calls } from '../../upstreams/calls.ts';
 import type { DeclaredParams } from '../declared-params.ts';
 import type { McpFilter, McpMethodFilter } from '../exchange.ts';
@@ -18,7 +19,7 @@ interface ToolCallParts {
  * and sends the call to its executor.
  */
 export function serviceToolCall({ access, clientCalls, declaredParams, log }: ToolCallParts): McpMethodFilter {
-  const oversizedIds = new OversizedIdWarner(log);
+  const warn = limitedWarning(log);
   const filter: McpFilter = (exchange) => {
     const { message, namespace, correlation } = exchange;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -27,7 +28,9 @@ export function serviceToolCall({ access, clientCalls, declaredParams, log }: To
     const problem = declaredParams.check(exchange, target);
     if (problem) return problem;
     const { oversizedHeader } = correlation;
-    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, target.entry?.key ?? '');
+    if (oversizedHeader !== undefined) {
+      warn(`${oversizedHeader} has more than 256 bytes and is ignored`, { tool: boundedName(target.entry?.key ?? '') });
+    }
     return clientCalls.send(exchange, access.decide(exchange.principal, target));
   };
   return { methods: ['tools/call'], filter, findMissing: (exchange) => access.findMissing(exchange) };

@@ -3,9 +3,8 @@ import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../..
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
 import type { OtlpProtocol } from '../otlp.ts';
-import { MetricSource, type ServiceState } from './metric-source.ts';
 import { exportMetrics, type MetricExport } from './otlp-export.ts';
-import { quietState } from './quiet-state.fixture.ts';
+import { quietSource, type ServiceState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
 
 interface Exporting {
@@ -31,7 +30,7 @@ async function exporting(
     const { ts: _ts, ...rest } = JSON.parse(line);
     log.push(rest);
   });
-  const source = new MetricSource({ requests, state: quietState(state) });
+  const source = quietSource(requests, state);
   const settings = { protocol, intervalMs: 3_600_000, timeoutMs: 20_000 };
   const exported = await exportMetrics(source, settings, logger.target('service'));
   onTestFinished(() => exported.close(1_000));

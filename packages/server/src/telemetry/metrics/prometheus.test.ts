@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { histogramsOf, sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
-import { MetricSource, type ServiceState } from './metric-source.ts';
 import { PrometheusText } from './prometheus.ts';
-import { quietState } from './quiet-state.fixture.ts';
+import { quietSource, type ServiceState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
 
 async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>): Promise<string> {
-  const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState(state) }));
+  const prometheus = new PrometheusText(quietSource(requests, state));
   return (await Array.fromAsync(prometheus.chunks())).join('');
 }
 
@@ -82,7 +81,7 @@ describe('the Prometheus text', () => {
       }
     };
     count();
-    const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState() }));
+    const prometheus = new PrometheusText(quietSource(requests));
     let text = '';
     let pieces = 0;
     for await (const piece of prometheus.chunks()) {

@@ -51,11 +51,6 @@ export class ServiceMetrics {
     this.#sources = sources;
   }
 
-  /** Host processes of actions. */
-  get hosts(): HostCounts {
-    return this.#sources.hosts();
-  }
-
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
   filter(name: string): FilterCounters {
     return this.#filters.getOrInsertComputed(name, () => new FilterCounters());
@@ -68,13 +63,8 @@ export class ServiceMetrics {
     return this.#evaluators.getOrInsertComputed(name, () => new EvaluatorCounters());
   }
 
-  /** Counters of evaluators by name, in the order of their first use. */
-  get evaluators(): ReadonlyMap<string, EvaluatorCounters> {
-    return this.#evaluators;
-  }
-
-  /** Returns all counts; filters in the order of their registration, unused ones included. */
-  snapshot(): Metrics {
+  /** Returns all counts, in the order of the first use; filters with those that were not used yet. */
+  snapshot(): Required<Metrics> {
     const filters = Array.from(this.#filters, ([name, counters]) => [name, counters.snapshot()] as const);
     const evaluators = Array.from(this.#evaluators, ([name, counters]) => [name, counters.snapshot()] as const);
     return {
@@ -82,7 +72,7 @@ export class ServiceMetrics {
       evaluators: Object.fromEntries(evaluators),
       pipeline: { ...this.triggers },
       gauges: this.#sources.loaded(),
-      hosts: this.hosts,
+      hosts: this.#sources.hosts(),
     };
   }
 }

@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto';
+import type { Implementation } from '@sluice/protocol/mcp/message';
+import { Egress } from '../http/client/egress.ts';
+import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
+import { openFilesLimit, socketLimits } from '../http/open-files.ts';
+import { Secrets } from '../http/secrets/secrets.ts';
+import { InteractionStore } from '../inference/interaction-store.ts';
+import type { OpenResponseTimes } from '../mcp/open-responses.ts';
+import type { ComponentCompiler } from '../policy/sandbox/action.ts';
+import type { Files } from '../registry/store/files.ts';
+import type { Logger } from '../telemetry/log.ts';
+import { StateEvents } from '../telemetry/state-events.ts';
+import { VERSION } from '../telemetry/version.ts';
+import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
+import type { Config } from './config/config.ts';
+import { openRegistry, openSealer, openSharedLog } from './storage.ts';
+
+/** Identity of the service, sent to clients and upstreams. */
+export const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
+
+/** What the service is started with. */
+export interface CoreOptions {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly files: Files;
+  readonly compiler: ComponentCompiler;
+  readonly openResponseTimes: OpenResponseTimes | undefined;
+  /** Returns the number of lost log lines. */
+  readonly droppedLines: () => number;
+  /** Open resources, which are closed in reverse order; a failing one does not prevent the others. */
+  readonly open: AsyncDisposableStack;
+  /** Returns the milliseconds for the last export of telemetry. */
+  readonly lastExportMs: () => number;
+}
+
+/** The innermost layer: see {@link openCore}. */
+export type Core = Awaited<ReturnType<typeof openCore>>;
+
+/** Opens the stored state, which is locked from then on, and creates what has no dependencies but the configuration. */
+export async function openCore(options: CoreOptions) {
+  const { config, logger, open } = options;
+  const closing = <Part extends { close(): unknown } | undefined>(part: Part): Part => {
+    open.defer(async () => void (await part?.close()));
+    return part;
+  };
+  const shared = closing(await openSharedLog(config, logger));
+  const storage = { ...options, shared };
+  const registry = closing(await openRegistry(storage));
+  const { upstreamIdleTimeoutMs: idleMs, upstreamMaxTimeoutMs: totalMs, proxies } = config;
+  const sockets = socketLimits(openFilesLimit());
+  const interactions = new InteractionStore(config.interactionCapacity);
+  const log = logger.target('service');
+  const replica = closing(shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log }));
+  return {
+    ...storage,
+    closing,
+    registry,
+    sockets,
+    interactions,
+    replica,
+    replicaId: shared?.members.id ?? randomBytes(6).toString('base64url'),
+    calls: closing(new InFlightCalls({ idleMs, totalMs })),
+    sealer: await openSealer(storage),
+    secrets: new Secrets(config.secrets),
+    egress: new Egress(proxies, new UpstreamSockets(sockets.upstreams)),
+    stateEvents: new StateEvents(),
+  };
+}

@@ -1,0 +1,59 @@
+import { BodyBudget } from '../http/body-budget.ts';
+import { createHostRule } from '../http/host-rule.ts';
+import { ListenerConnections } from '../http/listener-connections.ts';
+import { createHostOriginGuard } from '../http/request-validation.ts';
+import { interactionView } from '../management/interactions.ts';
+import { toolCallView } from '../management/tool-calls.ts';
+import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
+import { OpenResponses } from '../mcp/open-responses.ts';
+import { limitedWarning } from '../telemetry/limited-warning.ts';
+import { INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
+import { SERVER_INFO } from './core.ts';
+import type { Parts } from './inference.ts';
+import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+
+/** The servers of MCP and inference requests: see {@link createListeners}. */
+export type Listeners = ReturnType<typeof createListeners>;
+
+/** Creates the servers of the pipeline's listeners with their chains, and that for other replicas. */
+export function createListeners(parts: Parts) {
+  const { config, logger, registry, events, requests, replica, sockets, toolCalls, interactions } = parts;
+  const { pipeline, allowedHosts, corsOrigin, publicUrl } = config;
+  const guard = createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl });
+  const chainParts = chainPartsOf(parts);
+  const chains = pipeline.listeners.map((listener) => ({
+    listener,
+    chain: replica?.chain(listener, chainParts, parts) ?? makeChain(listener.filters, chainParts),
+  }));
+  const warnFull = limitedWarning(logger.target('service'));
+  const connections = new ListenerConnections(sockets, (limit) =>
+    warnFull('too many connections: rejecting new ones; raise the limit of open files (ulimit -n)', { limit }),
+  );
+  const openResponses = new OpenResponses(parts.openResponseTimes);
+  const bodies = new BodyBudget(config.maxBodiesBytes);
+  const listening = { guard, events, openResponses, logger, requests, registry, bodies, publicUrl, connections };
+  const servers = chains.map(({ listener, chain }) => {
+    const allow = listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined;
+    return { listener, server: pipelineListener(listener, { ...listening, chain, allow }) };
+  });
+  const views = { ...toolCallView(toolCalls), ...interactionView(interactions) };
+  return { chains, servers, listening, peerServer: replica?.listener(chains, views, listening) };
+}
+
+function chainPartsOf(parts: Parts): ChainParts {
+  const { config, logger, requests } = parts;
+  const { messageLimits, discoveryWaitMs, auth, proxies, allowedHosts, publicUrl } = config;
+  return {
+    ...parts,
+    messageLimits,
+    discoveryWaits: new DiscoveryWaits({ ...parts, waitMs: discoveryWaitMs }),
+    proxyLog: logger.target('service::inference'),
+    completionMetrics: requests.metrics,
+    auth,
+    proxies,
+    hostRule: createHostRule({ allowedHosts, publicUrl }),
+    publicUrl,
+    serverInfo: SERVER_INFO,
+    log: logger.target('service::forward'),
+  };
+}

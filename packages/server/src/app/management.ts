@@ -1,0 +1,61 @@
+import { proxyHeaders } from '../identity/proxy-headers.ts';
+import { LegacyBackendProxy } from '../management/legacy-backend.ts';
+import { Plugins } from '../management/plugins.ts';
+import { Management, managementTelemetry } from '../management/server.ts';
+import { MetricSource } from '../telemetry/metrics/metric-source.ts';
+import { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import type { Parts } from './inference.ts';
+import type { Listeners } from './listeners.ts';
+import { stateMetrics } from './metrics.ts';
+import { managementMcpHandler } from './pipeline.ts';
+import { checkFiles } from './preflight.ts';
+import { listReplicas } from './storage.ts';
+
+/** State of the process that the management API reports. */
+export interface ProcessState {
+  /** `Date.now()` when the configuration was read. */
+  readonly startedAt: number;
+  /** False while the service is starting or shutting down. */
+  ready: boolean;
+  /** Bound addresses of all listeners by name. */
+  addresses: Readonly<Record<string, string>>;
+}
+
+/** Creates the management API, and the export of all metrics. */
+export async function openManagement(parts: Parts, { chains, listening }: Listeners, state: ProcessState) {
+  const { config, logger, requests, replica, shared, sharing, egress, closing, open, lastExportMs } = parts;
+  const { classicUrl, pluginsPath, bootstrap, consoleUrl, proxies, bridgeGrpc: settings } = config;
+  const metricSource = new MetricSource(() => [...requests.metrics.metrics(), ...stateMetrics(parts)]);
+  const telemetry = managementTelemetry(requests);
+  const log = logger.target('service::mgmt');
+  const onFailure = ({ message }: Error) => log.warn(`legacy backend: ${message}`);
+  const management = closing(
+    new Management({
+      ...parts,
+      ...listening,
+      log,
+      legacyBackend: closing(new LegacyBackendProxy(classicUrl, { onFailure, egress })),
+      plugins: closing(await Plugins.open({ path: pluginsPath, targets: bootstrap.plugins, egress, log })),
+      provisioning: new Provisioner({ ...parts, settings }),
+      metricSource,
+      checkFiles: () => checkFiles(config, state.startedAt),
+      addresses: () => state.addresses,
+      ready: () => state.ready,
+      hasDatabase: () => shared?.isCurrent ?? true,
+      otherReplicas: replica?.others,
+      replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
+      telemetry,
+      authenticate: proxyHeaders(),
+      serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
+    }),
+  );
+  const { metrics } = config.openTelemetry;
+  // OpenTelemetry's packages are loaded only for export.
+  const metricExport =
+    metrics &&
+    (await (
+      await import('../telemetry/metrics/otlp-export.ts')
+    ).exportMetrics(metricSource, metrics, logger.target('service'), (url) => proxies.hrefFor(url)));
+  open.defer(() => metricExport?.close(lastExportMs()));
+  return management;
+}

@@ -1,0 +1,68 @@
+import { serviceAddress } from '@sluice/contract';
+import { Access } from '../access/access.ts';
+import { publishRegistryChanges } from '../management/registry-changes.ts';
+import { Forwards } from '../upstreams/forwards.ts';
+import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
+import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
+import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
+import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
+import { RunningOperations } from '../upstreams/operation.ts';
+import { SERVER_INFO } from './core.ts';
+import { bootstrap, openMarks, openSharedDiscovery, openSharedSessions } from './storage.ts';
+import type { WithTelemetry } from './telemetry.ts';
+
+/** The layer with the upstreams: see {@link addUpstreams}. */
+export type WithUpstreams = Awaited<ReturnType<typeof addUpstreams>>;
+
+/** Adds forwards, to which the bootstrap file is applied, and capability services. */
+export async function addUpstreams(parts: WithTelemetry) {
+  const { config, logger, registry, shared, sealer, calls, secrets, egress, stateEvents, closing } = parts;
+  const { healthCheckIntervalMs, catalogLimits, clientDiscoveryLimits, discoveryWaitMs, bridgeGrpc: settings } = config;
+  const log = logger.target('service::bridge');
+  const sharedSessions = shared && (await openSharedSessions(shared, sealer));
+  const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
+  const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
+  const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
+  const operations = new RunningOperations(calls, log);
+  const forwards = closing(
+    new Forwards({
+      operations,
+      kinds: config.kinds,
+      registry,
+      access,
+      sharing,
+      sharedSessions,
+      secrets,
+      log: logger.target('service::forward'),
+      clientInfo: { ...SERVER_INFO },
+      healthCheckIntervalMs,
+      catalogLimits,
+      discoveryMarks: await openMarks(parts),
+      clientDiscoveryLimits,
+      discoveryWaitMs,
+      http: { egress, maxDecodedBytes: Math.max(config.pipeline.bodyLimits.response, catalogLimits.bytes) },
+    }),
+  );
+  forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
+  await bootstrap(config, registry, forwards, logger);
+  closing(publishRegistryChanges(registry, stateEvents));
+
+  disableGrpcLogging();
+  const protocols = loadProtocols();
+  const channels = closing(new GrpcChannels(registry));
+  const bridge = new GrpcBridge({ registry, protocols, channels, operations, settings, log });
+  const serviceHealth = closing(
+    new ServiceHealthMonitor({
+      registry,
+      probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
+      intervalMs: healthCheckIntervalMs,
+      log,
+    }),
+  );
+  serviceHealth.changed.subscribe(({ entry, result }) => stateEvents.serviceChanged(entry, result));
+  return {
+    ...parts,
+    ...{ sharedSessions, sharing, resourceLinks, access, operations, forwards },
+    ...{ protocols, channels, bridge, serviceHealth },
+  };
+}
