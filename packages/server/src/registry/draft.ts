@@ -15,7 +15,8 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
+import type { DraftIndex, EntryIndex } from './index.ts';
+import type { DraftMap } from './layered-map.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, isSteps, type Steps } from './steps.ts';

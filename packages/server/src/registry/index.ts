@@ -1,96 +1,12 @@
 import type { Turns } from '@sluice/protocol/turns';
 import { DisabledUris } from './disabled-uris.ts';
 import { byOrder, type Entry, isEnabled, isTemplate, sameRecord, TASK_LABEL } from './entries.ts';
+import { type DraftMap, LayeredMap } from './layered-map.ts';
 import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
-/** Number of changes at which they are merged into the base, or the entries are sorted again: each copy includes them. */
-const MERGE_FROM = 1024;
-
-/**
- * An immutable map. The cost of a copy depends on the recent changes, not on the size: ten thousand commits to a map of
- * ten thousand entries would otherwise copy a hundred million. {@link LayeredMap.copy} creates a draft.
- */
-export class LayeredMap<V extends object> {
-  readonly #base: ReadonlyMap<string, V | undefined>;
-  /** Differences from the base; undefined for a removed key. */
-  readonly #changes: ReadonlyMap<string, V | undefined>;
-
-  constructor(
-    base: ReadonlyMap<string, V | undefined> = new Map(),
-    changes: ReadonlyMap<string, V | undefined> = new Map(),
-  ) {
-    this.#base = base;
-    this.#changes = changes;
-  }
-
-  get(key: string): V | undefined {
-    // Every call looks up its tool here, usually in a map without recent changes.
-    if (this.#changes.size === 0) return this.#base.get(key);
-    return this.#changes.has(key) ? this.#changes.get(key) : this.#base.get(key);
-  }
-
-  /** The values, in no order. */
-  *values(): Generator<V> {
-    for (const [key, value] of this.#base) if (value !== undefined && !this.#changes.has(key)) yield value;
-    for (const value of this.#changes.values()) if (value !== undefined) yield value;
-  }
-
-  copy(): DraftMap<V> {
-    return new DraftMap(this.#base, new Map(this.#changes));
-  }
-}
-
-/** A mutable copy of a {@link LayeredMap}. */
-export class DraftMap<V extends object> {
-  readonly #base: ReadonlyMap<string, V | undefined>;
-  readonly #changes: Map<string, V | undefined>;
-  /** A read-only view of the same layers. */
-  readonly #view: LayeredMap<V>;
-
-  constructor(base: ReadonlyMap<string, V | undefined>, changes: Map<string, V | undefined>) {
-    this.#base = base;
-    this.#changes = changes;
-    this.#view = new LayeredMap(base, changes);
-  }
-
-  get(key: string): V | undefined {
-    return this.#view.get(key);
-  }
-
-  /** The values, in no order. */
-  values(): Generator<V> {
-    return this.#view.values();
-  }
-
-  /** Sets the value; undefined removes it. */
-  set(key: string, value: V | undefined): void {
-    this.#changes.set(key, value);
-  }
-
-  /** Whether so much has changed that the layers are merged. */
-  get isMerged(): boolean {
-    return this.#changes.size >= MERGE_FROM;
-  }
-
-  /** Ends the draft and returns its state. */
-  *publishInSteps(): Steps<LayeredMap<V>> {
-    if (!this.isMerged) return this.#view;
-    if (this.#base.size === 0) {
-      yield* forEachInSteps(this.#changes, ([key, value]) => {
-        if (value === undefined) this.#changes.delete(key);
-      });
-      return new LayeredMap(this.#changes);
-    }
-    const merged = new Map<string, V | undefined>();
-    yield* forEachInSteps(this.#base, ([key, value]) => merged.set(key, value));
-    yield* forEachInSteps(this.#changes, ([key, value]) => {
-      if (value === undefined) merged.delete(key);
-      else merged.set(key, value);
-    });
-    return new LayeredMap(merged);
-  }
-}
+/** Number of changes from which on all entries are sorted again. */
+const RESORT_FROM = 1024;
 
 /** Entries in list order, and the keys of which they may be out of date. */
 interface EarlierOrder {
@@ -112,13 +28,36 @@ const MAX_PREBUILT = 64;
 /** Lists with more entries are built in slices. */
 const MAX_AT_ONCE = 1_000;
 
+/** The entries of one kind in one namespace by key: the first one holds the key, the others are shadowed. */
+abstract class Claims<Entries extends LayeredMap<readonly Entry[]> | DraftMap<readonly Entry[]>> {
+  protected readonly map: Entries;
+
+  constructor(map: Entries) {
+    this.map = map;
+  }
+
+  /** The entry that holds this key, disabled or not. */
+  registered(key: string): Entry | undefined {
+    return this.map.get(key)?.[0];
+  }
+
+  /** All entries with this key, the holder first. */
+  claims(key: string): readonly Entry[] {
+    return this.map.get(key) ?? [];
+  }
+
+  /** All entries, shadowed ones included, in no order. */
+  *all(): Generator<Entry> {
+    for (const claims of this.map.values()) yield* claims;
+  }
+}
+
 /**
  * The entries of one kind in one namespace. Several entries can have the same key: the first registered holds it, the
  * others are shadowed until it is removed. The holder is served unless it is disabled;
  * only members named `registered` include disabled ones. Immutable once published, so prebuilt lists can be cached.
  */
-export class EntryIndex {
-  readonly #claims: LayeredMap<readonly Entry[]>;
+export class EntryIndex extends Claims<LayeredMap<readonly Entry[]>> {
   #registered: readonly Entry[] | undefined;
   /** Until `#registered` is known. */
   #earlier: EarlierOrder | undefined;
@@ -135,26 +74,16 @@ export class EntryIndex {
   readonly #building = new Map<string, Promise<PrebuiltList>>();
 
   /** `earlier`: entries in list order from which this index differs. */
-  constructor(claims = new LayeredMap<readonly Entry[]>(), earlier?: EarlierOrder) {
-    this.#claims = claims;
+  constructor(map = new LayeredMap<readonly Entry[]>(), earlier?: EarlierOrder) {
+    super(map);
     this.#earlier = earlier;
   }
 
   /** The entry served under this key. */
   get(key: string): Entry | undefined {
-    const entry = this.#claims.get(key)?.[0];
+    const entry = this.map.get(key)?.[0];
     // As `isEnabled`, without a call on the hot path.
     return entry?.disabledBy === undefined ? entry : undefined;
-  }
-
-  /** The entry that holds this key, disabled or not. */
-  registered(key: string): Entry | undefined {
-    return this.#claims.get(key)?.[0];
-  }
-
-  /** All entries with this key, the holder first. */
-  claims(key: string): readonly Entry[] {
-    return this.#claims.get(key) ?? [];
   }
 
   /** The discovered entries that have this key at their upstream and another one here, shadowed and disabled ones included. */
@@ -184,7 +113,7 @@ export class EntryIndex {
   get registeredEntries(): readonly Entry[] {
     this.#registered ??= this.#earlier
       ? reorder(this.#earlier, (key) => this.registered(key))
-      : [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+      : [...this.map.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
     this.#earlier = undefined;
     return this.#registered;
   }
@@ -192,7 +121,7 @@ export class EntryIndex {
   /** Prepares `registeredEntries`. */
   *sort(): Steps<void> {
     const holders: Entry[] = [];
-    yield* forEachInSteps(this.#claims.values(), ([holder]) => {
+    yield* forEachInSteps(this.map.values(), ([holder]) => {
       if (holder) holders.push(holder);
     });
     this.#registered = yield* sortInSteps(holders, byOrder);
@@ -227,14 +156,9 @@ export class EntryIndex {
     return this.#templates;
   }
 
-  /** All entries, shadowed ones included, in no order. */
-  *all(): Generator<Entry> {
-    for (const claims of this.#claims.values()) yield* claims;
-  }
-
   /** The shadowed entries, in no order. */
   get shadowed(): readonly Entry[] {
-    this.#shadowed ??= [...this.#claims.values()].flatMap((claims) => claims.slice(1));
+    this.#shadowed ??= [...this.map.values()].flatMap((claims) => claims.slice(1));
     return this.#shadowed;
   }
 
@@ -292,34 +216,20 @@ export class EntryIndex {
   /** Creates a draft of this index. */
   copy(): DraftIndex {
     const earlier = this.#registered ? { entries: this.#registered, changed: new Set<string>() } : this.#earlier;
-    return new DraftIndex(this.#claims.copy(), earlier);
+    return new DraftIndex(this.map.copy(), earlier);
   }
 }
 
 /** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */
-export class DraftIndex {
-  readonly #claims: DraftMap<readonly Entry[]>;
+export class DraftIndex extends Claims<DraftMap<readonly Entry[]>> {
   readonly #earlier: EarlierOrder | undefined;
   readonly #changed: Set<string>;
 
   /** `earlier`: entries in list order from which the copied index differs. */
-  constructor(claims: DraftMap<readonly Entry[]>, earlier?: EarlierOrder) {
-    this.#claims = claims;
+  constructor(map: DraftMap<readonly Entry[]>, earlier?: EarlierOrder) {
+    super(map);
     this.#earlier = earlier;
     this.#changed = new Set(earlier?.changed);
-  }
-
-  /** The entry that holds this key, disabled or not. */
-  registered(key: string): Entry | undefined {
-    return this.#claims.get(key)?.[0];
-  }
-
-  claims(key: string): readonly Entry[] {
-    return this.#claims.get(key) ?? [];
-  }
-
-  *all(): Generator<Entry> {
-    for (const claims of this.#claims.values()) yield* claims;
   }
 
   /**
@@ -342,17 +252,17 @@ export class DraftIndex {
   /** Sets the entries of a key, the served one first; for undo. */
   set(key: string, claims: readonly Entry[]): void {
     // Beyond that they are all sorted again.
-    if (this.#earlier && this.#changed.size <= MERGE_FROM) this.#changed.add(key);
-    this.#claims.set(key, claims.length === 0 ? undefined : claims);
+    if (this.#earlier && this.#changed.size <= RESORT_FROM) this.#changed.add(key);
+    this.map.set(key, claims.length === 0 ? undefined : claims);
   }
 
   /** Ends the draft and returns its state. */
   *publishInSteps(): Steps<EntryIndex> {
-    const isClose = this.#earlier && this.#changed.size <= MERGE_FROM;
+    const isClose = this.#earlier && this.#changed.size <= RESORT_FROM;
     const earlier = isClose ? { entries: this.#earlier.entries, changed: this.#changed } : undefined;
-    const index = new EntryIndex(yield* this.#claims.publishInSteps(), earlier);
+    const index = new EntryIndex(yield* this.map.publishInSteps(), earlier);
     // After smaller changes it is sorted when it is needed: there may be thousands of them.
-    if (this.#claims.isMerged) yield* index.sort();
+    if (this.map.isMerged) yield* index.sort();
     return index;
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LayeredMap } from './index.ts';
+import { LayeredMap } from './layered-map.ts';
 import { runSteps } from './steps.ts';
 
 const KEYS = fc.integer({ min: 0, max: 3_000 }).map(String);

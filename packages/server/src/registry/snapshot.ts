@@ -9,7 +9,8 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
+import { EntryIndex } from './index.ts';
+import { type DraftMap, LayeredMap } from './layered-map.ts';
 import type { Section } from './store/store.ts';
 
 /**
