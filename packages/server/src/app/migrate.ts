@@ -141,7 +141,7 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
     for (const problem of await registry.load()) log.warn(problem);
   } catch (error) {
     if (!(error instanceof CorruptFileError)) throw error;
-    throw new StoreError(`${folder}/${error.file} ${error.message}; repair it, or restore a backup`, { cause: error });
+    throw error.asStoreError(folder, 'restore a backup');
   }
   const parts = { folder, files, log, now: Date.now };
   const revisions = await new FileRevisionStore({ ...parts, recover: false }).load();

@@ -5,9 +5,9 @@ import type { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
-import { errorReason, type Files, ifExists, replaceFile } from '../registry/store/files.ts';
-import { CorruptFileError } from '../registry/store/journaled-file.ts';
-import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import { type Files, ifExists, replaceFile } from '../registry/store/files.ts';
+import { CorruptFileError, quarantine, START_WITHOUT } from '../registry/store/journaled-file.ts';
+import { type StoreLog, toStoreError } from '../registry/store/store.ts';
 import type { SharedComponents } from './action-loader.ts';
 import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
@@ -172,16 +172,12 @@ export class FileRevisionStore implements RevisionStore {
       const bytes = await ifExists(this.#options.files.read(this.#path));
       if (bytes) this.#saved = parseRevisions(FILE, bytes);
     } catch (error) {
-      if (!(error instanceof CorruptFileError)) {
-        throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
-      }
-      if (!this.#options.recover) {
-        throw new StoreError(
-          `${this.#path} ${error.message}; repair it, or set SERVICE_PERSIST_RECOVER=rename to start without it`,
-          { cause: error },
-        );
-      }
-      await this.#quarantine();
+      if (!(error instanceof CorruptFileError)) throw toStoreError(`${this.#path} cannot be read`, error);
+      const { folder, recover, now } = this.#options;
+      if (!recover) throw error.asStoreError(folder, START_WITHOUT);
+      await quarantine(this.#options, [FILE], now()).catch((cause: unknown) => {
+        throw toStoreError(`${this.#path} is corrupt and could not be renamed`, cause);
+      });
     }
     return this.#saved;
   }
@@ -192,26 +188,12 @@ export class FileRevisionStore implements RevisionStore {
     } catch (error) {
       // If only the sync of the folder failed, the new content is in place and a restart would load rejected revisions.
       await this.#write(this.#saved).catch(() => {});
-      throw new StoreError(`${this.#path} could not be written: ${errorReason(error)}`, { cause: error });
+      throw toStoreError(`${this.#path} could not be written`, error);
     }
     this.#saved = revisions;
   }
 
-  async #quarantine(): Promise<void> {
-    const { folder, files, log, now } = this.#options;
-    const quarantined = `${FILE}.corrupt-${now()}`;
-    try {
-      await files.rename(this.#path, join(folder, quarantined));
-      await files.syncFolder(folder);
-    } catch (error) {
-      throw new StoreError(`${this.#path} is corrupt and could not be renamed: ${errorReason(error)}`, {
-        cause: error,
-      });
-    }
-    log.error(`renamed corrupt file ${FILE} to ${quarantined}; starting without it`, { folder });
-  }
-
-  #write(revisions: Revisions): Promise<void> {
+  #write(revisions: Revisions): Promise<number> {
     return replaceFile(this.#options.files, this.#path, revisionSlices(revisions));
   }
 }

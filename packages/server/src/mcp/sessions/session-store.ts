@@ -2,8 +2,9 @@ import { Emitter } from '@sluice/protocol/emitter';
 import type { QuotaOwner } from '../../http/shares.ts';
 import { forEachInSteps } from '../../registry/steps.ts';
 import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
+import type { JournaledBatch, Pending } from '../../registry/store/journal-writer.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
-import { JournaledStore, type JournaledStoreOptions, type Pending } from '../../registry/store/journaled-store.ts';
+import { JournaledStore, type JournaledStoreOptions, journalLine } from '../../registry/store/journaled-store.ts';
 import { readSnapshot, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
@@ -130,7 +131,7 @@ interface ChangedSession {
 }
 
 /** Changes that are stored together, each made to the result of the previous one, and not visible yet. */
-export class ChangeBatch {
+export class ChangeBatch implements JournaledBatch {
   readonly changed = new Map<string, ChangedSession>();
   /** The differences that the changes made. */
   readonly records: SessionRecord[] = [];
@@ -143,6 +144,10 @@ export class ChangeBatch {
     this.#sessions = sessions;
     this.#pending = pending;
     for (const each of pending) this.#make(each);
+  }
+
+  get line(): Iterable<string> | undefined {
+    return journalLine(this.records);
   }
 
   /** Makes the changes visible. */
@@ -196,7 +201,7 @@ export class FileSessionStore extends SessionStore {
   /** Reads the folder. Throws `StoreError` when a file is corrupt or cannot be read. */
   static async open(options: FileSessionStoreOptions): Promise<FileSessionStore> {
     const store = await FileSessionStore.#load(options);
-    await store.#store.compactLoaded();
+    await store.#store.compact();
     return store;
   }
 
@@ -232,14 +237,7 @@ export class FileSessionStore extends SessionStore {
           forEachInSteps(parseRecords(line.toString(), ...place), (record) => {
             this.#replayed.getOrInsertComputed(record.id, () => []).push(record);
           }),
-        batch: (changes) => {
-          const batch = new ChangeBatch(sessions, changes);
-          const apply = () => {
-            batch.apply();
-            batch.settle();
-          };
-          return { records: batch.records, apply, fail: (error) => batch.fail(error) };
-        },
+        batch: (changes) => new ChangeBatch(sessions, changes),
         snapshot: (generation) => {
           sessions.removeExpired(now());
           return snapshotSlices(sessions.entries(), sessions.forgotten(), generation);

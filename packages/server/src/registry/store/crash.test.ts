@@ -259,4 +259,17 @@ describe('a failing disk', () => {
     expect(JSON.stringify(files.dump())).not.toContain('refused');
     expect([...(await start(files.after('lost'))).ledger.texts.keys()]).toEqual(['tools/kept']);
   });
+
+  it('cleans up at the end what it could not roll back before', async () => {
+    let broken = true;
+    const files = new VolatileFiles(undefined, (operation) =>
+      broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
+    );
+    const { ledger, store } = await start(files);
+    await expect(ledger.commit(store, [tool('refused')])).rejects.toThrow('EIO');
+    expect(files.dump()['registry.journal.1']).toContain('refused');
+    broken = false;
+    await store.close();
+    expect((await start(files.after('killed'))).ledger.texts.size).toBe(0);
+  });
 });

@@ -9,21 +9,21 @@ const MAX_CHARACTER_BYTES = 3;
 
 /**
  * Replaces a file atomically, also across a power failure: `<path>.tmp`, fsync, rename, fsync of the folder. Writes one
- * slice per turn of the event loop. `beforeRename` can abort by throwing. Throws the system error; the old content is
- * then in place, or the new content when only the fsync of the folder failed.
+ * slice per turn of the event loop. `beforeRename` can abort by throwing. Returns the number of bytes. Throws the system error; the
+ * old content is then in place, or the new content when only the fsync of the folder failed.
  */
 export async function replaceFile(
   files: Files,
   path: string,
   slices: Iterable<string>,
   beforeRename: () => Promise<void> = async () => {},
-): Promise<void> {
+): Promise<number> {
   const temporary = `${path}.tmp`;
   const file = await files.open(temporary, 'w');
   // Reused: the memory of hundreds of buffers would be released only by the next garbage collection.
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  let position = 0;
   try {
-    let position = 0;
     for (const slice of slices) {
       const bytes =
         slice.length * MAX_CHARACTER_BYTES > BUFFER_BYTES
@@ -39,6 +39,7 @@ export async function replaceFile(
   await beforeRename();
   await files.rename(temporary, path);
   await files.syncFolder(dirname(path));
+  return position;
 }
 
 /** An open file of the store. Positions and lengths are in bytes. */

@@ -15,6 +15,32 @@ export class CorruptFileError extends Error {
     super(problem, options);
     this.file = file;
   }
+
+  /** The error of a start that the file prevents; `alternative`: what to do instead of repairing it. */
+  asStoreError(folder: string, alternative: string): StoreError {
+    return new StoreError(`${folder}/${this.file} ${this.message}; repair it, or ${alternative}`, { cause: this });
+  }
+}
+
+/** What operators do to start without a corrupt file. */
+export const START_WITHOUT = 'set SERVICE_PERSIST_RECOVER=rename to start without it';
+
+/** Renames corrupt files to `<name>.corrupt-<now>`. Returns the number of those that exist. */
+export async function quarantine(
+  { files, folder, log }: Pick<JournaledFileOptions, 'files' | 'folder' | 'log'>,
+  names: Iterable<string>,
+  now: number,
+): Promise<number> {
+  let renamed = 0;
+  for (const name of names) {
+    const quarantined = `${name}.corrupt-${now}`;
+    const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
+    if (!(await ifExists(renaming))) continue;
+    renamed++;
+    log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
+  }
+  await files.syncFolder(folder);
+  return renamed;
 }
 
 /** Throws {@link StoreError} if a file is of a later version than this release reads, {@link CorruptFileError} for no version. */
@@ -140,41 +166,32 @@ export class JournaledFile {
   }
 
   /**
-   * Replaces the snapshot file by `slices` (see {@link replaceFile}) and removes the generations that it contains.
+   * Replaces the snapshot file by `slices` (see {@link replaceFile}) and removes the generations that it contains. Returns its length.
    * Throws the system error; nothing is lost then.
    */
   async compact(
     { ended, generation }: Checkpoint,
     slices: Iterable<string>,
     beforeRename?: () => Promise<void>,
-  ): Promise<void> {
+  ): Promise<number> {
     const { files, folder } = this.#options;
     await ended?.close();
-    await replaceFile(files, this.snapshotPath, slices, beforeRename);
+    const length = await replaceFile(files, this.snapshotPath, slices, beforeRename);
     for (const found of await this.#generations()) {
       if (found < generation) await files.remove(join(folder, this.#nameOf(found)));
     }
+    return length;
   }
 
   /**
-   * Renames a corrupt file and everything that depends on it to `<name>.corrupt-<now>`: for the snapshot all journals,
-   * for a journal the ones after it. They share the time, so that they can be repaired together. Returns the number of
-   * renamed files.
+   * Renames a corrupt file and everything that depends on it: for the snapshot all journals, for a journal the ones after it. They
+   * share the time, so that they can be repaired together. Returns the number of renamed files.
    */
   async quarantine(corrupt: string, now: number): Promise<number> {
-    const { files, folder, log } = this.#options;
     const from = this.#generationOf(corrupt) ?? 0;
     const journals = (await this.#generations()).filter((generation) => generation >= from);
-    let renamed = 0;
-    for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
-      const quarantined = `${name}.corrupt-${now}`;
-      const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
-      if (!(await ifExists(renaming))) continue;
-      renamed++;
-      log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
-    }
-    await files.syncFolder(folder);
-    return renamed;
+    const names = new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))]);
+    return await quarantine(this.#options, names, now);
   }
 
   #logOf(generation: number): ChecksummedLog {

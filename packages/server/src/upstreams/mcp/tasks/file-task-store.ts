@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { forEachInSteps } from '../../../registry/steps.ts';
 import { CorruptFileError } from '../../../registry/store/journaled-file.ts';
-import { JournaledStore, type JournaledStoreOptions } from '../../../registry/store/journaled-store.ts';
+import { JournaledStore, type JournaledStoreOptions, journalLine } from '../../../registry/store/journaled-store.ts';
 import { recordSchema, type TaskChange, type TaskRecord, type TaskStore, taskChangeSchema } from './task-record.ts';
 
 /** Version of the file format. */
@@ -43,20 +44,12 @@ export class FileTaskStore implements TaskStore {
           for (const record of snapshot?.tasks ?? []) this.#records.set(record.id, record);
           return snapshot?.journal;
         },
-        *replay(line, file, offset) {
-          for (const operation of parse(line.read(), linesSchema, file, `has an unknown record at byte ${offset}`)) {
-            apply(operation);
-            yield;
-          }
-        },
+        replay: (line, file, offset) =>
+          forEachInSteps(parse(line.read(), linesSchema, file, `has an unknown record at byte ${offset}`), apply),
         batch: (changes) => ({
-          records: changes.map(({ operation }) => operation),
+          line: journalLine(changes.map(({ operation }) => operation)),
           apply() {
             for (const { operation } of changes) apply(operation);
-            for (const { resolve } of changes) resolve();
-          },
-          fail(error) {
-            for (const { reject } of changes) reject(error);
           },
         }),
         snapshot: (generation) => snapshotSlices([...this.#records.values()], generation),
@@ -68,7 +61,7 @@ export class FileTaskStore implements TaskStore {
   /** Throws `StoreError` when a file is corrupt or cannot be read. */
   async load(): Promise<readonly TaskRecord[]> {
     await this.#store.load();
-    await this.#store.compactLoaded();
+    await this.#store.compact();
     return [...this.#records.values()];
   }
 
