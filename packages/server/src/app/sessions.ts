@@ -31,7 +31,7 @@ export async function addSessions(parts: WithUpstreams) {
 
   const sessionSubscriptions = new SessionSubscriptions({
     log,
-    onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
+    onLegacyAvailable: (client) => sessionBindings.onListening(client, false),
   });
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>

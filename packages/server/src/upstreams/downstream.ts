@@ -18,6 +18,13 @@ export interface DownstreamSession {
   channel(): DownstreamChannel;
 }
 
+/** The client of a session, for what is sent to upstreams besides its calls. */
+export interface DownstreamClient {
+  readonly session: DownstreamSession;
+  /** Headers that accompany its requests upstream: names and values, alternating. */
+  readonly headers: readonly string[];
+}
+
 /** A resource subscription of a session and the forward that it was sent to. */
 export interface ResourceSubscription {
   readonly uri: string;

@@ -176,7 +176,7 @@ function open(
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
-    sessionBindings.onListening(session, headers, gap);
+    sessionBindings.onListening({ session, headers }, gap);
     sessionTasks.onListening(session, headers);
   };
   return { kind: 'deferred', start };

@@ -13,6 +13,7 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
+import type { DownstreamClient } from '../../upstreams/downstream.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { RpcReply } from '../../upstreams/mcp/rpc-client.ts';
@@ -67,7 +68,7 @@ function resourceSubscription(
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.upstreamHeaders.of(headers);
   if (!sent) return FORWARDING_LOOP;
-  const requested = { uri, forward, upstream, session, sent };
+  const requested = { uri, forward, upstream, client: { session, headers: sent } };
   const execute = method === 'resources/subscribe' ? subscribe : unsubscribe;
   return deferOutcome(() => execute(requested, parts).catch(toError), parts.log);
 }
@@ -77,26 +78,24 @@ interface RequestedSubscription {
   readonly uri: string;
   readonly forward: string;
   readonly upstream: Upstream;
-  readonly session: ClientSession;
-  /** Headers for the upstream: names and values, alternating. */
-  readonly sent: readonly string[];
+  readonly client: DownstreamClient & { readonly session: ClientSession };
 }
 
 async function subscribe(
-  { uri, forward, upstream, session, sent }: RequestedSubscription,
+  { uri, forward, upstream, client }: RequestedSubscription,
   { sessionBindings, sessionSubscriptions }: SubscribeParts,
 ): Promise<RequestOutcome> {
-  const store = () => session.change((before) => withSubscription(before, uri, forward));
+  const store = () => client.session.change((before) => withSubscription(before, uri, forward));
   if (upstream.isModernOnly) {
     // It has no `resources/subscribe`: probes whether it sends updates of the resource.
-    if (await sessionSubscriptions.subscribe(upstream, session, sent, uri, store)) return EMPTY_RESULT;
+    if (await sessionSubscriptions.subscribe(upstream, client, uri, store)) return EMPTY_RESULT;
     return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
   }
-  const reply = await sessionBindings.requestSubscription('resources/subscribe', uri, upstream, session, sent);
+  const reply = await sessionBindings.requestSubscription('resources/subscribe', uri, upstream, client);
   if (reply.kind === 'result') {
     const stored = store();
     // A subscription that could not be stored is removed upstream too.
-    const undo = () => sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
+    const undo = () => sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, client);
     stored.catch(undo).catch(() => undefined);
     await stored;
   }
@@ -104,16 +103,16 @@ async function subscribe(
 }
 
 async function unsubscribe(
-  { uri, upstream, session, sent }: RequestedSubscription,
+  { uri, upstream, client }: RequestedSubscription,
   { sessionBindings, sessionSubscriptions }: SubscribeParts,
 ): Promise<RequestOutcome> {
   // Ended before the upstream request, so that it ends even if the upstream is unreachable.
-  await session.change((before) => withoutSubscription(before, uri));
+  await client.session.change((before) => withoutSubscription(before, uri));
   if (upstream.isModernOnly) {
-    sessionSubscriptions.onUnsubscribed(upstream, session);
+    sessionSubscriptions.onUnsubscribed(upstream, client.session);
     return EMPTY_RESULT;
   }
-  return toOutcome(await sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent));
+  return toOutcome(await sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, client));
 }
 
 const EMPTY_RESULT: RequestOutcome = { kind: 'result', json: '{}', bytes: 2 };

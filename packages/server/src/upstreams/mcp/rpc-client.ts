@@ -60,7 +60,7 @@ export type ListMethod = 'tools/list' | 'resources/list' | 'resources/templates/
  */
 export type SessionMethod = 'ping' | 'logging/setLevel' | 'resources/subscribe' | 'resources/unsubscribe';
 
-type Method = ListMethod | SessionMethod | 'initialize' | 'server/discover';
+type Method = ListMethod | SessionMethod | 'initialize' | 'server/discover' | 'subscriptions/listen';
 
 const UPDATE_REMEDY = 'update the upstream, or Sluice';
 
@@ -93,25 +93,32 @@ function legacyEnvelope(
   // A modern server that is probed expects the method of each request.
   const probe = protocolVersion === '' ? [HEADER_METHOD, 'initialize'] : [];
   const sessionHeaders = protocolVersion === '' ? [] : [HEADER_PROTOCOL_VERSION, protocolVersion, ...session];
-  // A session opened for a request that has passed gateways carries their count in `headers`.
-  const hops = headers.includes(HEADER_HOPS) ? [] : [HEADER_HOPS, '1'];
-  const all = [...sessionHeaders, ...probe, ...hops, ...headers];
+  const all = [...sessionHeaders, ...probe, ...hopsOf(headers), ...headers];
   return { era: 'legacy', protocolVersion, sessionId, sessionHeaders, headers: () => all, params: (params) => params };
 }
 
+/** The number of gateways that a message has passed, unless it belongs to a request whose headers have that. */
+function hopsOf(headers: readonly string[]): readonly string[] {
+  return headers.includes(HEADER_HOPS) ? [] : [HEADER_HOPS, '1'];
+}
+
 /** Messages of the modern era, which carry their metadata in `_meta` and in headers. */
-function modernEnvelope(options: RpcClientOptions, protocolVersion: string): Envelope<'modern'> {
+export function modernEnvelope(
+  { clientInfo, capabilities, headers = [] }: Pick<RpcClientOptions, 'clientInfo' | 'capabilities' | 'headers'>,
+  protocolVersion: string,
+): Envelope<'modern'> {
   const _meta = {
     [META_PROTOCOL_VERSION]: protocolVersion,
-    [META_CLIENT_INFO]: options.clientInfo,
-    [META_CLIENT_CAPABILITIES]: options.capabilities,
+    [META_CLIENT_INFO]: clientInfo,
+    [META_CLIENT_CAPABILITIES]: capabilities,
   };
+  const all = [...hopsOf(headers), HEADER_PROTOCOL_VERSION, protocolVersion, ...headers];
   return {
     era: 'modern',
     protocolVersion,
     sessionId: undefined,
     sessionHeaders: [HEADER_PROTOCOL_VERSION, protocolVersion],
-    headers: (method) => [HEADER_HOPS, '1', HEADER_PROTOCOL_VERSION, protocolVersion, HEADER_METHOD, method ?? ''],
+    headers: (method) => [HEADER_METHOD, method ?? '', ...all],
     params: (params) => ({ ...params, _meta }),
   };
 }

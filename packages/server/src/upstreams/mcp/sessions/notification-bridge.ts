@@ -4,32 +4,32 @@ import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { DownstreamChannel, DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
-import type { LegacyClient } from '../rpc-client.ts';
+import type { LegacyClient, SessionMethod } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import { STREAM_HEAD_MS, subscribeEach } from '../streams/legacy-driver.ts';
+import { subscribeEach } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
 
-export interface NotificationBridgeOptions {
+/** A session that was opened at an upstream for the session of a client. */
+export interface BoundSession {
   readonly upstream: Upstream;
-  /** Session at the upstream. */
+  readonly client: DownstreamClient;
+  /** Session at the upstream, and its client. */
   readonly bound: UpstreamSession;
-  /** Client of that session. */
-  readonly client: LegacyClient;
-  /** Headers besides those of the upstream session: names and values, alternating. */
-  readonly headers: readonly string[];
-  /** Session of the client. */
-  readonly session: DownstreamSession;
+  readonly rpc: LegacyClient;
+  /** Delays between attempts to open the upstream's stream; reset once it is open. */
+  readonly backoff: Backoff;
+}
+
+export interface NotificationBridgeOptions extends BoundSession {
   readonly calls: InFlightCalls;
   readonly log: TargetLogger;
   /** Translates messages about tasks; undefined for none. */
   readonly tasks: MessageTranslator | undefined;
-  /** Delays between attempts to open the upstream's stream; reset once it is open. */
-  readonly backoff: Backoff;
   /** The upstream lost the session. */
   onMissedEvents(): void;
 }
@@ -45,28 +45,23 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   #stream: NotificationStream | undefined = undefined;
   /** The upstream's stream is open, or will be with its first event, or the upstream has none. */
   #settled = false;
-  #headTimer: NodeJS.Timeout | undefined = undefined;
   /** The client may have missed notifications, and is informed once the stream is open. */
   #gap = false;
   #closed = false;
 
   constructor(options: NotificationBridgeOptions) {
     this.#options = options;
-    const { upstream, client, headers, session, tasks } = options;
-    this.#updates = new ResourceUpdates(upstream, session, () => this.#stream?.resume());
+    const { upstream, client, rpc, tasks } = options;
+    this.#updates = new ResourceUpdates(upstream, client.session, () => this.#stream?.resume());
     const { channel } = this.#updates;
     this.#serverRequests = new RelayedServerRequests({
       channel: () => channel,
       send: (text) => void this.#updates.send(text),
       post: (text) =>
-        postMessage(upstream.transport, [...client.sessionHeaders, ...headers], tasks?.toUpstream(text) ?? text),
+        postMessage(upstream.transport, [...rpc.sessionHeaders, ...client.headers], tasks?.toUpstream(text) ?? text),
     });
     channel.addListener(this);
     this.onListeningChanged(channel.isListening);
-  }
-
-  get closed(): boolean {
-    return this.#closed;
   }
 
   get pinned(): boolean {
@@ -74,18 +69,19 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   onListeningChanged(isListening: boolean): void {
-    const { upstream, client, headers } = this.#options;
+    const { upstream, client, rpc } = this.#options;
     if (!isListening) return this.#stop();
     if (this.#stream) return;
-    this.#stream = new NotificationStream(upstream.transport, client, headers, this);
-    this.#headTimer = setTimeout(() => this.#settle(this.#gap), STREAM_HEAD_MS).unref();
+    const stream = new NotificationStream(upstream.transport, rpc, client.headers, this);
+    this.#stream = stream;
+    void stream.ready.then(() => {
+      if (this.#stream === stream) this.#settle(this.#gap);
+    });
   }
 
   onMessage(received: string, value: JsonObject): boolean {
-    const { upstream, calls, session, bound, tasks } = this.#options;
+    const { upstream, calls, client, bound, tasks } = this.#options;
     const { method } = value;
-    // No responses are expected on this stream.
-    if (typeof method !== 'string') return true;
     const text = tasks ? tasks.toClient(received, value) : received;
     if (text === undefined) return true;
     if ('id' in value) {
@@ -103,7 +99,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         calls.dispatchProgress(bound, text, value);
         return true;
       case 'notifications/message':
-        return !reachesLevel(value.params, session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
+        return !reachesLevel(value.params, client.session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
       case 'notifications/resources/updated':
         return !isAllowed(upstream, value) || this.#updates.send(text);
       default:
@@ -116,13 +112,12 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   onOpen(gap: boolean): void {
     this.#options.backoff.reset();
-    this.#settle(gap || this.#gap);
+    if (gap) this.#settle(true);
   }
 
   onUnavailable(): void {
     const { log, upstream } = this.#options;
     log.debug('upstream offers no notification stream', { upstream: upstream.transport.address });
-    this.#settle(this.#gap);
   }
 
   onMissed(): void {
@@ -132,12 +127,28 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   onResourcesChanged(): void {
     const restored = this.#updates.takeRestored();
-    const { client } = this.#options;
-    if (this.#closed || restored.length === 0) return;
     // Not sent if the session was opened while they were hidden.
-    void subscribeEach(restored, async (uri) => {
-      await client.request('resources/subscribe', { uri }).catch(() => undefined);
-    }).then(() => this.#updates.notifyMissed(new Set(restored)));
+    if (restored.length > 0) void this.#subscribe(restored).then(() => this.#updates.notifyMissed(new Set(restored)));
+  }
+
+  /** Restores the subscriptions of the client in the new session. */
+  async resubscribe(): Promise<void> {
+    const uris = this.#updates.subscribed;
+    if (uris.length === 0) return;
+    await this.#subscribe(uris);
+    // Updates between the previous session and this one were missed.
+    this.onMissed();
+  }
+
+  /** Subscribes to those of these uris that the client is still subscribed to. Requests that the upstream rejects are ignored. */
+  async #subscribe(uris: readonly string[]): Promise<void> {
+    const send = (method: SessionMethod, uri: string) =>
+      this.#options.rpc.request(method, { uri }).catch(() => undefined);
+    await subscribeEach(uris, async (uri) => {
+      if (this.#closed || !this.#updates.isSubscribed(uri)) return;
+      await send('resources/subscribe', uri);
+      if (!this.#updates.isSubscribed(uri)) await send('resources/unsubscribe', uri);
+    });
   }
 
   onSessionLost(): void {
@@ -157,14 +168,12 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   /** After a gap, notifies the client of all its subscriptions, so that it reads the resources again. */
   #settle(gap: boolean): void {
-    clearTimeout(this.#headTimer);
     this.#settled = true;
     this.#gap = false;
     if (gap) this.#updates.notifyMissed();
   }
 
   #stop(): void {
-    clearTimeout(this.#headTimer);
     if (this.#settled) this.#gap = true;
     this.#settled = false;
     this.#updates.clear();
@@ -211,6 +220,10 @@ export class ResourceUpdates {
   /** Uris that the client is subscribed to at the upstream, without hidden ones. */
   get subscribed(): string[] {
     return this.#own.filter((uri) => this.#upstream.allowsResource(uri));
+  }
+
+  isSubscribed(uri: string): boolean {
+    return this.#upstream.allowsResource(uri) && this.#own.includes(uri);
   }
 
   /** True while the client is subscribed to hidden resources, which may be restored. */

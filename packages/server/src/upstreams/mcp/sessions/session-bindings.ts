@@ -2,15 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamSession } from '../../downstream.ts';
+import type { DownstreamClient, DownstreamSession } from '../../downstream.ts';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
-import type { LegacyClient, RpcReply, SessionMethod } from '../rpc-client.ts';
+import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import { subscribeEach } from '../streams/legacy-driver.ts';
 import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import { NotificationBridge } from './notification-bridge.ts';
+import { type BoundSession, NotificationBridge } from './notification-bridge.ts';
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
@@ -42,7 +41,7 @@ export class SessionBindings {
   /** Sessions and forwards for which a session is being reopened. */
   readonly #reopening = new Set<string>();
   /** Sessions of clients that listen here, with several replicas. */
-  readonly #listening = new Map<string, { readonly session: DownstreamSession; readonly headers: readonly string[] }>();
+  readonly #listening = new Map<string, DownstreamClient>();
   readonly #settingLevel = new Map<UpstreamSession, Promise<void>>();
 
   constructor(options: SessionBindingsOptions) {
@@ -85,13 +84,16 @@ export class SessionBindings {
     method: 'resources/subscribe' | 'resources/unsubscribe',
     uri: string,
     upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
+    client: DownstreamClient,
   ): Promise<RpcReply> {
-    const find = () => upstream.sessions.use(session.id, () => this.open(upstream, session, headers));
+    const find = () => upstream.sessions.use(client.session.id, () => this.open(upstream, client));
+    const request = async ({ client: rpc }: UpstreamSession): Promise<RpcReply> => {
+      if (!rpc) throw new UpstreamError('invalid', upstream.transport.address, `does not support ${method}`);
+      return await rpc.request(method, { uri });
+    };
     const bound = await find();
     try {
-      const reply = await request(bound, method, uri, upstream);
+      const reply = await request(bound);
       if (reply.kind === 'error') upstream.sessions.check(bound, reply.isSessionLost ? 'lost' : 'uncertain');
       return reply;
     } catch (error) {
@@ -99,42 +101,42 @@ export class SessionBindings {
       if (error.kind === 'http') upstream.sessions.check(bound, 'uncertain');
       if (error.kind !== 'session-lost') throw error;
       upstream.sessions.onLost(bound);
-      return await request(await find(), method, uri, upstream);
+      return await request(await find());
     }
   }
 
   /**
-   * The client opened a notification stream: its subscriptions are maintained at the upstreams until it closes its last
-   * one.
+   * The client opened a notification stream: its subscriptions are maintained at the upstreams until it closes its last one.
    * `gap`: it may have missed notifications.
    */
-  onListening(session: DownstreamSession, headers: readonly string[], gap: boolean): void {
+  onListening(client: DownstreamClient, gap: boolean): void {
+    const { session } = client;
     if (this.#options.sharedSessions) {
       for (const [id, known] of this.#listening) if (!known.session.isListening) this.#listening.delete(id);
-      this.#listening.set(session.id, { session, headers });
+      this.#listening.set(session.id, client);
       this.#joinShared(session.id);
     }
     const forwards = new Set(session.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
       const upstream = this.#options.upstream(forward);
       if (upstream?.isModernOnly) {
-        this.#options.subscriptions.onListening(upstream, session, headers, gap);
+        this.#options.subscriptions.onListening(upstream, client, gap);
         continue;
       }
       const bound = upstream?.sessions.get(session.id);
       if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed();
-      this.#reopen(forward, session, headers, newBackoff(), 0);
+      void this.#reopen(forward, client, newBackoff(), 0);
     }
   }
 
   /** Joins the upstream sessions that other replicas have opened for a client that listens here: it gets their notifications. */
   #joinShared(owner: string): void {
     const { sharedSessions, upstreams } = this.#options;
-    const { session, headers } = this.#listening.get(owner) ?? {};
-    if (!session?.isListening || !headers) return;
+    const client = this.#listening.get(owner);
+    if (!client?.session.isListening) return;
     for (const upstream of upstreams()) {
       if (upstream.sessions.get(owner) || !sharedSessions?.find(upstream.transport.address, owner)) continue;
-      this.open(upstream, session, headers).catch(() => undefined);
+      this.open(upstream, client).catch(() => undefined);
     }
   }
 
@@ -142,61 +144,48 @@ export class SessionBindings {
    * Opens the upstream session of a session that has none. `backoff` continues over the sessions that the upstream loses,
    * until one has a stream. Rejects with {@link UpstreamError}.
    */
-  open(
-    upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
-    backoff: Backoff = newBackoff(),
-  ): Promise<UpstreamSession> {
+  open(upstream: Upstream, client: DownstreamClient, backoff: Backoff = newBackoff()): Promise<UpstreamSession> {
+    const { id: key, hasEnded, protocolVersion, capabilities, clientInfo } = client.session;
     // A call that outlives its client's session must not open a session upstream: it would never be closed.
-    if (session.hasEnded) {
+    if (hasEnded) {
       const what = 'was not called: the session of the client has ended';
       return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
     }
+    const { headers } = client;
+    const onOpened = (bound: UpstreamSession, rpc: LegacyClient) =>
+      this.#onOpened({ upstream, client, bound, rpc, backoff });
     // Returns the promise itself: calls that wait for the session are sent in the order in which they came.
     return upstream.sessions.open({
-      key: session.id,
+      key,
       isShared: true,
-      protocolVersion: session.protocolVersion,
-      capabilities: session.capabilities,
-      clientInfo: session.clientInfo,
+      protocolVersion,
+      capabilities,
+      clientInfo,
       headers,
-      onOpened: (bound, client) => this.#onOpened(upstream, session, headers, backoff, bound, client),
+      onOpened,
     });
   }
 
   /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
-  async #onOpened(
-    upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
-    backoff: Backoff,
-    bound: UpstreamSession,
-    client: LegacyClient,
-  ): Promise<void> {
-    const { calls, subscriptions, log } = this.#options;
-    await withTimeout(LOG_LEVEL_MS, setLevel(session, client));
+  async #onOpened(opened: BoundSession): Promise<void> {
+    const { upstream, client, bound, rpc, backoff } = opened;
+    const { calls, subscriptions, log, taskMessages } = this.#options;
+    await withTimeout(LOG_LEVEL_MS, setLevel(client.session, rpc));
     const bridge = new NotificationBridge({
-      upstream,
-      bound,
-      client,
-      headers,
-      session,
+      ...opened,
       calls,
       log,
-      tasks: this.#options.taskMessages?.(upstream, bound, session),
-      backoff,
+      tasks: taskMessages?.(upstream, bound, client.session),
       onMissedEvents: () => {
         upstream.sessions.discard(bound);
-        const { forward } = upstream;
-        if (forward !== undefined) this.#reopen(forward, session, headers, backoff, backoff.next());
+        if (upstream.forward !== undefined) void this.#reopen(upstream.forward, client, backoff, backoff.next());
       },
     });
     bound.bridge = bridge;
     // The upstream now supports the legacy era: subscriptions are created in this session.
-    subscriptions.close(upstream, session);
+    subscriptions.close(upstream, client.session);
     // Calls do not wait for the subscriptions.
-    void resubscribe(upstream, session, bridge, client);
+    void bridge.resubscribe();
   }
 
   /** Sets the level with one request at a time, which continues until the upstream has the latest level. */
@@ -208,45 +197,38 @@ export class SessionBindings {
     return setting;
   }
 
-  /** Reopens the upstream session unless that is already being attempted. */
-  #reopen(
-    forward: string,
-    session: DownstreamSession,
-    headers: readonly string[],
-    backoff: Backoff,
-    firstMs: number,
-  ): void {
-    const key = JSON.stringify([session.id, forward]);
+  /**
+   * Reopens the upstream session, unless that is already being attempted: while the client listens, the first time after `waitMs`.
+   * Never rejects.
+   */
+  async #reopen(forward: string, client: DownstreamClient, backoff: Backoff, waitMs: number): Promise<void> {
+    const key = JSON.stringify([client.session.id, forward]);
     if (this.#reopening.has(key)) return;
     this.#reopening.add(key);
-    void this.#retryOpen(forward, session, headers, backoff, firstMs).finally(() => this.#reopening.delete(key));
+    let ms = waitMs;
+    while (!(await this.#tryReopen(forward, client, backoff, ms))) ms = backoff.next();
+    this.#reopening.delete(key);
   }
 
-  /** Attempts to open the upstream session while the client listens; the first time after `firstMs`. */
-  async #retryOpen(
-    forward: string,
-    session: DownstreamSession,
-    headers: readonly string[],
-    backoff: Backoff,
-    firstMs: number,
-  ): Promise<void> {
-    for (let waitMs = firstMs; ; waitMs = backoff.next()) {
-      if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
-      const upstream = this.#options.upstream(forward);
-      const isSubscribed = session.subscriptions.some((subscription) => subscription.forward === forward);
-      if (!upstream || !isSubscribed || !session.isListening) return;
-      const bound = upstream.sessions.get(session.id);
-      // The eras of the upstream may have been detected meanwhile, or have changed.
-      if (!bound && upstream.isModernOnly) {
-        return this.#options.subscriptions.onListening(upstream, session, headers, false);
-      }
-      try {
-        // If a call is opening the session and fails, there would be no further attempt.
-        await (bound ?? this.open(upstream, session, headers, backoff));
-        return;
-      } catch {
-        // Tried again after the next delay.
-      }
+  /** Attempts it once after `waitMs`. Returns false if another attempt is needed. */
+  async #tryReopen(forward: string, client: DownstreamClient, backoff: Backoff, waitMs: number): Promise<boolean> {
+    if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
+    const { session } = client;
+    const upstream = this.#options.upstream(forward);
+    const isSubscribed = session.subscriptions.some((subscription) => subscription.forward === forward);
+    if (!upstream || !isSubscribed || !session.isListening) return true;
+    const bound = upstream.sessions.get(session.id);
+    // The eras of the upstream may have been detected meanwhile, or have changed.
+    if (!bound && upstream.isModernOnly) {
+      this.#options.subscriptions.onListening(upstream, client, false);
+      return true;
+    }
+    try {
+      // If a call is opening the session and fails, there would be no further attempt.
+      await (bound ?? this.open(upstream, client, backoff));
+      return true;
+    } catch {
+      return false;
     }
   }
 }
@@ -266,35 +248,4 @@ async function setLevel(session: DownstreamSession, client: LegacyClient | undef
     }
     current = level;
   }
-}
-
-/** Restores the subscriptions of the session in a new upstream session, except those that are ended meanwhile. */
-async function resubscribe(
-  upstream: Upstream,
-  session: DownstreamSession,
-  bridge: NotificationBridge,
-  client: LegacyClient,
-): Promise<void> {
-  const { forward } = upstream;
-  const uris = session.subscriptions.flatMap((one) => (one.forward === forward ? [one.uri] : []));
-  if (uris.length === 0) return;
-  const isWanted = (uri: string) =>
-    upstream.allowsResource(uri) && session.subscriptions.some((one) => one.uri === uri && one.forward === forward);
-  await subscribeEach(uris, async (uri) => {
-    if (bridge.closed || !isWanted(uri)) return;
-    await client.request('resources/subscribe', { uri }).catch(() => undefined);
-    if (!isWanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
-  });
-  // Updates between the previous session and this one were missed.
-  bridge.onMissed();
-}
-
-async function request(
-  { client }: UpstreamSession,
-  method: SessionMethod,
-  uri: string,
-  upstream: Upstream,
-): Promise<RpcReply> {
-  if (!client) throw new UpstreamError('invalid', upstream.transport.address, `does not support ${method}`);
-  return await client.request(method, { uri });
 }

@@ -9,12 +9,6 @@ import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } 
 const METHOD = 'resources/subscribe';
 const MAX_CONCURRENT_SUBSCRIBES = 8;
 
-/**
- * Time after which a notification stream without a response counts as open, in milliseconds: some servers, such as those of the
- * Java SDK, send its head with the first event.
- */
-export const STREAM_HEAD_MS = 500;
-
 /** Calls `subscribe` for each uri, for a few at a time. Rejects as the first one does. */
 export async function subscribeEach(uris: Iterable<string>, subscribe: (uri: string) => Promise<void>): Promise<void> {
   const remaining = Iterator.from(uris);
@@ -37,11 +31,9 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   readonly #handler: DriverHandler;
   #session: LegacyClient | undefined = undefined;
   #stream: NotificationStream | undefined = undefined;
-  /** Uris accepted so far; undefined until the stream is open. */
-  #accepted: Set<string> | undefined = undefined;
+  readonly #accepted = new Set<string>();
   #granted: readonly string[] | undefined = undefined;
   readonly #grantTimer: NodeJS.Timeout | undefined;
-  #headTimer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
 
   constructor(options: DriverOptions, request: DriverRequest, handler: DriverHandler) {
@@ -53,7 +45,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
     if (!wasGranted && this.#uris.length > 0) {
       const waitMs = Math.max(grantBy - performance.now(), 0);
       this.#grantTimer = setTimeout(() => {
-        if (this.#accepted && this.#accepted.size > 0) this.#grant(this.#accepted);
+        if (this.#accepted.size > 0) this.#grant();
       }, waitMs).unref();
     }
     void this.#open();
@@ -67,33 +59,26 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   close(): void {
     this.#closed = true;
     clearTimeout(this.#grantTimer);
-    clearTimeout(this.#headTimer);
     this.#stream?.close();
     // In the background.
     void this.#session?.close();
   }
 
   onOpen(gap: boolean): void {
-    clearTimeout(this.#headTimer);
-    if (!this.#accepted) void this.#subscribe();
-    else if (gap && this.#granted) this.#reportGranted(this.#granted);
+    if (gap && this.#granted) this.#reportGranted(this.#granted);
   }
 
   onMessage(text: string, value: JsonObject): boolean {
-    const { method } = value;
-    if (typeof method !== 'string') return true;
     if (!('id' in value)) return this.#handler.onNotification(text, value);
-    this.#stream?.respondByDefault(text, method);
+    this.#stream?.respondByDefault(text, value.method);
     return true;
   }
 
   onSessionLost(error: UpstreamError): void {
-    clearTimeout(this.#headTimer);
     this.#handler.onFailed(error);
   }
 
   onUnavailable(): void {
-    clearTimeout(this.#headTimer);
     this.#handler.onFailed(this.#error('offers no notification stream'), true);
   }
 
@@ -111,26 +96,24 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
         return this.#handler.onFailed(this.#error(`does not declare ${METHOD}`), true);
       }
       this.#stream = new NotificationStream(transport, session, headers, this, delays);
-      this.#headTimer = setTimeout(() => void this.#subscribe(), STREAM_HEAD_MS).unref();
+      await this.#stream.ready;
+      await this.#subscribe(session);
     } catch (error) {
-      this.#onError(error);
+      if (this.#closed) return;
+      if (!(error instanceof UpstreamError)) throw error;
+      // No client waits for a subscription to lists only: it is retried after any error.
+      this.#handler.onFailed(error, this.#uris.length === 0 ? false : undefined);
     }
   }
 
-  async #subscribe(): Promise<void> {
-    const accepted = new Set<string>();
-    this.#accepted = accepted;
-    try {
-      await subscribeEach(this.#uris, async (uri) => {
-        if (this.#closed || this.#granted) return;
-        const reply = await this.#session?.request(METHOD, { uri });
-        if (reply?.kind === 'result') accepted.add(uri);
-        else if (reply) this.#onUriRejected(reply);
-      });
-      this.#grant(accepted);
-    } catch (error) {
-      this.#onError(error);
-    }
+  async #subscribe(session: LegacyClient): Promise<void> {
+    await subscribeEach(this.#uris, async (uri) => {
+      if (this.#closed || this.#granted) return;
+      const reply = await session.request(METHOD, { uri });
+      if (reply.kind === 'result') this.#accepted.add(uri);
+      else this.#onUriRejected(reply);
+    });
+    this.#grant();
   }
 
   /** Fails the attempt only if the method is gone or the uri was granted before; else fewer uris are granted. */
@@ -139,22 +122,14 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
     this.#handler.onFailed(toUpstreamError(reply, METHOD, this.#options.upstream.transport.address), true);
   }
 
-  #grant(accepted: ReadonlySet<string>): void {
+  #grant(): void {
     if (this.#closed || this.#granted) return;
-    this.#granted = [...accepted];
+    this.#granted = [...this.#accepted];
     this.#reportGranted(this.#granted);
   }
 
   #reportGranted(resourceSubscriptions: readonly string[]): void {
     this.#handler.onGranted({ ...this.#request.filter, resourceSubscriptions });
-  }
-
-  #onError(error: unknown): void {
-    if (this.#closed) return;
-    if (!(error instanceof UpstreamError)) throw error;
-    // No client waits for a subscription to lists only: it is retried after any error.
-    if (this.#uris.length === 0) this.#handler.onFailed(error, false);
-    else this.#handler.onFailed(error);
   }
 
   #error(what: string): UpstreamError {

@@ -9,7 +9,7 @@ import type { TargetLogger } from '../../../telemetry/log.ts';
 import { ANNOUNCED_LISTS, type AnnouncedList } from '../../forward-connection.ts';
 import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
 import type { Upstream } from '../upstream.ts';
-import { type Grant, Subscription, type SubscriptionHandler } from './subscription.ts';
+import { type Grant, Subscription, type SubscriptionHandler, type SubscriptionOptions } from './subscription.ts';
 
 /** Capabilities of an upstream in each era that it supports. */
 export interface ProbedClients {
@@ -45,9 +45,8 @@ export function listsOf({ serverCapabilities }: Pick<RpcClient, 'serverCapabilit
  */
 export class ListChangeWatcher {
   readonly #options: ListChangeWatcherOptions;
+  /** Undefined while paused. */
   #active: ActiveWatch | undefined = undefined;
-  /** Serialized targets of the active watch; undefined while paused. */
-  #key: string | undefined = undefined;
   #closed = false;
 
   constructor(options: ListChangeWatcherOptions) {
@@ -62,11 +61,9 @@ export class ListChangeWatcher {
   async watch(clients: ProbedClients, retryRejected = false): Promise<void> {
     const targets = watchTargets(clients);
     const key = JSON.stringify(targets);
-    if (this.#closed || (key === this.#key && !(retryRejected && this.#active?.isExhausted))) return;
+    if (this.#closed || (key === this.#active?.key && !(retryRejected && this.#active.isExhausted))) return;
     this.pause();
-    this.#key = key;
-    if (targets.length === 0) return;
-    this.#active = new ActiveWatch(this.#options, targets);
+    this.#active = new ActiveWatch(this.#options, targets, key);
     await this.#active.waitUntilReady(this.#options.readyMs ?? READY_MS);
   }
 
@@ -77,14 +74,13 @@ export class ListChangeWatcher {
 
   /** True until the next `watch`. */
   get isPaused(): boolean {
-    return this.#key === undefined;
+    return this.#active === undefined;
   }
 
   /** Closes the upstream connection until the next `watch`. */
   pause(): void {
     this.#active?.close();
     this.#active = undefined;
-    this.#key = undefined;
   }
 
   /** Stops for good. */
@@ -95,9 +91,7 @@ export class ListChangeWatcher {
 }
 
 /** An era to watch an upstream in. */
-type WatchTarget =
-  | { readonly era: 'modern'; readonly filter: ListenFilter; readonly protocolVersion: string }
-  | { readonly era: 'legacy'; readonly filter: ListenFilter };
+type WatchTarget = Pick<SubscriptionOptions, 'era' | 'filter' | 'protocolVersion'>;
 
 /** Eras in which the upstream announces changes: first the one with the most lists, of equal ones the modern. */
 function watchTargets({ legacy, modern }: ProbedClients): WatchTarget[] {
@@ -125,6 +119,8 @@ function declaredLists({ serverCapabilities }: Pick<RpcClient, 'serverCapabiliti
 
 /** A watch from one `ListChangeWatcher.watch` to the next or to `pause`. */
 class ActiveWatch implements SubscriptionHandler {
+  /** Equal for equal targets. */
+  readonly key: string;
   readonly #options: ListChangeWatcherOptions;
   /** Targets left to try. */
   readonly #targets: WatchTarget[];
@@ -136,9 +132,10 @@ class ActiveWatch implements SubscriptionHandler {
   /** Notifications may be missed until the upstream grants the subscription. */
   #missed = false;
 
-  constructor(options: ListChangeWatcherOptions, targets: readonly WatchTarget[]) {
+  constructor(options: ListChangeWatcherOptions, targets: WatchTarget[], key: string) {
+    this.key = key;
     this.#options = options;
-    this.#targets = [...targets];
+    this.#targets = targets;
     this.#startNextTarget();
   }
 
@@ -179,10 +176,6 @@ class ActiveWatch implements SubscriptionHandler {
     // `waitUntilReady` does not wait for another attempt.
     this.#missed = true;
     this.#ready.resolve();
-  }
-
-  onUpdated(): boolean {
-    return true;
   }
 
   onUpstreamClosed(): void {

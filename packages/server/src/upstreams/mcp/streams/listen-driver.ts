@@ -1,18 +1,16 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import {
-  HEADER_HOPS,
-  HEADER_METHOD,
-  HEADER_PROTOCOL_VERSION,
-  LATEST_MODERN,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-} from '@sluice/protocol/mcp/constants';
+import { LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
-import { isAnonymousId, isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
+import { newRequestId, releaseRequestId } from '../request-ids.ts';
+import { modernEnvelope } from '../rpc-client.ts';
 import { MESSAGE_HEADERS } from '../rpc-request.ts';
-import { type ConnectionHandler, type ConnectionOutcome, StreamConnection } from './reconnecting-stream.ts';
+import {
+  type ConnectionEnd,
+  type ConnectionHandler,
+  MAX_EVENT_BYTES,
+  StreamConnection,
+} from './reconnecting-stream.ts';
 import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } from './subscription-driver.ts';
 
 const METHOD = 'subscriptions/listen';
@@ -41,32 +39,16 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#wasGranted = wasGranted;
     this.#handler = handler;
     this.#id = newRequestId();
-    const hasHops = client.headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === HEADER_HOPS);
-    const headers = [
-      ...MESSAGE_HEADERS,
-      ...(hasHops ? [] : [HEADER_HOPS, '1']),
-      ...[HEADER_PROTOCOL_VERSION, protocolVersion],
-      ...[HEADER_METHOD, METHOD],
-      ...client.headers,
-    ];
-    const _meta = {
-      [META_PROTOCOL_VERSION]: protocolVersion,
-      [META_CLIENT_INFO]: client.clientInfo,
-      [META_CLIENT_CAPABILITIES]: client.capabilities,
-    };
-    const params = { notifications: filter, _meta };
+    const envelope = modernEnvelope(client, protocolVersion);
+    const headers = [...MESSAGE_HEADERS, ...envelope.headers(METHOD)];
+    const params = envelope.params({ notifications: filter });
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method: METHOD, params });
     this.#timer = setTimeout(() => {
-      this.#fail('timeout', `did not acknowledge ${METHOD} within ${acknowledgeMs / 1000} s`, {}, !wasGranted);
+      this.#fail('timeout', `did not acknowledge ${METHOD} within ${acknowledgeMs / 1000} s`);
     }, acknowledgeMs).unref();
-    const read = { id: this.#id, name: METHOD, sessionId: undefined };
-    this.#connection = new StreamConnection(
-      transport,
-      { method: 'POST', headers, body },
-      read,
-      this,
-      options.maxEventBytes,
-    );
+    const { maxEventBytes: maxBytes = MAX_EVENT_BYTES } = options;
+    const read = { id: this.#id, name: METHOD, sessionId: undefined, maxBytes };
+    this.#connection = new StreamConnection(transport, { method: 'POST', headers, body }, read, this);
   }
 
   resume(): void {
@@ -80,15 +62,10 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#connection.close();
   }
 
-  onStream(): void {
-    // Wait for the acknowledgment.
-  }
-
   onMessage(text: string, value: JsonObject): boolean {
-    if (typeof value.method !== 'string') this.#onResponse(value);
     // The modern era has no server requests.
-    else if (this.#isGranted) return 'id' in value || this.#handler.onNotification(text, value);
-    else if (value.method === ACKNOWLEDGED) this.#onAcknowledgment(value);
+    if (this.#isGranted) return 'id' in value || this.#handler.onNotification(text, value);
+    if (value.method === ACKNOWLEDGED) this.#onAcknowledgment(value);
     return true;
   }
 
@@ -96,19 +73,10 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     if (retryMs !== undefined) this.#handler.onRetryMs(retryMs);
   }
 
-  onClosed(end: ConnectionOutcome): void {
-    if (end.kind === 'answered') return this.#onAnswer(end);
-    if (end.error || this.#isGranted) return this.#handler.onFailed(end.error);
-    this.#fail('dropped', `ended ${METHOD} before the acknowledgment`, {}, !this.#wasGranted);
-  }
-
-  /** The response ends the subscription: gracefully or with an error. */
-  #onResponse(value: JsonObject): void {
-    if (isJsonObject(value.error) && (isSameId(this.#id, value.id) || isAnonymousId(value.id))) {
-      this.#onRpcError(value.error);
-    } else if (isSameId(this.#id, value.id)) {
-      this.onClosed({ kind: 'ended', error: undefined });
-    }
+  onClosed({ error, status, value }: ConnectionEnd): void {
+    if (isJsonObject(value?.error)) this.#onRpcError(value.error, status);
+    else if (error || this.#isGranted) this.#handler.onFailed(error);
+    else this.#fail('dropped', `ended ${METHOD} before the acknowledgment`);
   }
 
   #onAcknowledgment({ params }: JsonObject): void {
@@ -118,24 +86,15 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#handler.onGranted(typeof granted === 'string' ? {} : granted);
   }
 
-  #onAnswer({ status, value, error }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
-    if (isJsonObject(value?.error)) return this.#onRpcError(value.error, status);
-    this.#handler.onFailed(error);
-  }
-
-  #onRpcError({ code, message, data }: JsonObject, status?: number): void {
+  #onRpcError({ code, message, data }: JsonObject, status: number | undefined): void {
     const number = typeof code === 'number' ? code : 0;
-    const text = typeof message === 'string' ? quoted(message) : '';
+    const what = `answered ${METHOD} with error ${number}: ${typeof message === 'string' ? quoted(message) : ''}`;
     const details = { code: number, data, ...(status !== undefined && { status }) };
-    this.#fail('rpc', `answered ${METHOD} with error ${number}: ${text}`, details);
+    this.#handler.onFailed(new UpstreamError('rpc', this.#address, what, details));
   }
 
-  #fail(
-    kind: UpstreamError['kind'],
-    what: string,
-    details: ConstructorParameters<typeof UpstreamError>[3],
-    final?: boolean,
-  ): void {
-    this.#handler.onFailed(new UpstreamError(kind, this.#address, what, details), final);
+  /** There was no acknowledgment: an upstream that has granted the subscription before may do so again. */
+  #fail(kind: 'timeout' | 'dropped', what: string): void {
+    this.#handler.onFailed(new UpstreamError(kind, this.#address, what), !this.#wasGranted);
   }
 }

@@ -6,14 +6,15 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { DefaultResponder, postMessage } from '../rpc-request.ts';
 import {
+  type ConnectionEnd,
   type ConnectionHandler,
-  type ConnectionOutcome,
   isTemporary,
+  MAX_EVENT_BYTES,
   Reconnector,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
-/** Callbacks of a {@link NotificationStream}; none from its constructor, none after `close`. */
+/** Optional callbacks of a {@link NotificationStream}, and `onMessage`; none from its constructor, none after `close`. */
 export interface NotificationStreamHandler {
   /**
    * A JSON-RPC message of the upstream, as text and parsed; arrays of messages are split. False pauses the stream until
@@ -21,11 +22,11 @@ export interface NotificationStreamHandler {
    */
   onMessage(text: string, value: JsonObject): boolean;
   /** The stream is open. `gap`: messages may have been missed, since it was not resumed by event id. */
-  onOpen(gap: boolean): void;
+  onOpen?(gap: boolean): void;
   /** The upstream has lost the session; the stream is closed. */
-  onSessionLost(error: UpstreamError): void;
+  onSessionLost?(error: UpstreamError): void;
   /** The upstream offers no such stream; it is closed. */
-  onUnavailable(): void;
+  onUnavailable?(): void;
 }
 
 export interface NotificationStreamOptions extends ReconnectDelayOptions {
@@ -34,6 +35,12 @@ export interface NotificationStreamOptions extends ReconnectDelayOptions {
 }
 
 const POST_ONLY_HEADERS = new Set(['accept', 'content-type', 'last-event-id']);
+
+/**
+ * Milliseconds after which a stream without a response counts as open: some servers, such as those of the Java SDK, send its head
+ * with the first event.
+ */
+const HEAD_MS = 500;
 
 /** Milliseconds after which an open stream resets the reconnect delay. */
 const STABLE_MS = 10_000;
@@ -48,9 +55,10 @@ export class NotificationStream implements ConnectionHandler {
   readonly #session: Pick<LegacyClient, 'sessionHeaders' | 'isLost'>;
   readonly #headers: readonly string[];
   readonly #handler: NotificationStreamHandler;
-  readonly #maxEventBytes: number | undefined;
+  readonly #maxEventBytes: number;
   readonly #connection: Reconnector<StreamConnection>;
   readonly #responder: DefaultResponder;
+  readonly #ready = Promise.withResolvers<void>();
   #lastEventId: string | undefined = undefined;
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
@@ -64,7 +72,7 @@ export class NotificationStream implements ConnectionHandler {
     session: Pick<LegacyClient, 'sessionHeaders' | 'isLost'>,
     headers: readonly string[],
     handler: NotificationStreamHandler,
-    { maxEventBytes, ...delays }: NotificationStreamOptions = {},
+    { maxEventBytes = MAX_EVENT_BYTES, ...delays }: NotificationStreamOptions = {},
   ) {
     this.#transport = transport;
     this.#session = session;
@@ -76,6 +84,12 @@ export class NotificationStream implements ConnectionHandler {
     );
     this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
+    setTimeout(this.#ready.resolve, HEAD_MS).unref();
+  }
+
+  /** Resolves once the stream is open, or will be with its first event, or is closed. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
   }
 
   /** Resumes after `onMessage` returned false. */
@@ -84,19 +98,21 @@ export class NotificationStream implements ConnectionHandler {
   }
 
   /** Answers a server request without a handler: pings with a result, all others with an error. */
-  respondByDefault(text: string, method: string): void {
+  respondByDefault(text: string, method: unknown): void {
     this.#responder.respond(text, method);
   }
 
   /** Closes the stream without callbacks. */
   close(): void {
     this.#closed = true;
+    this.#ready.resolve();
     this.#connection.close();
   }
 
   onStream(): void {
     this.#openedAt = performance.now();
-    this.#handler.onOpen(this.#attempt === 'reopen');
+    this.#ready.resolve();
+    this.#handler.onOpen?.(this.#attempt === 'reopen');
   }
 
   onMessage(text: string, value: JsonObject): boolean {
@@ -109,22 +125,21 @@ export class NotificationStream implements ConnectionHandler {
     if (retryMs !== undefined) this.#connection.delay.setRetryMs(retryMs);
   }
 
-  onClosed(end: ConnectionOutcome): void {
+  onClosed({ error, status }: ConnectionEnd): void {
     // A stream that ends immediately, without a message or an event id, is reopened with increasing delay.
     const lasted = performance.now() - (this.#openedAt ?? Number.POSITIVE_INFINITY);
     if (lasted > STABLE_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
       this.#connection.delay.reset();
     }
     this.#openedAt = undefined;
-    if (end.kind === 'answered') return this.#onAnswer(end);
-    const { error } = end;
+    if (status !== undefined) return this.#onRejected(status);
     if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#stopRetrying();
     // Resuming would deliver the same event again.
     if (error?.kind === 'too-large') this.#lastEventId = undefined;
     this.#reconnectLater();
   }
 
-  #onAnswer({ status }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
+  #onRejected(status: number): void {
     if (status !== 404 && status >= 400 && status < 500 && !isTemporary(status) && this.#attempt === 'resume') {
       // The upstream does not accept the event id.
       this.#lastEventId = undefined;
@@ -141,14 +156,14 @@ export class NotificationStream implements ConnectionHandler {
     if (isLost) {
       this.close();
       const { address } = this.#transport;
-      this.#handler.onSessionLost(new UpstreamError('session-lost', address, 'no longer knows the session'));
+      this.#handler.onSessionLost?.(new UpstreamError('session-lost', address, 'no longer knows the session'));
     } else if (isLost === undefined || isTemporary(status)) this.#reconnectLater();
     else this.#stopRetrying();
   }
 
   #stopRetrying(): void {
     this.close();
-    this.#handler.onUnavailable();
+    this.#handler.onUnavailable?.();
   }
 
   #reconnectLater(): void {
@@ -164,8 +179,14 @@ export class NotificationStream implements ConnectionHandler {
     } else if (this.#attempt === 'resume') {
       this.#attempt = 'reopen';
     }
-    const read = { id: undefined, name: 'GET', sessionId: undefined, requiresStream: true };
-    return new StreamConnection(this.#transport, { method: 'GET', headers }, read, this, this.#maxEventBytes);
+    const read = {
+      id: undefined,
+      name: 'GET',
+      sessionId: undefined,
+      maxBytes: this.#maxEventBytes,
+      requiresStream: true,
+    };
+    return new StreamConnection(this.#transport, { method: 'GET', headers }, read, this);
   }
 }
 

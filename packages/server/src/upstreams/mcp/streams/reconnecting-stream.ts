@@ -2,39 +2,28 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { ReadRequest, ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
+import type { ReadRequest, Rejection, ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
 import { ResponseReader } from '../response-reader.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
-/** End of a connection. */
-export type ConnectionOutcome =
-  /** The stream was open and has ended; `error` unless it ended regularly. */
-  | { readonly kind: 'ended'; readonly error: UpstreamError | undefined }
-  /** The response is not an event stream; `value` is its body if that is a JSON object. */
-  | {
-      readonly kind: 'answered';
-      readonly status: number;
-      readonly value: JsonObject | undefined;
-      readonly error: UpstreamError;
-    }
-  /** There was no response. */
-  | { readonly kind: 'failed'; readonly error: UpstreamError };
-
-/** What is read of the response to a request for a stream. */
-export type StreamRequest = Omit<ReadRequest, 'maxBytes' | 'scan'>;
+/**
+ * End of a connection; without an error if the stream ended regularly. `status` is that of a response that is no event stream;
+ * `value` is its body if that is a JSON object, or the response to the request on the stream.
+ */
+export type ConnectionEnd = Partial<Rejection>;
 
 /** Default limit on one event. */
-const MAX_EVENT_BYTES = 64 * 1024 * 1024;
+export const MAX_EVENT_BYTES = 64 * 1024 * 1024;
 
 /** Callbacks of a {@link StreamConnection}; none after `onClosed` or `close`. */
 export interface ConnectionHandler {
   /** The event stream is open. */
-  onStream(): void;
+  onStream?(): void;
   /** A JSON-RPC message, as text and parsed. False pauses until `resume`. */
   onMessage(text: string, value: JsonObject): boolean;
   /** A delivered event had an id (empty to clear it) or a `retry` time. */
   onCursor(id: string | undefined, retryMs: number | undefined): void;
-  onClosed(end: ConnectionOutcome): void;
+  onClosed(end: ConnectionEnd): void;
 }
 
 /**
@@ -49,17 +38,11 @@ export class StreamConnection implements RpcResponseHandler {
   #delivering = false;
   #closed = false;
 
-  /** Sends the request. A larger event than `maxEventBytes` (default 64 MiB) closes the connection. */
-  constructor(
-    transport: UpstreamTransport,
-    request: UpstreamRequest,
-    read: StreamRequest,
-    handler: ConnectionHandler,
-    maxBytes: number = MAX_EVENT_BYTES,
-  ) {
+  /** Sends the request, whose response is read as `read` says. */
+  constructor(transport: UpstreamTransport, request: UpstreamRequest, read: ReadRequest, handler: ConnectionHandler) {
     this.#handler = handler;
     this.#address = transport.address;
-    this.#reader = new ResponseReader(transport.address, { ...read, maxBytes }, this);
+    this.#reader = new ResponseReader(transport.address, read, this);
     this.#reader.send(transport, request);
   }
 
@@ -80,7 +63,7 @@ export class StreamConnection implements RpcResponseHandler {
   onActivity(): void {}
 
   onStream(): void {
-    this.#handler.onStream();
+    this.#handler.onStream?.();
   }
 
   cork(isCorked: boolean): void {
@@ -88,11 +71,11 @@ export class StreamConnection implements RpcResponseHandler {
   }
 
   onMessage(text: string, value: JsonObject): void {
-    if (!this.#closed && !this.#handler.onMessage(text, value)) this.isBlocked = true;
+    if (!this.#handler.onMessage(text, value)) this.isBlocked = true;
   }
 
   onCursor(id: string | undefined, retryMs: number | undefined): void {
-    if (!this.#closed) this.#handler.onCursor(id, retryMs);
+    this.#handler.onCursor(id, retryMs);
   }
 
   requiresText(): boolean {
@@ -100,32 +83,25 @@ export class StreamConnection implements RpcResponseHandler {
   }
 
   onResponse(text: string, value: JsonObject): void {
-    const { status, isStream } = this.#reader;
-    if (!isStream)
-      return this.#end({ kind: 'answered', status, value, error: this.#reader.reject(Buffer.from(text), value).error });
-    this.#handler.onMessage(text, value);
-    this.#end({ kind: 'ended', error: undefined });
+    this.#end(this.#reader.isStream ? { value } : this.#reader.reject(Buffer.from(text), value));
   }
 
   onEnd(end: ResponseEnd): void {
     if (end.kind === 'done') return;
     const { error } = end;
-    if (end.kind === 'interrupted') return this.#end({ kind: 'ended', error: end.isRegular ? undefined : error });
-    const { status, value } = end;
-    if (this.#reader.isStream) this.#end({ kind: 'ended', error });
-    else if (status === undefined) this.#end({ kind: 'failed', error });
-    else this.#end({ kind: 'answered', status, value, error });
+    if (end.kind === 'interrupted') this.#end(end.isRegular ? {} : { error });
+    else this.#end(this.#reader.isStream ? { error } : end);
   }
 
   onInternalError(cause: unknown): void {
     const what = 'sent a message that could not be handled';
-    this.#end({ kind: 'ended', error: new UpstreamError('invalid', this.#address, what, { cause }) });
+    this.#end({ error: new UpstreamError('invalid', this.#address, what, { cause }) });
   }
 
-  #end(outcome: ConnectionOutcome): void {
+  #end(end: ConnectionEnd): void {
     if (this.#closed) return;
     this.close();
-    this.#handler.onClosed(outcome);
+    this.#handler.onClosed(end);
   }
 }
 

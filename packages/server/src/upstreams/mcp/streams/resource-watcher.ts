@@ -53,7 +53,6 @@ export class ResourceWatcher {
   readonly #handler: ResourceWatchHandler;
   /** Requested uris, later the granted ones, with the upstream that last served them. */
   #owners: Map<string, Upstream | undefined>;
-  readonly #eras = new WeakMap<Upstream, Era>();
   readonly #subscriptions = new Map<Upstream, Subscription>();
   readonly #finder = new ResourceFinder();
   #ready = false;
@@ -63,14 +62,14 @@ export class ResourceWatcher {
   #refreshedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
-    parts: ResourceWatcherOptions,
-    watcher: NamespacedClient,
+    options: ResourceWatcherOptions,
+    client: NamespacedClient,
     uris: Iterable<string>,
-    sink: ResourceWatchHandler,
+    handler: ResourceWatchHandler,
   ) {
-    this.#options = parts;
-    this.#client = watcher;
-    this.#handler = sink;
+    this.#options = options;
+    this.#client = client;
+    this.#handler = handler;
     this.#owners = new Map([...uris].map((uri) => [uri, undefined]));
   }
 
@@ -103,7 +102,7 @@ export class ResourceWatcher {
     }
     const opened = new Set<Upstream | undefined>();
     for (const [upstream, uris] of groups) {
-      if (upstream && this.#subscriptions.has(upstream)) continue;
+      if (this.#subscriptions.has(upstream)) continue;
       this.#open(upstream, uris);
       opened.add(upstream);
     }
@@ -127,12 +126,12 @@ export class ResourceWatcher {
     for (const subscription of [...this.#subscriptions.values()]) this.#close(subscription);
   }
 
-  #open(upstream: Upstream | undefined, uris: readonly string[]): void {
-    if (!upstream) return;
+  #open(upstream: Upstream, uris: readonly string[]): void {
     const isLate = this.#ready;
+    const forward = this.#options.registry.current.forwards.get(upstream.forward ?? '');
     const subscription = new Subscription({
       upstream,
-      era: this.#eras.get(upstream) ?? 'modern',
+      era: (forward && subscriptionEra(forward)) ?? 'modern',
       filter: { resourceSubscriptions: uris },
       client: this.#client,
       handler: {
@@ -206,10 +205,8 @@ export class ResourceWatcher {
       const name = namespace && access.routeUri(namespace, uri, find)?.forward;
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
-        const era = forward && subscriptionEra(forward);
-        const upstream = era && this.#options.upstreams.of(name);
-        if (upstream) this.#eras.set(upstream, era);
-        upstreams.set(name, upstream);
+        const isWatched = forward !== undefined && subscriptionEra(forward) !== undefined;
+        upstreams.set(name, isWatched ? this.#options.upstreams.of(name) : undefined);
       }
       owners.set(uri, name === undefined ? undefined : upstreams.get(name));
     }
@@ -228,8 +225,8 @@ function declaresSubscribe({ identity }: KnownCatalog): boolean {
   return memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
 }
 
-function groupByUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream | undefined, string[]> {
-  const groups = Map.groupBy(owners.keys(), (uri) => owners.get(uri));
-  groups.delete(undefined);
+function groupByUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream, string[]> {
+  const groups = new Map<Upstream, string[]>();
+  for (const [uri, owner] of owners) if (owner) groups.getOrInsertComputed(owner, () => []).push(uri);
   return groups;
 }

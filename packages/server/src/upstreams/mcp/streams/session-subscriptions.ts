@@ -3,18 +3,17 @@ import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
 import { ResourceUpdates } from '../sessions/notification-bridge.ts';
 import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
 
 interface SessionSubscriptionOptions {
   readonly upstream: Upstream;
-  readonly session: DownstreamSession;
   readonly log: TargetLogger;
   readonly delays?: ReconnectDelayOptions | undefined;
   /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */
-  onLegacyAvailable(session: DownstreamSession, headers: readonly string[]): void;
+  onLegacyAvailable(client: DownstreamClient): void;
   /** Nothing is subscribed any more. */
   onClosed(): void;
 }
@@ -45,8 +44,8 @@ class SessionSubscription implements StreamListener {
   readonly #options: SessionSubscriptionOptions;
   readonly #delay: ReconnectDelay;
   readonly #updates: ResourceUpdates;
-  /** Headers of later requests besides the protocol's own: names and values, alternating. */
-  headers: readonly string[] = [];
+  /** As of its latest request. */
+  client: DownstreamClient;
   /** Subscription whose updates go to the client, and the uris granted last. */
   #current: Subscription | undefined = undefined;
   #covered: ReadonlySet<string> = new Set();
@@ -60,10 +59,11 @@ class SessionSubscription implements StreamListener {
   #timer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
 
-  constructor(options: SessionSubscriptionOptions) {
+  constructor(options: SessionSubscriptionOptions, client: DownstreamClient) {
     this.#options = options;
+    this.client = client;
     this.#delay = new ReconnectDelay(options.delays);
-    this.#updates = new ResourceUpdates(options.upstream, options.session, () => this.#current?.resume());
+    this.#updates = new ResourceUpdates(options.upstream, client.session, () => this.#current?.resume());
     this.#updates.channel.addListener(this);
   }
 
@@ -154,7 +154,8 @@ class SessionSubscription implements StreamListener {
   }
 
   #open(uris: ReadonlySet<string>): void {
-    const { upstream, session } = this.#options;
+    const { upstream } = this.#options;
+    const { session, headers } = this.client;
     this.#wanted = uris;
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -165,7 +166,7 @@ class SessionSubscription implements StreamListener {
       client: {
         clientInfo: session.clientInfo,
         capabilities: translatedCapabilities(session.capabilities, true),
-        headers: this.headers,
+        headers,
       },
       acknowledgeMs: GRANT_MS,
       handler: {
@@ -245,10 +246,10 @@ class SessionSubscription implements StreamListener {
     this.#currentSince = Number.POSITIVE_INFINITY;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      const { upstream, session, onLegacyAvailable } = this.#options;
+      const { upstream, onLegacyAvailable } = this.#options;
       if (upstream.isModernOnly) return this.reconcile();
       this.close();
-      onLegacyAvailable(session, this.headers);
+      onLegacyAvailable(this.client);
     }, this.#delay.next()).unref();
   }
 
@@ -284,14 +285,8 @@ export class SessionSubscriptions {
    * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
    * `UpstreamError` if the upstream does not respond within 5 s, and as `store` does.
    */
-  subscribe(
-    upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
-    uri: string,
-    store: () => Promise<void>,
-  ): Promise<boolean> {
-    return this.#ensure(upstream, session, headers).subscribe(uri, store);
+  subscribe(upstream: Upstream, client: DownstreamClient, uri: string, store: () => Promise<void>): Promise<boolean> {
+    return this.#ensure(upstream, client).subscribe(uri, store);
   }
 
   /** The session has ended a subscription at this upstream. */
@@ -305,13 +300,13 @@ export class SessionSubscriptions {
   }
 
   /** The client listens; `gap`: it may have missed updates before. */
-  onListening(upstream: Upstream, session: DownstreamSession, headers: readonly string[], gap: boolean): void {
-    if (gap) this.#find(upstream, session)?.onMissed();
-    this.#ensure(upstream, session, headers).reconcile();
+  onListening(upstream: Upstream, client: DownstreamClient, gap: boolean): void {
+    if (gap) this.#find(upstream, client.session)?.onMissed();
+    this.#ensure(upstream, client).reconcile();
   }
 
   /** Closes the session's subscription at an upstream: from now on it is made in a legacy session. */
-  close(upstream: Upstream, session: DownstreamSession): void {
+  close(upstream: Upstream, session: Pick<DownstreamSession, 'id'>): void {
     this.#find(upstream, session)?.close();
   }
 
@@ -319,14 +314,15 @@ export class SessionSubscriptions {
     return this.#subscriptions.get(upstream)?.get(id);
   }
 
-  #ensure(upstream: Upstream, session: DownstreamSession, headers: readonly string[]): SessionSubscription {
-    const bySession = this.#subscriptions.get(upstream) ?? new Map<string, SessionSubscription>();
-    this.#subscriptions.set(upstream, bySession);
-    const onClosed = () => bySession.delete(session.id);
-    const subscription =
-      bySession.get(session.id) ?? new SessionSubscription({ ...this.#options, upstream, session, onClosed });
-    bySession.set(session.id, subscription);
-    subscription.headers = headers;
+  #ensure(upstream: Upstream, client: DownstreamClient): SessionSubscription {
+    const { id } = client.session;
+    const bySession = this.#subscriptions.getOrInsertComputed(upstream, () => new Map());
+    const onClosed = () => bySession.delete(id);
+    const subscription = bySession.getOrInsertComputed(
+      id,
+      () => new SessionSubscription({ ...this.#options, upstream, onClosed }, client),
+    );
+    subscription.client = client;
     return subscription;
   }
 }

@@ -30,7 +30,7 @@ export interface SubscriptionHandler {
    * The upstream's `notifications/resources/updated`, as text. False pauses until `resume`; what has already arrived is
    * still delivered.
    */
-  onUpdated(uri: string, text: string): boolean;
+  onUpdated?(uri: string, text: string): boolean;
   /** The upstream's `notifications/tasks`, as text and parsed; likewise. */
   onTask?(text: string, value: JsonObject): boolean;
   /** The upstream was closed, and the subscription with it. */
@@ -135,7 +135,7 @@ export class Subscription implements DriverHandler {
     if (!this.granted || method !== 'notifications/resources/updated') return true;
     const uri = isJsonObject(params) ? params.uri : undefined;
     if (typeof uri !== 'string' || !coversUri(this.uris, uri)) return true;
-    return this.#connection.deliver(() => this.#options.handler.onUpdated(uri, text));
+    return this.#connection.deliver(() => this.#options.handler.onUpdated?.(uri, text) ?? true);
   }
 
   onRetryMs(retryMs: number): void {

@@ -128,7 +128,6 @@ export class TaskWatcher {
           if (this.#ready) this.#handler.onMissedEvents();
           else if (final) this.#settleIfAnswered();
         },
-        onUpdated: () => true,
         onTask: (text, value) => this.#onTask(records, text, value),
         onUpstreamClosed: () => {
           if (this.#ready) this.#handler.onMissedEvents();
