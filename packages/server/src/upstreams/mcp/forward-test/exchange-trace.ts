@@ -16,19 +16,24 @@ const MAX_TEXT_BYTES = 512;
 /** Bytes of the bodies of a request and a response in it. */
 const MAX_BODY_BYTES = 256;
 
-/** One request and its response. */
-export class Exchange {
+/** One request and its response, which is recorded and passed on. */
+class Exchange implements ResponseHandler {
   /** HTTP method and JSON-RPC method, such as `POST initialize`. */
   readonly name: string;
   /** JSON-RPC method; that of HTTP for other requests. */
   readonly method: string;
+  readonly #handler: ResponseHandler;
+  readonly #onHead: () => void;
   readonly #requestBody: string;
   readonly #startedAt: number = performance.now();
   #endedAt: number | undefined = undefined;
   #head: string | undefined = undefined;
   #body: Buffer = Buffer.alloc(0);
 
-  constructor({ method, body }: UpstreamRequest) {
+  /** `onHead` is called with the head of the response. */
+  constructor({ method, body }: UpstreamRequest, handler: ResponseHandler, onHead: () => void) {
+    this.#handler = handler;
+    this.#onHead = onHead;
     this.#requestBody = typeof body === 'string' ? body : '';
     const message = tryParseJson(this.#requestBody);
     const rpcMethod = isJsonObject(message) && typeof message.method === 'string' ? message.method : undefined;
@@ -55,18 +60,28 @@ export class Exchange {
     return `${this.#head}: ${isBinary(this.#body) ? 'binary data' : this.#body.toString()}`;
   }
 
-  onHead(status: number, headers: ResponseHeaders, reason: string): void {
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     const type = headers['content-type'];
     this.#head = `HTTP ${status}${reason === '' ? '' : ` ${reason}`}${type === undefined ? '' : `, ${type}`}`;
+    this.#onHead();
+    this.#handler.onHead(status, headers, raw, reason);
   }
 
-  onData(chunk: Buffer): void {
-    if (this.#body.length >= MAX_BODY_BYTES) return;
-    this.#body = Buffer.concat([this.#body, chunk]).subarray(0, MAX_BODY_BYTES);
+  onData(chunk: Buffer): boolean {
+    if (this.#body.length < MAX_BODY_BYTES) {
+      this.#body = Buffer.concat([this.#body, chunk]).subarray(0, MAX_BODY_BYTES);
+    }
+    return this.#handler.onData(chunk);
   }
 
   onEnd(): void {
     this.#endedAt ??= performance.now();
+    this.#handler.onEnd();
+  }
+
+  onError(error: UpstreamError): void {
+    this.#endedAt ??= performance.now();
+    this.#handler.onError(error);
   }
 }
 
@@ -75,7 +90,6 @@ export class ExchangeTrace implements UpstreamTransport {
   readonly exchanges: Exchange[] = [];
   readonly #transport: UpstreamTransport;
   readonly #firstHead = Promise.withResolvers<void>();
-  #hasHead = false;
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
@@ -90,24 +104,15 @@ export class ExchangeTrace implements UpstreamTransport {
     return this.#firstHead.promise;
   }
 
-  /** Whether there was a response. */
-  get hasHead(): boolean {
-    return this.#hasHead;
-  }
-
   /** Returns the exchanges of these methods. */
   of(...methods: readonly string[]): Exchange[] {
     return this.exchanges.filter(({ method }) => methods.includes(method));
   }
 
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
-    const exchange = new Exchange(request);
+    const exchange = new Exchange(request, handler, this.#firstHead.resolve);
     this.exchanges.push(exchange);
-    const onHead = () => {
-      this.#hasHead = true;
-      this.#firstHead.resolve();
-    };
-    return this.#transport.dispatch(request, new TracingHandler(exchange, handler, onHead));
+    return this.#transport.dispatch(request, exchange);
   }
 
   close(): Promise<void> {
@@ -116,40 +121,6 @@ export class ExchangeTrace implements UpstreamTransport {
 
   destroy(): Promise<void> {
     return this.#transport.destroy();
-  }
-}
-
-/** Records a response and passes it on. */
-class TracingHandler implements ResponseHandler {
-  readonly #exchange: Exchange;
-  readonly #handler: ResponseHandler;
-  readonly #onHead: () => void;
-
-  constructor(exchange: Exchange, handler: ResponseHandler, onHead: () => void) {
-    this.#exchange = exchange;
-    this.#handler = handler;
-    this.#onHead = onHead;
-  }
-
-  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    this.#exchange.onHead(status, headers, reason);
-    this.#onHead();
-    this.#handler.onHead(status, headers, raw, reason);
-  }
-
-  onData(chunk: Buffer): boolean {
-    this.#exchange.onData(chunk);
-    return this.#handler.onData(chunk);
-  }
-
-  onEnd(): void {
-    this.#exchange.onEnd();
-    this.#handler.onEnd();
-  }
-
-  onError(error: UpstreamError): void {
-    this.#exchange.onEnd();
-    this.#handler.onError(error);
   }
 }
 

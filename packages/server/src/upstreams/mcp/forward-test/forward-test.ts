@@ -122,7 +122,8 @@ class RunningTest {
     await this.#testConnection();
     const eras = this.#probe();
     await this.#step('http', () => this.#firstResponse(eras));
-    const probe = await this.#step('era', async () => ({ ...describeEras(await eras), ...this.#exchanged() }), eras);
+    await this.#step('era', async () => ({ ...describeEras(await eras), ...this.#exchanged() }));
+    const probe = await eras;
     const client = probe.legacy ?? probe.modern;
     if (!client) return;
     await this.#step('session', async () => this.#describeSession(client));
@@ -187,10 +188,11 @@ class RunningTest {
   }
 
   async #firstResponse(eras: Promise<EraProbe>): Promise<Found> {
+    const find = () => this.#trace.exchanges.find(({ received }) => received !== undefined);
     await Promise.race([this.#trace.firstHead, eras]).catch((error: unknown) => {
-      if (!this.#trace.hasHead) throw error;
+      if (!find()) throw error;
     });
-    const first = this.#trace.exchanges.find(({ received }) => received !== undefined);
+    const first = find();
     const { headers = {} } = this.#target;
     const names = Object.keys(headers);
     const sent = `${first?.sent ?? ''}${names.length > 0 ? ` (with the headers ${names.join(', ')})` : ''}`;
@@ -251,17 +253,15 @@ class RunningTest {
     return { sent: ping?.sent ?? '', received: ping?.received ?? '' };
   }
 
-  /** Runs one step and records its result; returns what it has found, or what `value` resolves with. */
-  async #step<F extends Found>(step: StepName, work: () => Promise<F>): Promise<F>;
-  async #step<T>(step: StepName, work: () => Promise<Found>, value: Promise<T>): Promise<T>;
-  async #step(step: StepName, work: () => Promise<Found>, value?: Promise<unknown>): Promise<unknown> {
+  /** Runs one step and records its result; returns what it has found. */
+  async #step<F extends Found>(step: StepName, work: () => Promise<F>): Promise<F> {
     const startedAt = performance.now();
     const since = this.#trace.exchanges.length;
     this.#startTimer(step, startedAt);
     try {
       const found = await work();
       this.#add(step, { status: 'ok', duration: performance.now() - startedAt, ...found });
-      return value ?? found;
+      return found;
     } catch (error) {
       if (error instanceof UpstreamError) {
         const last =
