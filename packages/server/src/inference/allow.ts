@@ -2,11 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { ellipsize } from '@sluice/protocol/text';
 import type { Rejection } from '../http/host-rule.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../http/settings.ts';
+import { compileGlob, type Glob } from '../registry/glob.ts';
 
-/** A request that is passed on: a method and the segments of a path, each of which may contain `*`. */
+/** A request that is passed on: a method and the segments of a path. */
 interface AllowedRequest {
   readonly method: string;
-  readonly segments: readonly string[];
+  readonly segments: readonly Glob[];
   /** Whether any number of segments, but at least one, may follow. */
   readonly hasMore: boolean;
 }
@@ -55,15 +56,8 @@ function parseItem(item: string): AllowedRequest {
   }
   const segments = path.split('/');
   const hasMore = segments.at(-1) === '**';
-  return { method, segments: hasMore ? segments.slice(0, -1) : segments, hasMore };
+  return { method, segments: (hasMore ? segments.slice(0, -1) : segments).map(compileGlob), hasMore };
 }
-
-/** Returns why a request is rejected; undefined if it is passed on. `target`: path and query as sent. */
-export type InferenceRestriction = (
-  method: string,
-  target: string,
-  headers: IncomingHttpHeaders,
-) => Rejection | undefined;
 
 /** Offer to continue with HTTP/2, which Java's client and curl make by default; it is ignored (RFC 9110 7.8). */
 const OFFER = /^\s*h2c?(?:\s*,\s*h2c?)*\s*$/i;
@@ -72,10 +66,11 @@ const OFFER = /^\s*h2c?(?:\s*,\s*h2c?)*\s*$/i;
 const MAX_PATH_LENGTH = 200;
 
 /**
- * Creates the restriction of the inference listener. Paths that the model server might read as another path match nothing.
+ * Creates the restriction of the inference listener, which returns why a request is rejected. Paths that the model server might
+ * read as another path match nothing.
  */
-export function createInferenceRestriction(allow: readonly AllowedRequest[]): InferenceRestriction {
-  return (method, target, { upgrade }) => {
+export function createInferenceRestriction(allow: readonly AllowedRequest[]) {
+  return (method: string, target: string, { upgrade }: IncomingHttpHeaders): Rejection | undefined => {
     const [path = ''] = target.split('?', 1);
     const isUpgrade = upgrade !== undefined && !OFFER.test(upgrade);
     if (!isUpgrade && !isAmbiguous(path) && isListed(allow, method, path)) return undefined;
@@ -97,24 +92,6 @@ function isListed(allow: readonly AllowedRequest[], method: string, path: string
     (allowed) =>
       allowed.method === method &&
       (allowed.hasMore ? segments.length > allowed.segments.length : segments.length === allowed.segments.length) &&
-      allowed.segments.every((pattern, at) => matches(pattern, segments[at] ?? '')),
+      allowed.segments.every((pattern, at) => pattern.matches(segments[at] ?? '')),
   );
-}
-
-/**
- * Returns whether a text matches a pattern in which `*` matches any characters. Clients choose the text: each part of
- * the pattern is searched once, without backtracking.
- */
-function matches(pattern: string, text: string): boolean {
-  const [first = '', ...rest] = pattern.split('*');
-  const last = rest.pop();
-  if (last === undefined) return pattern === text;
-  if (!text.startsWith(first)) return false;
-  let at = first.length;
-  for (const part of rest) {
-    const found = text.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  return text.length - last.length >= at && text.endsWith(last);
 }
