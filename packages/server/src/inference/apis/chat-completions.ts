@@ -27,7 +27,6 @@ const NOT_NULL: ReadonlySet<string> = new Set(['role', 'content', 'refusal', 'to
 /** Assembles the message of one choice from its deltas. */
 class ChatMessage implements ChoiceContent {
   readonly #values: BoundedValues;
-  #role: JsonValue | undefined = undefined;
   /** Content in text, and in lists of parts. */
   readonly #members: AssembledMembers;
   #audio: AssembledMembers | undefined = undefined;
@@ -53,8 +52,6 @@ class ChatMessage implements ChoiceContent {
       this.#members.append(name, value);
     } else if (name === 'content' && Array.isArray(value)) {
       this.#addParts(value);
-    } else if (name === 'role') {
-      if (value !== '' && (typeof value === 'string' || this.#values.reserveValue(value))) this.#role = value;
     } else if (name === 'tool_calls' && Array.isArray(value)) {
       this.#toolCalls ??= new ToolCalls(this.#values);
       this.#toolCalls.addAll(value);
@@ -65,7 +62,7 @@ class ChatMessage implements ChoiceContent {
       this.#addAudio(value);
     } else if (typeof value === 'string' && CONCATENATED.has(name)) {
       if (value !== '' || name !== 'refusal') this.#members.append(name, value);
-    } else {
+    } else if (value !== '' || name !== 'role') {
       this.#members.set(name, value);
     }
   }
@@ -91,7 +88,7 @@ class ChatMessage implements ChoiceContent {
     const functionCall = this.#functionCall?.take()[0]?.function;
     return {
       message: {
-        role: this.#role ?? 'assistant',
+        role: 'assistant',
         content: this.#content(),
         refusal: null,
         ...others,

@@ -27,9 +27,8 @@ export interface ChoiceContent {
 }
 
 interface Choice {
-  finishReason: JsonValue;
-  logprobs: AssembledMembers | undefined;
   readonly content: ChoiceContent;
+  logprobs: AssembledMembers | undefined;
   readonly others: AssembledMembers;
 }
 
@@ -50,9 +49,8 @@ export class ChoicesAssembler implements AnswerAssembler {
     this.#values = values;
     this.#members = new AssembledMembers(values);
     this.#choices = new AssembledList(values, MAX_CHOICES, () => ({
-      finishReason: null,
-      logprobs: undefined,
       content: createContent(),
+      logprobs: undefined,
       others: new AssembledMembers(values),
     }));
   }
@@ -82,15 +80,10 @@ export class ChoicesAssembler implements AnswerAssembler {
     for (const name in others) {
       const value = others[name];
       if (value === undefined || name === 'index') continue;
-      if (name === 'finish_reason') this.#finish(choice, value);
-      else if (name === 'logprobs' && isJsonObject(value)) this.#addLogprobs(choice, value);
-      else if (name !== 'logprobs') choice.others.set(name, value);
+      if (name !== 'logprobs') {
+        if (name !== 'finish_reason' || value !== '') choice.others.set(name, value);
+      } else if (isJsonObject(value)) this.#addLogprobs(choice, value);
     }
-  }
-
-  #finish(choice: Choice, reason: JsonValue): void {
-    if (reason === null || reason === '') return;
-    if (typeof reason === 'string' || this.#values.reserveValue(reason)) choice.finishReason = reason;
   }
 
   #addLogprobs(choice: Choice, logprobs: JsonObject): void {
@@ -108,11 +101,11 @@ export class ChoicesAssembler implements AnswerAssembler {
       object: this.#object,
       ...others,
       ...(system_fingerprint ? { system_fingerprint } : {}),
-      choices: this.#choices.entries().map(([index, { content, logprobs, finishReason, others: members }]) => ({
+      choices: this.#choices.entries().map(([index, { content, logprobs, others: members }]) => ({
         index,
         ...content.take(),
         logprobs: logprobs?.take() ?? null,
-        finish_reason: finishReason,
+        finish_reason: null,
         ...members.take(),
       })),
     };

@@ -7,7 +7,6 @@ const MAX_CALLS = 128;
 interface ToolCall {
   readonly members: AssembledMembers;
   function: AssembledMembers | undefined;
-  name: string;
   /** Position among the calls. */
   index: number;
 }
@@ -27,7 +26,7 @@ export class ToolCalls {
 
   constructor(values: BoundedValues) {
     this.#values = values;
-    const create = () => ({ members: new AssembledMembers(values), function: undefined, name: '', index: 0 });
+    const create = () => ({ members: new AssembledMembers(values), function: undefined, index: 0 });
     this.#calls = new AssembledList(values, MAX_CALLS, create);
   }
 
@@ -55,7 +54,7 @@ export class ToolCalls {
     const same = this.#calls.items().find(({ members }) => members.get('id') === id);
     if (same !== undefined) return same;
     const isNew = typeof index !== 'number' || (knownId !== undefined && hasName(delta));
-    return isNew && (knownId !== undefined || known.name !== '') ? undefined : known;
+    return isNew && (knownId !== undefined || known.function?.has('name')) ? undefined : known;
   }
 
   #addCall(index: JsonValue | undefined): ToolCall | undefined {
@@ -71,8 +70,7 @@ export class ToolCalls {
     call.function ??= new AssembledMembers(this.#values);
     for (const [name, value] of Object.entries(delta)) {
       if (name === 'arguments') call.function.append(name, this.#argumentsText(value));
-      else if (name !== 'name') call.function.set(name, value);
-      else if (typeof value === 'string' && value !== '') call.name = value;
+      else if (name !== 'name' || (typeof value === 'string' && value !== '')) call.function.set(name, value);
     }
   }
 
@@ -87,13 +85,11 @@ export class ToolCalls {
     return this.#calls
       .items()
       .sort((a, b) => a.index - b.index)
-      .map((call) => ({ ...call.members.take(), ...(call.function && { function: functionJson(call) }) }));
+      .map(({ members, function: called }) => ({
+        ...members.take(),
+        ...(called && { function: { name: '', arguments: '', ...called.take() } }),
+      }));
   }
-}
-
-function functionJson({ name, function: assembled }: ToolCall): JsonObject {
-  const { arguments: text = '', ...others } = assembled?.take() ?? {};
-  return { ...others, name, arguments: text };
 }
 
 function hasName({ function: called }: JsonObject): boolean {
