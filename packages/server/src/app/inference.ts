@@ -1,5 +1,5 @@
 import { Clusters } from '../http/clusters.ts';
-import { InteractionRecorder } from '../inference/recorder.ts';
+import { interactionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings, parseInferenceChange } from '../inference/settings.ts';
 import type { WithCalls } from './call-parts.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
@@ -18,6 +18,6 @@ export async function addInference(parts: WithCalls) {
     (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
     await openSharedRecords(shared, 'inference', parseInferenceChange),
   );
-  const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
-  return { ...parts, clusters, inference, recorder };
+  const startRecording = interactionRecorder({ store: interactions, log: logger.target('service::inference') });
+  return { ...parts, clusters, inference, startRecording };
 }

@@ -57,8 +57,10 @@ describe.each(SIZES)('of %i bytes', (bytes) => {
     { tags, timeout: 300_000 },
     async (name) => {
       const exchanges = new RecordedExchanges();
-      const { recorder, completions, store, log } = exchanges;
-      const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
+      const { startRecording, completions, store, log } = exchanges;
+      const recording = startRecording({ method: 'POST', target: '/v1/x', headers: {} }, (completion) =>
+        completions.push(completion),
+      );
       recording?.requestChunk(Buffer.from(COMPLETION_REQUEST));
       recording?.requestEnd();
       recording?.responseHead(200, {});
@@ -88,8 +90,10 @@ describe.each(SIZES)('of %i bytes', (bytes) => {
 
 test('fields are read from compressed answers of 100 MB', { tags: ['slow'] }, async () => {
   const exchanges = new RecordedExchanges();
-  const { recorder, completions } = exchanges;
-  const recording = recorder.start('POST', '/v1/x', {}, (completion) => completions.push(completion));
+  const { startRecording, completions } = exchanges;
+  const recording = startRecording({ method: 'POST', target: '/v1/x', headers: {} }, (completion) =>
+    completions.push(completion),
+  );
   recording?.requestChunk(Buffer.from(COMPLETION_REQUEST));
   recording?.requestEnd();
   recording?.responseHead(200, { 'content-encoding': 'gzip' });

@@ -6,7 +6,7 @@ import type { RecordedCompletion } from '../telemetry/completions.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { deliverChunks } from './chunks.fixture.ts';
 import { type Interaction, InteractionStore, type RecordedBody } from './interaction-store.ts';
-import { InteractionRecorder, type RecorderOptions } from './recorder.ts';
+import { type InterceptOptions, interactionRecorder, type RecorderOptions } from './recorder.ts';
 
 /** One proxied exchange. */
 export interface Exchange {
@@ -49,11 +49,11 @@ export class RecordedExchanges {
   readonly log: string[] = [];
   /** What was reported to telemetry. */
   readonly completions: RecordedCompletion[] = [];
-  readonly recorder: InteractionRecorder;
+  readonly startRecording: InterceptOptions['startRecording'];
 
   constructor(limits: Pick<RecorderOptions, 'bodyLimit' | 'totalLimit'> = {}) {
     const log = createLogger(DEFAULT_LOG_FILTER, (line) => this.log.push(line)).target('service::inference');
-    this.recorder = new InteractionRecorder({ store: this.store, log, ...limits });
+    this.startRecording = interactionRecorder({ store: this.store, log, ...limits });
   }
 
   /** Reports a whole exchange to the recorder. */
@@ -66,7 +66,9 @@ export class RecordedExchanges {
       splitAt = [],
     } = exchange;
     const { status = 200, responseHeaders = {}, response = '', requestEnds = true } = exchange;
-    const recording = this.recorder.start(method, target, headers, (completion) => this.completions.push(completion));
+    const recording = this.startRecording({ method, target, headers }, (completion) =>
+      this.completions.push(completion),
+    );
     deliverChunks(Buffer.from(request), splitAt, (chunk) => recording?.requestChunk(chunk));
     if (requestEnds) recording?.requestEnd();
     if (status !== 0) {

@@ -77,11 +77,11 @@ describe('the recorder', () => {
   });
 
   test('records nothing with a capacity of 0, and new exchanges after it has changed', () => {
-    const { store, recorder } = new RecordedExchanges();
+    const { store, startRecording } = new RecordedExchanges();
     store.capacity = 0;
-    expect(recorder.start('POST', '/', {})).toBeUndefined();
+    expect(startRecording({ method: 'POST', target: '/', headers: {} })).toBeUndefined();
     store.capacity = 1;
-    expect(recorder.start('POST', '/', {})).toBeDefined();
+    expect(startRecording({ method: 'POST', target: '/', headers: {} })).toBeDefined();
   });
 });
 
@@ -149,7 +149,7 @@ describe('truncation', () => {
 
   test('applies while other exchanges use the memory budget', () => {
     const exchanges = new RecordedExchanges({ totalLimit: 1_150 });
-    const other = exchanges.recorder.start('POST', '/v1/chat/completions', {});
+    const other = exchanges.startRecording({ method: 'POST', target: '/v1/chat/completions', headers: {} });
     other?.requestChunk(Buffer.from(COMPLETION_REQUEST.padEnd(1_100)));
     const limited = exchanges.recordPlain({ response: COMPLETION_RESPONSE });
     expect(limited?.request).toMatchObject({ truncated: true, body: undefined });
@@ -212,8 +212,8 @@ test('calls in any order do not throw and record an exchange at most once', () =
   const calls = fc.constantFrom('request-chunk', 'request-end', 'head', 'response-chunk', 'end');
   fc.assert(
     fc.property(fc.array(calls, { maxLength: 12 }), (order) => {
-      const { recorder, store, log } = new RecordedExchanges();
-      const recording = recorder.start('POST', '/v1/chat/completions', {});
+      const { startRecording, store, log } = new RecordedExchanges();
+      const recording = startRecording({ method: 'POST', target: '/v1/chat/completions', headers: {} });
       for (const call of order) {
         if (call === 'request-chunk') recording?.requestChunk(Buffer.from(COMPLETION_REQUEST));
         else if (call === 'request-end') recording?.requestEnd();

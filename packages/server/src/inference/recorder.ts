@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { correlationOf } from '../exchange/correlation.ts';
+import type { RequestHead } from '../exchange/head.ts';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
 import { type CompletionMetrics, type RecordedCompletion, recordCompletion } from '../telemetry/completions.ts';
@@ -13,24 +14,24 @@ import { RequestCapture } from './request-capture.ts';
 
 /** Options of {@link serviceIntercept}. */
 export interface InterceptOptions {
-  readonly recorder: Pick<InteractionRecorder, 'start'>;
+  readonly startRecording: ReturnType<typeof interactionRecorder>;
   readonly completionMetrics: CompletionMetrics;
 }
 
 /** Creates the filter that records the completions that a `load_balancer` after it proxies. */
-export function serviceIntercept({ recorder, completionMetrics }: InterceptOptions): Filter {
+export function serviceIntercept({ startRecording, completionMetrics }: InterceptOptions): Filter {
   return (exchange) => {
     const { head, path, headers, correlation, facts } = exchange;
     const { method, startedAt } = head;
     // Not of the exchange, which the recording may outlive.
     const onRecorded = (completion: RecordedCompletion): void =>
       recordCompletion(completionMetrics, { startedAt, correlation, facts }, completion);
-    exchange.recording = () => recorder.start(method, path, headers, onRecorded);
+    exchange.recording = () => startRecording({ method, target: path, headers }, onRecorded);
     return undefined;
   };
 }
 
-/** Options of {@link InteractionRecorder}. */
+/** Options of {@link interactionRecorder}. */
 export interface RecorderOptions {
   /** Its capacity is read for each exchange. */
   readonly store: Pick<InteractionStore, 'capacity' | 'add'>;
@@ -42,34 +43,28 @@ export interface RecorderOptions {
 }
 
 /**
- * Records chat completions. The proxy reports each part after forwarding it; recording never waits, throws or takes long.
+ * Creates the function that starts recording an exchange whose request has just arrived; it returns undefined for one that is not
+ * recorded. `onRecorded` is called after the interaction has been stored. The proxy reports each part of the exchange after
+ * forwarding it; recording never waits, throws or takes long.
  *
  * @example
- * const recording = recorder.start(request.method, request.url, request.headers);
+ * const recording = startRecording({ method: request.method, target: request.url, headers: request.headers });
  * upstream.write(chunk);
  * recording?.requestChunk(chunk);
  */
-export class InteractionRecorder {
-  readonly #options: RecordingOptions;
-
-  constructor({ store, log, bodyLimit = 4 * 1024 * 1024, totalLimit = 256 * 1024 * 1024 }: RecorderOptions) {
-    this.#options = { store, log, bodyLimit, budget: new MemoryBudget(totalLimit) };
-  }
-
-  /**
-   * Starts recording an exchange whose request has just arrived; returns undefined if it is not recorded. `onRecorded` is
-   * called after the interaction has been stored.
-   */
-  start(
-    method: string,
-    target: string,
-    headers: IncomingHttpHeaders,
-    onRecorded?: (completion: RecordedCompletion) => void,
-  ): ExchangeRecording | undefined {
-    if (method !== 'POST' || this.#options.store.capacity === 0) return undefined;
-    return new ExchangeRecording(this.#options, target, headers, onRecorded);
-  }
+export function interactionRecorder({
+  store,
+  log,
+  bodyLimit = 4 * 1024 * 1024,
+  totalLimit = 256 * 1024 * 1024,
+}: RecorderOptions) {
+  const options = { store, log, bodyLimit, budget: new MemoryBudget(totalLimit) };
+  return (head: RecordedHead, onRecorded?: (completion: RecordedCompletion) => void): ExchangeRecording | undefined =>
+    head.method === 'POST' && store.capacity > 0 ? new ExchangeRecording(options, head, onRecorded) : undefined;
 }
+
+/** The head of a request. */
+type RecordedHead = Pick<RequestHead, 'method' | 'target' | 'headers'>;
 
 /** Options that all recordings of a recorder share. */
 interface RecordingOptions extends Required<Omit<RecorderOptions, 'totalLimit'>> {
@@ -107,8 +102,7 @@ export class ExchangeRecording {
 
   constructor(
     options: RecordingOptions,
-    target: string,
-    headers: IncomingHttpHeaders,
+    { target, headers }: RecordedHead,
     onRecorded?: (completion: RecordedCompletion) => void,
   ) {
     const { bodyLimit, budget } = options;

@@ -67,11 +67,7 @@ export class RequestFields implements JsonSink {
   /** A byte order mark is not JSON, but common parsers skip it. */
   #withoutBom(chunk: Buffer): Buffer {
     let at = 0;
-    while (
-      at < chunk.length &&
-      this.bomBytes < BYTE_ORDER_MARK.length &&
-      chunk[at] === BYTE_ORDER_MARK[this.bomBytes]
-    ) {
+    while (at < chunk.length && chunk[at] === BYTE_ORDER_MARK[this.bomBytes]) {
       at++;
       this.bomBytes++;
     }
