@@ -4,15 +4,7 @@ import { copyOf, MalformedMessage } from '../message-parser.ts';
 import type { RawHeaders, ResponseHeaders, StreamedBody, TransportSettings } from './client.ts';
 import { codingsOf } from './content-coding.ts';
 import { type EgressProxy, ProxyError } from './egress-proxies.ts';
-import {
-  bodyFailure,
-  connectionFailure,
-  connectTimeout,
-  proxyConnectionFailure,
-  proxyFailure,
-  responseTimeout,
-  type UpstreamError,
-} from './errors.ts';
+import { connectionFailure, connectTimeout, proxyConnectionFailure, proxyFailure, UpstreamError } from './errors.ts';
 import type { CallConnection, Http1Call } from './http1-call.ts';
 import { isRedirect } from './redirects.ts';
 import { BodyWriter, ResponseDeadline } from './request-writer.ts';
@@ -217,10 +209,12 @@ export class Connection implements ResponseSink, CallConnection {
   }
 
   #write({ request, streamed, headOnly }: Http1Call): void {
-    const { firstByteTimeoutMs } = this.#pool.settings;
+    const { address, settings } = this.#pool;
+    const { firstByteTimeoutMs } = settings;
     this.#parser.headOnly = headOnly;
     if (firstByteTimeoutMs !== undefined) {
-      const onTimeout = () => this.destroy(responseTimeout(this.#pool.address, firstByteTimeoutMs));
+      const what = `did not respond within ${firstByteTimeoutMs / 1000} s`;
+      const onTimeout = () => this.destroy(new UpstreamError('timeout', address, what));
       this.#deadline = new ResponseDeadline(firstByteTimeoutMs, onTimeout);
     }
     if (streamed !== undefined) return this.#stream(request, streamed);
@@ -244,8 +238,9 @@ export class Connection implements ResponseSink, CallConnection {
         this.#writer?.stop();
       });
     }
-    this.#writer = new BodyWriter(socket, body, this.#deadline, (how) => {
-      this.destroy(bodyFailure(this.#pool.address, how));
+    this.#writer = new BodyWriter(socket, body, this.#deadline, (problem) => {
+      const what = `did not receive the whole request: its body ${problem}`;
+      this.destroy(new UpstreamError('aborted', this.#pool.address, what));
     });
     // The first chunk of the body is sent with the head.
     socket.cork();

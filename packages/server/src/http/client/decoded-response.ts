@@ -1,7 +1,7 @@
 import { filterHeaders } from '../header-lines.ts';
 import type { RawHeaders, ResponseHandler, ResponseHeaders } from './client.ts';
 import { type CodingError, decodeAtOnce, StreamingDecoder, unsupportedCodings } from './content-coding.ts';
-import { codingFailure, decodedTooLarge, type UpstreamError } from './errors.ts';
+import { UpstreamError } from './errors.ts';
 import { mediaType } from './response-parser.ts';
 
 /** Bodies up to this size that arrive in one turn of the event loop are decoded at once. */
@@ -121,7 +121,8 @@ export class DecodedResponse implements ResponseHandler {
     const { address, codings, maxBytes } = this.#response;
     this.#decodedBytes += chunk.length;
     if (this.#decodedBytes > maxBytes) {
-      this.#fail(decodedTooLarge(address, this.#status, codings, maxBytes));
+      const what = `answered with a ${codings.join(', ')} body of more than ${maxBytes} decoded bytes`;
+      this.#fail(new UpstreamError('too-large', address, what, { status: this.#status }));
       return true;
     }
     this.#isPaused = !this.#handler.onData(chunk);
@@ -134,8 +135,13 @@ export class DecodedResponse implements ResponseHandler {
 
   onCodingError(error: CodingError): void {
     if (this.#hasEnded) return;
-    const { address } = this.#response;
-    this.#fail(this.#failure ?? codingFailure(address, this.#status, error));
+    const status = this.#status;
+    // An error status is more informative than its body.
+    const [kind, answer] = status < 300 ? (['invalid', ''] as const) : (['http', `HTTP ${status} and `] as const);
+    const remedy = 'disable the compression of the upstream or of the proxy in front of it';
+    const details = { status, cause: error, remedy };
+    const what = `answered with ${answer}${error.message}`;
+    this.#fail(this.#failure ?? new UpstreamError(kind, this.#response.address, what, details));
   }
 
   onDrain(): void {

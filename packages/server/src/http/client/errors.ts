@@ -2,7 +2,6 @@ import { singleLine } from '@sluice/protocol/text';
 import { certificateProblem, type EndpointProblem } from '../certificate-problems.ts';
 import { MalformedMessage } from '../message-parser.ts';
 import { canOpenFiles } from '../open-files.ts';
-import type { CodingError } from './content-coding.ts';
 import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 
 /**
@@ -43,6 +42,8 @@ export class UpstreamError extends Error {
   readonly kind: UpstreamFailure;
   /** The upstream's address without credentials and query. */
   readonly address: string;
+  /** Predicate of the message, without the remedy. */
+  readonly what: string;
   /** HTTP status, if there was a response. */
   readonly status: number | undefined;
   /** JSON-RPC error code, if the response contains one. */
@@ -53,41 +54,33 @@ export class UpstreamError extends Error {
   readonly remedy: string | undefined;
 
   /** `what` is the predicate of the message, whose subject is the upstream. */
-  constructor(
-    kind: UpstreamFailure,
-    address: string,
-    what: string,
-    details: { status?: number; code?: number; data?: unknown; cause?: unknown; remedy?: string | undefined } = {},
-  ) {
-    const end = details.remedy === undefined ? '' : `; ${details.remedy}`;
-    super(`upstream ${address} ${what}${end}`, details.cause === undefined ? undefined : { cause: details.cause });
-    this.remedy = details.remedy;
+  constructor(kind: UpstreamFailure, address: string, what: string, details: FailureDetails = {}) {
+    const { status, code, data, remedy, cause } = details;
+    const end = remedy === undefined ? '' : `; ${remedy}`;
+    super(`upstream ${address} ${what}${end}`, cause === undefined ? undefined : { cause });
     this.kind = kind;
     this.address = address;
-    this.status = details.status;
-    this.code = details.code;
-    this.data = details.data;
+    this.what = what;
+    this.status = status;
+    this.code = code;
+    this.data = data;
+    this.remedy = remedy;
   }
 
   /** The same failure with another message and without its cause. */
-  withMessage(message: string): UpstreamError {
-    const { kind, address, status, code, data, remedy } = this;
-    const details = { ...(status !== undefined && { status }), ...(code !== undefined && { code }), data };
-    const what = message.replace(`upstream ${address} `, '');
-    const end = `; ${remedy}`;
-    if (remedy === undefined || !what.endsWith(end)) return new UpstreamError(kind, address, what, details);
-    return new UpstreamError(kind, address, what.slice(0, -end.length), { ...details, remedy });
-  }
-
-  /** The message without the remedy. */
-  get problem(): string {
-    return this.remedy === undefined ? this.message : this.message.slice(0, -`; ${this.remedy}`.length);
+  withMessage(what: string, remedy: string | undefined): UpstreamError {
+    const { kind, address, status, code, data } = this;
+    return new UpstreamError(kind, address, what, { status, code, data, remedy });
   }
 
   /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it reports that. */
   get isUnavailable(): boolean {
     return UNAVAILABLE.has(this.kind) || (this.kind === 'http' && this.status !== undefined && this.status >= 500);
   }
+}
+
+interface FailureDetails extends Partial<Pick<UpstreamError, 'status' | 'code' | 'data' | 'remedy'>> {
+  readonly cause?: unknown;
 }
 
 /** Returns an address for messages: without user, password, query and fragment, which may contain credentials. */
@@ -185,60 +178,7 @@ export function connectTimeout(address: string, afterMs: number): UpstreamError 
   return new UpstreamError('refused', address, `did not accept a connection within ${afterMs / 1000} s`, { remedy });
 }
 
-/** Timeout for the first byte of a response. */
-export function responseTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('timeout', address, `did not respond within ${afterMs / 1000} s`);
-}
-
-/** Invalid request body; `problem` completes "its body …". */
-export function bodyFailure(address: string, problem: string): UpstreamError {
-  return new UpstreamError('aborted', address, `did not receive the whole request: its body ${problem}`);
-}
-
-/** Request that cannot be encoded. */
-export function encodingFailure(address: string, cause: Error): UpstreamError {
-  return new UpstreamError('invalid', address, `cannot receive this request: ${cause.message}`, { cause });
-}
-
-/** Response whose content codings cannot be removed. */
-export function codingFailure(address: string, status: number, cause: CodingError): UpstreamError {
-  const { message } = cause;
-  // An error status is more informative than its body.
-  const [kind, answer]: [UpstreamFailure, string] =
-    status < 300 ? ['invalid', message] : ['http', `HTTP ${status} and ${message}`];
-  const remedy = 'disable the compression of the upstream or of the proxy in front of it';
-  return new UpstreamError(kind, address, `answered with ${answer}`, { status, cause, remedy });
-}
-
-/** Coded response that expands beyond the limit. */
-export function decodedTooLarge(
-  address: string,
-  status: number,
-  codings: readonly string[],
-  maxBytes: number,
-): UpstreamError {
-  const what = `answered with a ${codings.join(', ')} body of more than ${maxBytes} decoded bytes`;
-  return new UpstreamError('too-large', address, what, { status });
-}
-
 /** Request to an upstream whose transport was closed. */
 export function transportClosed(address: string): UpstreamError {
   return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
-}
-
-/** Redirect that is not followed. The message names its target without credentials, query and fragment; `why` ends it. */
-export function unfollowedRedirect(
-  address: string,
-  status: number,
-  target: URL | undefined,
-  why: string,
-): UpstreamError {
-  const where = target === undefined ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
-  return new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status})`, { status, remedy: why });
-}
-
-/** Redirects that took longer than connecting may. */
-export function redirectTimeout(address: string, afterMs: number): UpstreamError {
-  const remedy = 'register the target address';
-  return new UpstreamError('refused', address, `redirected for more than ${afterMs / 1000} s`, { remedy });
 }

@@ -9,7 +9,7 @@ import type {
   UpstreamTransport,
 } from './client.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
-import { displayAddress, encodingFailure, noSocket, redirectTimeout, transportClosed } from './errors.ts';
+import { displayAddress, noSocket, transportClosed, UpstreamError } from './errors.ts';
 import { Http1Call } from './http1-call.ts';
 import { followedRedirect } from './redirects.ts';
 import { RequestEncoder } from './request-writer.ts';
@@ -87,7 +87,8 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
       encoded = this.#state === 'open' ? this.#encoder.encode(request) : transportClosed(this.address);
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
-      encoded = encodingFailure(this.address, error);
+      const what = `cannot receive this request: ${error.message}`;
+      encoded = new UpstreamError('invalid', this.address, what, { cause: error });
     }
     const call = new Http1Call(handler, encoded, request, request.path ?? this.#encoder.path);
     if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
@@ -166,7 +167,10 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     if (target instanceof Error) return call.fail(target);
     const now = performance.now();
     if (this.#state === 'destroyed') return call.fail(transportClosed(address));
-    if (this.connectTimeLeft(call, now) <= 0) return call.fail(redirectTimeout(address, settings.connectTimeoutMs));
+    if (this.connectTimeLeft(call, now) <= 0) {
+      const what = `redirected for more than ${settings.connectTimeoutMs / 1000} s`;
+      return call.fail(new UpstreamError('refused', address, what, { remedy: 'register the target address' }));
+    }
     settings.onRedirect?.(status, target);
     call.redirects++;
     call.path = pathOf(target);

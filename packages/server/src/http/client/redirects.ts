@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { ResponseHeaders } from './client.ts';
-import { type UpstreamError, unfollowedRedirect } from './errors.ts';
+import { displayAddress, quoted, UpstreamError } from './errors.ts';
 
 /** Redirects of one request that are followed. */
 const MAX_REDIRECTS = 10;
@@ -32,7 +32,9 @@ export function followedRedirect(
   { location }: ResponseHeaders,
 ): URL | UpstreamError {
   const target = parseLocation(location, url);
-  const fail = (why: string) => unfollowedRedirect(address, status, target ?? undefined, why);
+  const where = target === null ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
+  const fail = (remedy: string) =>
+    new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status})`, { status, remedy });
   if (target === null) return fail('have the server send a valid Location');
   if (target.username !== '' || target.password !== '') {
     return fail('a target with a user name or password is not followed: register the target address');

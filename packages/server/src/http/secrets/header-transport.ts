@@ -39,12 +39,12 @@ export class HeaderTransport implements UpstreamTransport {
     if (isReady && this.#headers.search === undefined) return send(block.lines, handler);
     const call = new RedactedCall(handler, () => this.#headers.search);
     if (isReady) {
-      call.start(send(block.lines, call));
+      call.sent = send(block.lines, call);
       return call;
     }
     void Promise.resolve(block).then((resolved) => {
       if (call.isAborted) return;
-      if ('lines' in resolved) call.start(send(resolved.lines, call));
+      if ('lines' in resolved) call.sent = send(resolved.lines, call);
       else handler.onError(unusableHeaders(this.address, resolved.problem));
     });
     return call;
@@ -70,10 +70,11 @@ const UNCHANGED_HEADERS: ReadonlySet<string> = new Set(['mcp-session-id']);
 /** A call that may wait for its headers, and passes its response on without the secrets in them. */
 class RedactedCall implements UpstreamCall, ResponseHandler {
   isAborted = false;
+  /** Undefined until the request is sent. */
+  sent: UpstreamCall | undefined = undefined;
   readonly #handler: ResponseHandler;
   readonly #search: () => SecretSearch | undefined;
   readonly #redactor: StreamRedactor;
-  #call: UpstreamCall | undefined = undefined;
   /** The handler has paused. */
   #isPaused = false;
   /** The response has ended while the handler was paused. */
@@ -85,21 +86,16 @@ class RedactedCall implements UpstreamCall, ResponseHandler {
     this.#redactor = new StreamRedactor(search);
   }
 
-  /** The request was sent as this call, with this handler. */
-  start(call: UpstreamCall): void {
-    this.#call = call;
-  }
-
   abort(): void {
     this.isAborted = true;
     this.#hasEnded = false;
-    this.#call?.abort();
+    this.sent?.abort();
   }
 
   resume(): void {
     this.#isPaused = false;
     if (this.#hasEnded) this.#handler.onEnd();
-    else this.#call?.resume();
+    else this.sent?.resume();
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
@@ -132,7 +128,9 @@ class RedactedCall implements UpstreamCall, ResponseHandler {
   }
 
   onError(error: UpstreamError): void {
-    const message = this.#search()?.redact(error.message) ?? error.message;
-    this.#handler.onError(message === error.message ? error : error.withMessage(message));
+    const search = this.#search();
+    const { message, what, remedy } = error;
+    if (search === undefined || search.redact(message) === message) return this.#handler.onError(error);
+    this.#handler.onError(error.withMessage(search.redact(what), remedy && search.redact(remedy)));
   }
 }

@@ -1,7 +1,7 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
-import { displayAddress, quoted, UpstreamError } from '../../http/client/errors.ts';
+import { displayAddress, quoted, type UpstreamError } from '../../http/client/errors.ts';
 
 const TIMEOUT_MS = 3_000;
 const MAX_BYTES = 64 * 1024;
@@ -19,15 +19,13 @@ export async function withAuthorizationServers(
   transport: UpstreamTransport,
   signal?: AbortSignal,
 ): Promise<UpstreamError> {
-  const { kind, address, status, code, data } = error;
-  if (status !== UNAUTHORIZED) return error;
+  if (error.status !== UNAUTHORIZED) return error;
   const servers = await authorizationServers(transport, signal);
   if (servers.length === 0) return error;
-  const what = error.problem.replace(`upstream ${address} `, '');
   const remedy =
     `it requires a token of the authorization server ${servers.join(' or ')}: get one there, and set it in "headers" of the ` +
     'forward (Authorization: Bearer …)';
-  return new UpstreamError(kind, address, what, { status, ...(code !== undefined && { code }), data, remedy });
+  return error.withMessage(error.what, remedy);
 }
 
 /** The metadata are at the path of the resource below the well-known one, or at the root. */

@@ -153,7 +153,7 @@ function sseTransportError(address: string): UpstreamError {
 /** Error for an upstream that was probed for both eras and cannot be used in either. */
 function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
   const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
-  const reason = (error: UpstreamError | undefined) => error?.problem.replace(`upstream ${address} `, 'it ') ?? '';
+  const reason = (error: UpstreamError | undefined) => (error ? `it ${error.what}` : '');
   if (!proof) {
     const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
     const errors = isSame ? [legacy] : [legacy, modern];

@@ -142,7 +142,7 @@ class Exchange implements RpcResponseHandler {
     if (end.kind === 'done') return this.#succeed(outcome ? { outcome } : {});
     const address = this.#address;
     const { error } = end;
-    const what = error.problem.replace(`upstream ${address} `, '');
+    const { what } = error;
     if (end.kind === 'session-unknown') {
       const lost = `no longer knows the session: it ${what}`;
       this.#fail(new UpstreamError('session-lost', address, lost, { cause: error, remedy: LOST_SESSION_REMEDY }));
