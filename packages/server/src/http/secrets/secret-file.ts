@@ -19,42 +19,20 @@ const MAX_BYTES = 8_192 + 2;
 const MAX_ATTEMPTS = 3;
 
 /**
- * A file in the folder for secrets: a regular file, with links resolved, as Kubernetes mounts secrets. Opening it never blocks,
- * also if it is a FIFO.
+ * Reads a file in the folder for secrets: a regular file, with links resolved, as Kubernetes mounts secrets. Opening it never
+ * blocks, also if it is a FIFO. Never rejects.
  */
-export class SecretFile {
-  readonly #folder: string;
-  readonly #path: string;
-  #content: SecretFileContent | undefined = undefined;
-  #reading: Promise<SecretFileContent> | undefined = undefined;
-
-  constructor(folder: string, name: string) {
-    this.#folder = folder;
-    this.#path = join(folder, name);
-  }
-
-  /** Returns the content, at most a second old. Never rejects. */
-  async read(): Promise<SecretFileContent> {
-    if (this.#content && performance.now() < this.#content.readAt + SECRET_FILE_MS) return this.#content;
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
-  }
-
-  async #read(): Promise<SecretFileContent> {
-    const readAt = performance.now();
-    try {
-      let content: Content | undefined;
-      for (let attempt = 0; attempt < MAX_ATTEMPTS && !content; attempt++) {
-        content = await readInside(this.#folder, this.#path);
-      }
-      this.#content = { ...(content ?? { problem: 'was replaced while it was read' }), readAt };
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
-      this.#content = { problem: code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`, readAt };
+export async function readSecretFile(folder: string, name: string): Promise<SecretFileContent> {
+  const readAt = performance.now();
+  try {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const content = await readInside(folder, join(folder, name));
+      if (content) return { ...content, readAt };
     }
-    return this.#content;
+    return { problem: 'was replaced while it was read', readAt };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+    return { problem: code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`, readAt };
   }
 }
 

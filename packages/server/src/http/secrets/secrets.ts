@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { isSecretVariable, parseReferences, type SecretReference } from '@sluice/contract';
 import { commaList, InvalidSettingError, quote, textSchema } from '../settings.ts';
-import { SecretFile, type SecretFileContent } from './secret-file.ts';
+import { readSecretFile, SECRET_FILE_MS, type SecretFileContent } from './secret-file.ts';
 
 /** Settings of references to secrets. */
 export interface SecretSettings {
@@ -49,7 +49,8 @@ const MAX_LENGTH = 8_192;
 /** Resolves references to secrets. Files are read off the event loop, each at most once a second. */
 export class Secrets {
   readonly #settings: SecretSettings;
-  readonly #files = new Map<string, SecretFile>();
+  /** Contents of files by name, and until when they are used. */
+  readonly #files = new Map<string, { until: number; readonly content: Promise<SecretFileContent> }>();
 
   /** By default there are no secrets. */
   constructor(settings: SecretSettings = { env: {}, folder: undefined, origins: new Map() }) {
@@ -101,13 +102,21 @@ export class Secrets {
   }
 
   async #read(names: readonly string[]): Promise<Map<string, SecretFileContent>> {
-    const { folder = '' } = this.#settings;
     const files = new Map<string, SecretFileContent>();
-    for (const name of names) {
-      const file = this.#files.getOrInsertComputed(name, () => new SecretFile(folder, name));
-      files.set(name, await file.read());
-    }
+    for (const name of names) files.set(name, await this.#contentOf(name));
     return files;
+  }
+
+  #contentOf(name: string): Promise<SecretFileContent> {
+    const known = this.#files.get(name);
+    if (known && performance.now() < known.until) return known.content;
+    const { folder = '' } = this.#settings;
+    const file = { until: Number.POSITIVE_INFINITY, content: readSecretFile(folder, name) };
+    this.#files.set(name, file);
+    void file.content.then(({ readAt }) => {
+      file.until = readAt + SECRET_FILE_MS;
+    });
+    return file.content;
   }
 
   #combine(text: string, files: ReadonlyMap<string, SecretFileContent>): Resolved {
