@@ -2,9 +2,9 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, type PeerCertificate } from 'node:tls';
 import { endpointOf } from './address.ts';
-import { certificateProblem } from './certificate-problems.ts';
+import { certificateProblem, type EndpointProblem } from './certificate-problems.ts';
 import { canOpenFiles } from './open-files.ts';
 
 /** Result of {@link checkEndpoint}. */
@@ -25,9 +25,19 @@ class StepError extends Error {
   override readonly name = 'StepError';
   readonly remedy: string;
 
-  constructor(message: string, remedy: string, cause?: unknown) {
-    super(message, { cause });
+  constructor({ what, remedy }: EndpointProblem, cause: unknown) {
+    super(what, { cause });
     this.remedy = remedy;
+  }
+}
+
+/** Waits for a step; `explain` gets the code of its error. */
+async function step<T>(work: Promise<T>, explain: (code: string) => EndpointProblem): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'error';
+    throw new StepError(explain(code), error);
   }
 }
 
@@ -43,11 +53,23 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
     const { host, port } = endpointOf(url);
     const at = name ?? `${url.hostname}:${port}`;
     await resolveName(host, name === undefined ? `the name ${host}` : `the host name of ${name}`, signal);
-    socket = await openConnection(host, port, at, signal);
+    socket = connectTcp({ host, port });
+    await step(once(socket, 'connect', { signal }), (code) => ({
+      what: `${at} refuses connections (${code})`,
+      remedy: 'Check that the server runs and listens on this address and port, not only on its own loopback interface',
+    }));
     if (url.protocol === 'tcp:') return { status: 'ok', message: `${at} accepts connections` };
     let expiry: EndpointCheck | undefined;
-    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, signal));
-    const { statusCode = 0, headers } = await sendHead(socket, url, at, signal);
+    if (url.protocol === 'https:') {
+      const tls = connectTls({ socket, host, ...(isIP(host) === 0 && { servername: host }) });
+      socket = tls;
+      await step(once(tls, 'secureConnect', { signal }), (code) => tlsProblem(code, at));
+      expiry = expiryOf(tls.getPeerCertificate(), at);
+    }
+    const { statusCode = 0, headers } = await step(sendHead(socket, url, signal), (code) => ({
+      what: `${at} does not respond to HTTP (${code})`,
+      remedy: 'Check that this is the port of the HTTP server; use https:// if it requires TLS',
+    }));
     const serverTime = Date.parse(headers.date ?? '');
     const found: EndpointCheck =
       statusCode >= 500
@@ -75,72 +97,39 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
 async function resolveName(host: string, what: string, signal: AbortSignal): Promise<void> {
   if (isIP(host) !== 0) return;
   const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
-  await Promise.race([lookup(host), aborted]).catch((error) => {
-    if (!canOpenFiles()) {
-      throw new StepError('this process has too many open files', 'Raise its limit of open files (ulimit -n)', error);
-    }
-    throw new StepError(
-      `${what} is unknown (${codeOf(error)})`,
-      'Check the address, and the name server of the machine or container',
-      error,
-    );
-  });
-}
-
-async function openConnection(host: string, port: number, at: string, signal: AbortSignal): Promise<Socket> {
-  const socket = connectTcp({ host, port });
-  try {
-    await once(socket, 'connect', { signal });
-    return socket;
-  } catch (error) {
-    socket.destroy();
-    throw new StepError(
-      `${at} refuses connections (${codeOf(error)})`,
-      'Check that the server runs and listens on this address and port, not only on its own loopback interface',
-      error,
-    );
-  }
-}
-
-async function startTls(
-  tcp: Socket,
-  host: string,
-  at: string,
-  signal: AbortSignal,
-): Promise<{ socket: Socket; expiry: EndpointCheck | undefined }> {
-  const socket = connectTls({ socket: tcp, host, ...(isIP(host) === 0 && { servername: host }) });
-  try {
-    await once(socket, 'secureConnect', { signal });
-  } catch (error) {
-    socket.destroy();
-    throw tlsError(error, at);
-  }
-  const { valid_to } = socket.getPeerCertificate();
-  const rest = Date.parse(valid_to) - Date.now();
-  const expiry: EndpointCheck | undefined =
-    rest < EXPIRY_WARNING_MS
+  await step(Promise.race([lookup(host), aborted]), (code) =>
+    canOpenFiles()
       ? {
-          status: 'warning',
-          message: `the certificate of ${at} expires at ${valid_to}`,
-          remedy: 'Renew the certificate of that server',
+          what: `${what} is unknown (${code})`,
+          remedy: 'Check the address, and the name server of the machine or container',
         }
-      : undefined;
-  return { socket, expiry };
+      : { what: 'this process has too many open files', remedy: 'Raise its limit of open files (ulimit -n)' },
+  );
 }
 
-function tlsError(error: unknown, at: string): StepError {
-  const code = codeOf(error);
+function tlsProblem(code: string, at: string): EndpointProblem {
   const problem = certificateProblem(code);
-  if (problem !== undefined) {
-    const { what, remedy } = problem;
-    const sentence = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}`;
-    return new StepError(`the certificate of ${at} ${what} (${code})`, sentence, error);
+  if (problem === undefined) {
+    const remedy = 'Check that this port of the server uses TLS; use http:// if it does not';
+    return { what: `${at} does not establish TLS: ${code}`, remedy };
   }
-  const remedy = 'Check that this port of the server uses TLS; use http:// if it does not';
-  return new StepError(`${at} does not establish TLS: ${code}`, remedy, error);
+  const { what, remedy } = problem;
+  const sentence = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}`;
+  return { what: `the certificate of ${at} ${what} (${code})`, remedy: sentence };
 }
 
-async function sendHead(socket: Socket, url: URL, at: string, signal: AbortSignal): Promise<IncomingMessage> {
+/** A warning if the certificate expires soon. */
+function expiryOf({ valid_to }: PeerCertificate, at: string): EndpointCheck | undefined {
+  const isSoon = Date.parse(valid_to) - Date.now() < EXPIRY_WARNING_MS;
+  if (!isSoon) return undefined;
+  return {
+    status: 'warning',
+    message: `the certificate of ${at} expires at ${valid_to}`,
+    remedy: 'Renew the certificate of that server',
+  };
+}
+
+async function sendHead(socket: Socket, url: URL, signal: AbortSignal): Promise<IncomingMessage> {
   const sent = request({
     createConnection: () => socket,
     host: url.hostname,
@@ -149,19 +138,7 @@ async function sendHead(socket: Socket, url: URL, at: string, signal: AbortSigna
     headers: { host: url.host, 'user-agent': 'sluice-diagnostics', connection: 'close' },
     signal,
   });
-  try {
-    const response = Promise.withResolvers<IncomingMessage>();
-    sent.once('response', response.resolve).once('error', response.reject).end();
-    return await response.promise;
-  } catch (error) {
-    throw new StepError(
-      `${at} does not respond to HTTP (${codeOf(error)})`,
-      'Check that this is the port of the HTTP server; use https:// if it requires TLS',
-      error,
-    );
-  }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'error';
+  const response = Promise.withResolvers<IncomingMessage>();
+  sent.once('response', response.resolve).once('error', response.reject).end();
+  return await response.promise;
 }
