@@ -75,7 +75,7 @@ test('a large answer is parsed in several turns of the event loop', async () => 
   };
   const { answers } = await others.ask({ ...NUMBERS, parse });
   clearImmediate(timer);
-  // 512 kB, three items, in each.
+  // Some 64 kB, a part of an item, in each.
   expect(answers[0]?.at(-1)).toBeGreaterThanOrEqual(6);
 });
 

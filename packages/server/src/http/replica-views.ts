@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
 import type { ResponseLike } from './exchange.ts';
-import { type jsonLines, parseJsonLines } from './json-lines.ts';
+import type { jsonLines } from './json-lines.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
 import { sendBody } from './response-body.ts';
@@ -74,12 +75,11 @@ export class OtherReplicas {
 
   /** Asks all of them, in bounded time. Returns the items of each. */
   async ask<Item>(question: Question<Item>): Promise<Answers<readonly Item[]>> {
-    const { method = 'GET', target, timeoutMs, maxBytes, parse } = question;
+    const { method = 'GET', target, timeoutMs } = question;
     const deadline = AbortSignal.timeout(timeoutMs);
-    return await this.#all(async (_, address) => {
-      const text = await readText(await this.#send(address, method, target, deadline), maxBytes);
-      return await parseJsonLines(text, parse);
-    });
+    return await this.#all(async (_, address) =>
+      readItems(await this.#send(address, method, target, deadline), question),
+    );
   }
 
   /** Asks all of them for answers that are read while they arrive. Those that have not begun in time count as unanswered. */
@@ -144,13 +144,22 @@ function chunksOf(message: IncomingMessage, timeoutMs: number): AsyncIterable<Bu
   })();
 }
 
-async function readText(message: IncomingMessage, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
+/** Reads the items of an answer while it arrives. Rejects if it is too large or incomplete, and with what `parse` throws. */
+async function readItems<Item>(message: IncomingMessage, { maxBytes, parse }: Question<Item>): Promise<Item[]> {
+  const items: Item[] = [];
+  const decoder = new StringDecoder();
+  let bytes = 0;
+  let line = '';
   for await (const chunk of message) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > maxBytes) throw new Error('response too large');
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new Error('response too large');
+    const [first = '', ...others] = decoder.write(chunk).split('\n');
+    line += first;
+    for (const next of others) {
+      items.push(parse(JSON.parse(line)));
+      line = next;
+    }
   }
-  return Buffer.concat(chunks).toString();
+  if (line !== '') throw new Error('incomplete response');
+  return items;
 }

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { parseOrigin } from '../address.ts';
 import { conditions, type Filter } from '../chain.ts';
 import type { HttpExchange } from '../exchange.ts';
+import { TOKEN } from '../header-lines.ts';
 import type { Outcome } from '../outcome.ts';
-import { headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
+import { commaList, headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
 
 /** Placeholder for `*` while the rest of an origin is parsed; no origin has this name. */
 const ANY_SUBDOMAIN = 'any-subdomain';
@@ -92,11 +93,8 @@ function requestedByPrefix(exchange: HttpExchange, settings: CorsSettings): stri
   const prefixes = settings.allow_headers
     .filter((header) => header.endsWith('*'))
     .map((header) => header.slice(0, -1).toLowerCase());
-  const requested = exchange.headers['access-control-request-headers'] ?? '';
-  return requested
-    .split(',')
-    .map((header) => header.trim())
-    .filter((header) => /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(header))
+  return commaList(exchange.headers['access-control-request-headers'] ?? '')
+    .filter((header) => TOKEN.test(header))
     .filter((header) => prefixes.some((prefix) => header.toLowerCase().startsWith(prefix)));
 }
 
