@@ -2,12 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { ellipsize } from '@sluice/protocol/text';
 import type { Rejection } from '../http/host-rule.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../http/settings.ts';
-import { compileGlob, type Glob } from '../registry/glob.ts';
+import { compileGlob } from '../registry/glob.ts';
 
-/** A request that is passed on: a method and the segments of a path. */
+/** A request that is passed on: a method and the segments of a path, each of which may contain `*`. */
 interface AllowedRequest {
   readonly method: string;
-  readonly segments: readonly Glob[];
+  readonly segments: readonly string[];
   /** Whether any number of segments, but at least one, may follow. */
   readonly hasMore: boolean;
 }
@@ -56,7 +56,7 @@ function parseItem(item: string): AllowedRequest {
   }
   const segments = path.split('/');
   const hasMore = segments.at(-1) === '**';
-  return { method, segments: (hasMore ? segments.slice(0, -1) : segments).map(compileGlob), hasMore };
+  return { method, segments: hasMore ? segments.slice(0, -1) : segments, hasMore };
 }
 
 /** Offer to continue with HTTP/2, which Java's client and curl make by default; it is ignored (RFC 9110 7.8). */
@@ -70,10 +70,12 @@ const MAX_PATH_LENGTH = 200;
  * read as another path match nothing.
  */
 export function createInferenceRestriction(allow: readonly AllowedRequest[]) {
+  const matchers = allow.map(createMatcher);
   return (method: string, target: string, { upgrade }: IncomingHttpHeaders): Rejection | undefined => {
     const [path = ''] = target.split('?', 1);
+    const segments = path.split('/');
     const isUpgrade = upgrade !== undefined && !OFFER.test(upgrade);
-    if (!isUpgrade && !isAmbiguous(path) && isListed(allow, method, path)) return undefined;
+    if (!isUpgrade && !isAmbiguous(path) && matchers.some((matches) => matches(method, segments))) return undefined;
     const what = isUpgrade ? 'Upgrade' : `${method} ${ellipsize(path, MAX_PATH_LENGTH)}`;
     return { status: 403, reason: `${what} is not allowed; SERVICE_INFERENCE_ALLOW lists the allowed requests` };
   };
@@ -86,12 +88,10 @@ function isAmbiguous(path: string): boolean {
   return path.split('/').some((segment) => /^\.{1,2}(?:;|$)/.test(segment));
 }
 
-function isListed(allow: readonly AllowedRequest[], method: string, path: string): boolean {
-  const segments = path.split('/');
-  return allow.some(
-    (allowed) =>
-      allowed.method === method &&
-      (allowed.hasMore ? segments.length > allowed.segments.length : segments.length === allowed.segments.length) &&
-      allowed.segments.every((pattern, at) => pattern.matches(segments[at] ?? '')),
-  );
+function createMatcher(allowed: AllowedRequest): (method: string, segments: readonly string[]) => boolean {
+  const globs = allowed.segments.map(compileGlob);
+  return (method, segments) =>
+    allowed.method === method &&
+    (allowed.hasMore ? segments.length > globs.length : segments.length === globs.length) &&
+    globs.every((glob, at) => glob.matches(segments[at] ?? ''));
 }

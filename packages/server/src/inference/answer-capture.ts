@@ -1,11 +1,12 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
+import { BodyStart } from '../upstreams/mcp/body-start.ts';
 import { AnswerFields } from './answer-fields.ts';
 import { AnswerScan, depthOf } from './answer-scan.ts';
 import { ALL_FIELDS } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import type { BodySink } from './decoder.ts';
-import type { StoredBody } from './interaction-store.ts';
+import type { RecordedBody } from './interaction-store.ts';
 import { LineDecoder } from './line-decoder.ts';
 import { type JsonState, toJsonBody, toStoredBody } from './stored-body.ts';
 import { StreamedAnswer } from './streamed-answer.ts';
@@ -16,6 +17,8 @@ const OWN_DEPTH = 7;
 const PARSED_BYTES = 64 * 1024;
 /** Longest line of an event stream that is not data, in bytes. */
 const MAX_LINE_BYTES = 1024 * 1024;
+/** White space before a body, in bytes. */
+const MAX_SPACE_BYTES = 4096;
 
 /** Options of {@link AnswerCapture}. */
 export interface AnswerCaptureOptions {
@@ -39,7 +42,7 @@ export class AnswerCapture implements BodySink {
   readonly fields = new AnswerFields();
   readonly #options: AnswerCaptureOptions;
   /** First bytes, until they show what the body is. */
-  #head: Buffer | undefined = Buffer.alloc(0);
+  #start: BodyStart | undefined = new BodyStart();
   /** The body, until it is known to be the stream of an API. */
   #text: BoundedBuffer | undefined;
   /** JSON that is still small. */
@@ -48,32 +51,27 @@ export class AnswerCapture implements BodySink {
   #scan: AnswerScan | undefined = undefined;
   #stream: StreamedAnswer | undefined = undefined;
   #decoder: EventStreamDecoder | LineDecoder | undefined = undefined;
-  #body: StoredBody | undefined = undefined;
   #isTruncated = false;
-  #isAssembled = false;
   #hasEnded = false;
+  #isReleased = false;
 
   constructor(options: AnswerCaptureOptions) {
     this.#options = options;
     this.#text = new BoundedBuffer(options.limit, options.budget);
   }
 
-  /** Whether bytes or values were discarded. Of a complete body, the assembled answer decides. */
-  get isTruncated(): boolean {
-    if (this.#hasEnded) this.#assemble();
-    return this.#isTruncated;
-  }
-
   write(chunk: Buffer): boolean {
-    if (this.#isAssembled) return false;
-    if (this.#head === undefined) this.#add(chunk);
-    else this.#begin(chunk, false);
+    if (this.#isReleased) return false;
+    // The chunk is valid only until this returns.
+    const kind = this.#start?.push(Buffer.from(chunk), MAX_SPACE_BYTES);
+    if (this.#start === undefined) this.#add(chunk);
+    else if (kind !== undefined) this.#begin(this.#start, kind);
     return true;
   }
 
   end(isTruncated = false): void {
     if (this.#hasEnded) return;
-    if (this.#head !== undefined) this.#begin(Buffer.alloc(0), true);
+    if (this.#start) this.#begin(this.#start, 'json');
     if (this.#isSmall) this.#parse();
     if (this.#decoder instanceof LineDecoder) this.#decoder.end();
     this.#isTruncated ||= isTruncated;
@@ -82,18 +80,16 @@ export class AnswerCapture implements BodySink {
   }
 
   /** Returns the body and releases its memory. */
-  take(): StoredBody | undefined {
-    this.#assemble();
-    const body = this.#body;
+  take(): RecordedBody {
+    const recorded = this.#recorded();
     this.release();
-    return body;
+    return recorded;
   }
 
   /** Releases the memory and ignores further chunks. */
   release(): void {
-    this.#isAssembled = true;
-    this.#body = undefined;
-    this.#head = undefined;
+    this.#isReleased = true;
+    this.#start = undefined;
     this.#releaseText();
     this.#stream?.release();
     this.#stream = undefined;
@@ -101,22 +97,13 @@ export class AnswerCapture implements BodySink {
     this.#scan = undefined;
   }
 
-  /** Decides by the first bytes what the body is. */
-  #begin(chunk: Buffer, isComplete: boolean): void {
-    const head = this.#head?.length ? Buffer.concat([this.#head, chunk]) : chunk;
-    const start = afterMark(head);
-    const form = start === undefined ? undefined : formOf(head, start, this.#options.isLabeledEvents);
-    if (form === undefined && !isComplete) {
-      // The chunk is valid only until this returns.
-      this.#head = Buffer.from(head);
-      return;
-    }
-    this.#head = undefined;
-    if (form === 'json') this.#isSmall = true;
-    else if (form === 'events') {
+  /** What is not a stream of events may be JSON; text is none from its first byte on. */
+  #begin(start: BodyStart, kind: 'events' | 'json' | 'other'): void {
+    this.#start = undefined;
+    if (kind === 'events' || (kind === 'other' && this.#options.isLabeledEvents)) {
       this.#decoder = new EventStreamDecoder(this.#openStream(), Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
-    }
-    this.#add(form === 'json' ? head.subarray(start) : head);
+    } else this.#isSmall = true;
+    this.#add(start.take());
   }
 
   #openStream(): StreamedAnswer {
@@ -170,54 +157,18 @@ export class AnswerCapture implements BodySink {
     if (stored) this.#decoder.write(stored);
   }
 
-  #assemble(): void {
-    if (this.#isAssembled) return;
-    this.#isAssembled = true;
+  #recorded(): RecordedBody {
     const answer = this.#stream?.take();
     if (answer !== undefined && this.#stream) {
       const { body, isTruncated } = toJsonBody(answer, this.#stream.maxDepth + OWN_DEPTH, this.#options.limit);
-      this.#body = body;
-      this.#isTruncated ||= isTruncated || this.#stream.isTruncated;
-      return;
+      return { body, truncated: this.#isTruncated || isTruncated || this.#stream.isTruncated };
     }
-    this.#isTruncated ||= this.#text?.isTruncated ?? false;
-    this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, this.#json);
+    const truncated = this.#isTruncated || this.#text?.isTruncated === true;
+    return { body: toStoredBody(this.#text?.take(), truncated, this.#json), truncated };
   }
 
   #releaseText(): void {
     this.#text?.take();
     this.#text = undefined;
   }
-}
-
-const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
-
-/** Position after a byte order mark, which parsers skip; undefined if more bytes decide. */
-function afterMark(head: Buffer): number | undefined {
-  const common = Math.min(head.length, MARK.length);
-  if (head.compare(MARK, 0, common, 0, common) !== 0) return 0;
-  return common === MARK.length ? common : undefined;
-}
-
-const JSON_STARTS = /^[[{"\-0-9tfn]/;
-/** How a line of an event stream begins: with a field or a comment. */
-const EVENT_STARTS = ['data:', 'event:', 'id:', 'retry:', ':'];
-const DECIDING_BYTES = 6;
-/** White space before a body. */
-const MAX_SPACE_BYTES = 4096;
-
-/** What the bytes from a position on are; undefined if more of them decide. */
-function formOf(head: Buffer, start: number, isLabeledEvents: boolean): 'json' | 'events' | 'text' | undefined {
-  let at = start;
-  while (at < head.length && isSpace(head[at] ?? 0)) at++;
-  const first = head.toString('latin1', at, at + DECIDING_BYTES);
-  if (EVENT_STARTS.some((name) => first.startsWith(name))) return 'events';
-  const isOpen = at - start <= MAX_SPACE_BYTES && EVENT_STARTS.some((name) => name.startsWith(first));
-  if (isOpen) return undefined;
-  if (JSON_STARTS.test(first)) return 'json';
-  return isLabeledEvents ? 'events' : 'text';
-}
-
-function isSpace(byte: number): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }

@@ -196,8 +196,6 @@ export class ExchangeRecording {
     const request = this.#request;
     const response = this.#response;
     const fields = response?.fields;
-    const truncated = response?.isTruncated ?? false;
-    const body = response?.take();
     store.add({
       epochMs: this.#epochMs,
       path,
@@ -207,7 +205,7 @@ export class ExchangeRecording {
       statusCode: this.#status,
       durationMs: Math.round(this.#durationMs),
       request: request.take(),
-      response: { truncated, body },
+      response: response?.take() ?? { body: undefined, truncated: false },
     });
     this.#onRecorded?.({
       completionId: fields?.id,
