@@ -55,7 +55,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
     metrics &&
     (await (
       await import('../telemetry/metrics/otlp-export.ts')
-    ).exportMetrics(metricSource, metrics, logger.target('service'), (url) => proxies.hrefFor(url)));
+    ).exportMetrics(metricSource, metrics, logger.target('service'), (url) => proxies.for(url)?.href()));
   open.defer(() => metricExport?.close(lastExportMs()));
   return management;
 }

@@ -20,7 +20,7 @@ export async function addTelemetry(core: Core) {
   timeSeries.start();
   const { traces } = openTelemetry;
   const log = logger.target('service');
-  const proxyFor = (url: URL) => proxies.hrefFor(url);
+  const proxyFor = (url: URL) => proxies.for(url)?.href();
   const tracing =
     traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log, proxyFor));
   open.defer(() => tracing?.close(lastExportMs()));

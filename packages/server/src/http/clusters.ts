@@ -22,11 +22,14 @@ interface Endpoint {
 const CONNECT_MS = 10_000;
 
 /** Load-balanced upstream endpoints: weighted round robin. */
-export class Cluster {
+class Cluster {
+  readonly settings: ClusterSettings;
   readonly #endpoints: readonly Endpoint[];
   readonly #total: number;
 
-  constructor({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings, egress: Egress) {
+  constructor(settings: ClusterSettings, egress: Egress) {
+    const { endpoints, tls, connection_timeout_ms, path = '' } = settings;
+    this.settings = settings;
     this.#endpoints = endpoints.map(({ address, weight }) => {
       const upstream = { scheme: tls ? 'https' : 'http', ...address, path } as const;
       return { target: targetOf(upstream, egress, connection_timeout_ms), weight, credit: 0 };
@@ -111,12 +114,10 @@ export function withUpstream(replaced: ClusterSettings, { scheme, host, port, pa
 
 /** Clusters of the pipeline by name. */
 export class Clusters {
-  readonly #settings: ReadonlyMap<string, ClusterSettings>;
   readonly #egress: Egress;
   readonly #clusters: Map<string, Cluster>;
 
   constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }, egress = new Egress()) {
-    this.#settings = clusters;
     this.#egress = egress;
     this.#clusters = new Map([...clusters].map(([name, settings]) => [name, new Cluster(settings, egress)]));
   }
@@ -131,11 +132,10 @@ export class Clusters {
    * finish at the previous endpoints.
    */
   replace(name: string, upstream: HttpUpstream): void {
-    const settings = this.#settings.get(name);
-    if (!settings) return;
     const previous = this.#clusters.get(name);
-    this.#clusters.set(name, new Cluster(withUpstream(settings, upstream), this.#egress));
-    void previous?.close();
+    if (!previous) return;
+    this.#clusters.set(name, new Cluster(withUpstream(previous.settings, upstream), this.#egress));
+    void previous.close();
   }
 
   async close(): Promise<void> {

@@ -87,8 +87,9 @@ export class Peers {
     return {
       kind: 'passed',
       start: (response, body) => {
-        const sent = this.#send(address, request, body, (status, raw, message) => {
-          response.writeHead(status, clientResponseHeaders(status, raw));
+        const sent = this.#send(address, request, body, (message) => {
+          const { statusCode = 502, rawHeaders } = message;
+          response.writeHead(statusCode, clientResponseHeaders(statusCode, rawHeaders));
           sendBody(message, response).catch(() => undefined);
         });
         sent.on('error', () => fail(response, unreachable));
@@ -115,9 +116,7 @@ export class Peers {
   /** Sends a request with a body and discards the response. It is lost if the replica does not answer in time. */
   notify(address: string, request: PeerRequest, body: Buffer): void {
     const options = { agent: this.#notificationAgent, signal: AbortSignal.timeout(this.#notificationMs) };
-    const discard = (_status: number, _raw: readonly string[], message: IncomingMessage) => {
-      message.on('error', () => undefined).resume();
-    };
+    const discard = (message: IncomingMessage) => message.on('error', () => undefined).resume();
     this.#send(address, request, body, discard, options).on('error', () => undefined);
   }
 
@@ -128,10 +127,10 @@ export class Peers {
   ): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const request = { method, target, headers: {}, listener: PEER_VIEWS, client: undefined, principal: undefined };
-      const sent = this.#send(address, request, Buffer.alloc(0), (status, _raw, message) => {
-        if (status === 200) return resolve(message);
+      const sent = this.#send(address, request, Buffer.alloc(0), (message) => {
+        if (message.statusCode === 200) return resolve(message);
         message.resume();
-        reject(new Error(`status ${status}`));
+        reject(new Error(`status ${message.statusCode}`));
       });
       sent.on('error', reject);
       // Also ends the response.
@@ -150,7 +149,7 @@ export class Peers {
     address: string,
     { method, target, headers, listener, client, principal }: PeerRequest,
     body: Buffer,
-    onResponse: (status: number, raw: readonly string[], message: IncomingMessage) => void,
+    onResponse: (message: IncomingMessage) => void,
     options: { readonly agent: Agent; readonly signal?: AbortSignal } = { agent: this.#agent },
   ): ClientRequest {
     const others = Object.entries(headers).filter(([name]) => !isOfConnection(name));
@@ -171,9 +170,7 @@ export class Peers {
           ...(principal !== undefined && { [PEER_PRINCIPAL]: principal }),
         },
       },
-      (message) => {
-        onResponse(message.statusCode ?? 502, message.rawHeaders, message);
-      },
+      onResponse,
     );
     sent.once('socket', (socket) => {
       if (sent.reusedSocket) return;

@@ -208,10 +208,10 @@ export class Connection implements ResponseSink, CallConnection {
     if (!more) this.#parser.halted = true;
   }
 
-  #write({ request, streamed, headOnly }: Http1Call): void {
+  #write({ request, streamed, source }: Http1Call): void {
     const { address, settings } = this.#pool;
     const { firstByteTimeoutMs } = settings;
-    this.#parser.headOnly = headOnly;
+    this.#parser.headOnly = source.method === 'HEAD';
     if (firstByteTimeoutMs !== undefined) {
       const what = `did not respond within ${firstByteTimeoutMs / 1000} s`;
       const onTimeout = () => this.destroy(new UpstreamError('timeout', address, what));

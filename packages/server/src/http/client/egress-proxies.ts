@@ -63,16 +63,11 @@ export class EgressProxies {
       this.#proxies.set(protocol, proxy);
       variables[name] = proxy.url.origin;
     }
-    const exceptions = EXCEPTIONS.find((name) => env[name]);
-    const list = exceptions === undefined ? '' : (env[exceptions] ?? '');
-    if (exceptions !== undefined && this.#proxies.size > 0) variables[exceptions] = list;
+    const exceptions = EXCEPTIONS.find((name) => env[name]) ?? 'NO_PROXY';
+    const list = env[exceptions] ?? '';
+    if (list !== '' && this.#proxies.size > 0) variables[exceptions] = list;
     this.#isException = parseExceptions(list);
     this.variables = variables;
-  }
-
-  /** Returns the URL of the proxy for a URL with its credentials, for other HTTP clients; undefined for none. */
-  hrefFor(url: URL): string | undefined {
-    return this.for(url)?.href();
   }
 
   /**

@@ -22,8 +22,6 @@ export class Http1Call implements UpstreamCall, ResponseInput {
   path: string;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
-  /** True for HEAD: the response has no body, regardless of its head. */
-  readonly headOnly: boolean;
   /** Undefined until the request is sent. */
   connection: CallConnection | undefined = undefined;
   /** Set before the last callback; no callback follows. */
@@ -38,13 +36,12 @@ export class Http1Call implements UpstreamCall, ResponseInput {
   #decoded: DecodedResponse | undefined = undefined;
 
   constructor(handler: ResponseHandler, request: Http1Call['request'], source: UpstreamRequest, path: string) {
-    const { body, method } = source;
+    const { body } = source;
     this.handler = handler;
     this.request = request;
     this.source = source;
     this.path = path;
     this.streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
-    this.headOnly = method === 'HEAD';
   }
 
   abort(): void {

@@ -160,10 +160,8 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
    * reached the upstream that handles it.
    */
   redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
-    const { address, url, settings } = this;
-    const { source, path, redirects: count, streamed } = call;
-    const redirected = { address, url: new URL(path, url), count, isRepeatable: streamed === undefined };
-    const target = followedRedirect(redirected, status, headers);
+    const { address, settings } = this;
+    const target = followedRedirect(this, call, { status, location: headers.location });
     if (target instanceof Error) return call.fail(target);
     const now = performance.now();
     if (this.#state === 'destroyed') return call.fail(transportClosed(address));
@@ -174,7 +172,7 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     settings.onRedirect?.(status, target);
     call.redirects++;
     call.path = pathOf(target);
-    call.request = this.#encoder.encode({ ...source, path: call.path });
+    call.request = this.#encoder.encode({ ...call.source, path: call.path });
     this.#send(call, now);
   }
 

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { ResponseHeaders } from './client.ts';
 import { displayAddress, quoted, UpstreamError } from './errors.ts';
+import type { Http1Call } from './http1-call.ts';
 
 /** Redirects of one request that are followed. */
 const MAX_REDIRECTS = 10;
@@ -10,28 +11,16 @@ export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400 && status !== 304;
 }
 
-/** A redirected request. */
-export interface RedirectedRequest {
-  /** Address of the upstream for messages. */
-  readonly address: string;
-  /** URL that has redirected. */
-  readonly url: URL;
-  /** Number of redirects before. */
-  readonly count: number;
-  /** Whether the body can be sent again. */
-  readonly isRepeatable: boolean;
-}
-
 /**
- * Returns the URL to which a redirect is followed: only 307 and 308 keep the method and the body, and only on the same origin,
- * since requests carry credentials. Otherwise returns the error.
+ * Returns the URL to which a redirect of a call is followed: only 307 and 308 keep the method and the body, and only on the same
+ * origin, since requests carry credentials. Otherwise returns the error.
  */
 export function followedRedirect(
-  { address, url, count, isRepeatable }: RedirectedRequest,
-  status: number,
-  { location }: ResponseHeaders,
+  { address, url }: { readonly address: string; readonly url: URL },
+  { path, redirects, streamed }: Pick<Http1Call, 'path' | 'redirects' | 'streamed'>,
+  { status, location }: { readonly status: number; readonly location: ResponseHeaders[string] },
 ): URL | UpstreamError {
-  const target = parseLocation(location, url);
+  const target = parseLocation(location, new URL(path, url));
   const where = target === null ? 'without a valid location' : `to ${quoted(displayAddress(target))}`;
   const fail = (remedy: string) =>
     new UpstreamError('redirect', address, `redirects ${where} (HTTP ${status})`, { status, remedy });
@@ -45,8 +34,8 @@ export function followedRedirect(
       `HTTP ${status} does not keep the method: register the target address, or have the server send 307 or 308`,
     );
   }
-  if (!isRepeatable) return fail('its body cannot be sent again');
-  if (count >= MAX_REDIRECTS)
+  if (streamed) return fail('its body cannot be sent again');
+  if (redirects >= MAX_REDIRECTS)
     return fail(`more than ${MAX_REDIRECTS} redirects are not followed: register the address where they should end`);
   return target;
 }
