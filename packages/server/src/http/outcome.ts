@@ -56,6 +56,11 @@ export interface RpcError {
   readonly data?: string;
 }
 
+/** Returns an error object as JSON text. */
+export function errorJson({ code, message, data }: RpcError): string {
+  return `{"code":${code},"message":${JSON.stringify(message)}${data === undefined ? '' : `,"data":${data}`}}`;
+}
+
 /** Creates an error outcome; `data` is serialized. */
 export function rpcError(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
   const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };

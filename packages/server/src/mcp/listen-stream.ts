@@ -16,7 +16,12 @@ import {
   type ResourceWatchHandler,
 } from '../upstreams/mcp/streams/resource-watcher.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { TaskWatcher, type TaskWatcherOptions, type TaskWatchHandler } from '../upstreams/mcp/tasks/watcher.ts';
+import {
+  type TaskWatch,
+  type TaskWatcherOptions,
+  type TaskWatchHandler,
+  watchTasks,
+} from '../upstreams/mcp/tasks/watcher.ts';
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
 import type { ResponseWriter } from './response.ts';
@@ -64,7 +69,7 @@ export class ListenStream
   /** Notifications that are pending: the latest of each list, resource and task. */
   readonly #pending = new Map<string, string>();
   #watch: ResourceWatcher | undefined = undefined;
-  #taskWatch: TaskWatcher | undefined = undefined;
+  #taskWatch: TaskWatch | undefined = undefined;
   /** Granted uris and ids of tasks, once their upstreams have responded. */
   #grantedUris: readonly string[] | undefined = undefined;
   #grantedTasks: readonly string[] | undefined = undefined;
@@ -113,10 +118,9 @@ export class ListenStream
     else this.#grantedUris = [];
     if (this.#tasks) {
       const { options, records } = this.#tasks;
-      this.#taskWatch = new TaskWatcher(options, this.#watcher, records, this);
+      this.#taskWatch = watchTasks(options, this.#watcher, records, this);
     } else this.#grantedTasks = [];
     this.#watch?.start();
-    this.#taskWatch?.start();
     this.#acknowledgeIfReady();
   }
 

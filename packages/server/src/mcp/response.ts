@@ -4,7 +4,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ExchangeFacts } from '../exchange/facts.ts';
 import type { ResponseLike } from '../http/exchange.ts';
-import type { RpcError } from '../http/outcome.ts';
+import { errorJson, type RpcError } from '../http/outcome.ts';
 import { type ClientFacts, NO_CLIENT } from '../upstreams/client-facts.ts';
 import type { CallOutcome, ResponseBody, ResponseSink } from '../upstreams/response-sink.ts';
 import type { OpenResponse, OpenResponses } from './open-responses.ts';
@@ -142,7 +142,7 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
   sendError(error: RpcError, status = 200): void {
     if (this.#facts) this.#facts.error = error;
     if (this.#body && !this.#stream) return this.destroy();
-    const text = errorText(this.idText, error);
+    const text = `{"jsonrpc":"2.0","id":${this.idText},"error":${errorJson(error)}}`;
     if (this.#streaming) return this.sendLastEvent(text);
     const bytes = Buffer.byteLength(text);
     this.#writeHead(status, bytes);
@@ -371,12 +371,6 @@ function toSingleLine(json: Buffer): Buffer {
   // A search for each line break would take seconds if there is nothing else.
   for (let at = 0; at < line.length; at++) if (line[at] === LF || line[at] === CR) line[at] = SPACE;
   return line;
-}
-
-/** Returns the JSON text of an error response. */
-function errorText(idText: string, { code, message, data }: RpcError): string {
-  const more = data === undefined ? '' : `,"data":${data}`;
-  return `{"jsonrpc":"2.0","id":${idText},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`;
 }
 
 /** Error for internal failures, without details. */

@@ -9,7 +9,7 @@ export interface ChangedRecord<Content> {
   readonly content: Content | undefined;
 }
 
-/** Small settings that replicas share: JSON texts by id, of which the latest wins. */
+/** Records that replicas share: JSON texts by id, of which the latest wins. */
 export class SharedRecords<Content> implements Follower {
   readonly sections: readonly string[];
   /** A record has changed, whichever replica has changed it. */
@@ -17,9 +17,9 @@ export class SharedRecords<Content> implements Follower {
   readonly #log: SharedLog;
   readonly #section: string;
   readonly #read: (json: string) => Content;
-  readonly #records = new Map<string, Content>();
+  protected readonly records = new Map<string, Content>();
 
-  private constructor(log: SharedLog, section: string, read: (json: string) => Content) {
+  protected constructor(log: SharedLog, section: string, read: (json: string) => Content) {
     this.#log = log;
     this.#section = section;
     this.#read = read;
@@ -38,7 +38,7 @@ export class SharedRecords<Content> implements Follower {
   }
 
   entries(): Iterable<[id: string, content: Content]> {
-    return this.#records.entries();
+    return this.records.entries();
   }
 
   /** Changes a record, or removes it without `json`. Returns the ids of the replicas that may not have applied it. */
@@ -58,14 +58,14 @@ export class SharedRecords<Content> implements Follower {
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
     const current = new Map(records.get(this.#section)?.map(({ id, json }) => [id, json]));
-    for (const id of this.#records.keys()) if (!current.has(id)) this.#put(id, undefined);
+    for (const id of this.records.keys()) if (!current.has(id)) this.#put(id, undefined);
     for (const [id, json] of current) this.#put(id, json);
   }
 
   #put(id: string, json: string | undefined): void {
     const content = json === undefined ? undefined : this.#log.readRecord(this.#section, json, this.#read);
-    if (content !== undefined) this.#records.set(id, content);
-    else if (json === undefined) this.#records.delete(id);
+    if (content !== undefined) this.records.set(id, content);
+    else if (json === undefined) this.records.delete(id);
     else return;
     this.changed.emit({ id, content });
   }

@@ -179,7 +179,7 @@ export class CreatedTasks implements TaskHandler {
         const stored = await storing;
         const { namespace = '', principal } = task.sink.client;
         const binding = { namespace, principal, digest: digestOf(task.spec.message) };
-        return stored && suspendedCalls.createTaskState(stored.id, binding);
+        return stored && { requestState: suspendedCalls.createTaskState(stored.id, binding) };
       },
       onEnd: () => this.#forget(storing),
     });

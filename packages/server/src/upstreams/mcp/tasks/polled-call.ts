@@ -48,10 +48,10 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
    */
   readonly known?: ExtensionTask;
   /**
-   * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
-   * the client may have no more tasks; rejects with `StoreError`.
+   * Stores the task until the client retries its call with input. Resolves with the `requestState` of the retry; undefined if the
+   * client may have no more tasks. Rejects with `StoreError`.
    */
-  suspend?(state: TaskState): Promise<string | undefined>;
+  suspend?(state: TaskState): Promise<{ readonly requestState: string } | undefined>;
   /** The call has ended, and with it the stored task. */
   onEnd?(): void;
 }
@@ -94,56 +94,58 @@ export class PolledCall implements InFlightCall {
     this.#call.sink.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
-    if (this.#call.known) return this.#startPoll();
-    if (inputResponses === undefined) return this.#pollLater();
-    this.#update(inputResponses).then(
-      () => this.#pollLater(),
-      (error: Error) => this.#fail(error.message, true),
-    );
-  }
-
-  // The task.
-
-  #pollLater(): void {
-    if (this.#isClientDisconnected) this.#endIfUnused();
-    if (!this.#ended) this.#timer = setTimeout(() => this.#startPoll(), pollDelayMs(this.#state)).unref();
-  }
-
-  #startPoll(): void {
-    this.#poll().catch((error: unknown) => {
+    this.#run(inputResponses).catch((error: unknown) => {
+      if (error instanceof UpstreamError) return this.#fail(error.message, true);
       this.#context.log.error('call failed', { method: 'tasks/get', error });
       this.#fail('internal error', true);
     });
   }
 
-  async #poll(): Promise<void> {
+  // The task.
+
+  async #run(inputResponses: string | undefined): Promise<void> {
+    if (inputResponses !== undefined) await this.#update(inputResponses);
+    if (!this.#call.known) await this.#pause();
+    while (!this.#ended) {
+      const reply = await this.#poll();
+      if (!this.#ended) await this.#onPolled(reply);
+      await this.#pause();
+    }
+  }
+
+  async #pause(): Promise<void> {
+    if (this.#isClientDisconnected) this.#endIfUnused();
+    if (this.#ended) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#timer = setTimeout(resolve, pollDelayMs(this.#state)).unref();
+    await promise;
+  }
+
+  /** Requests the state; undefined if too many others do. */
+  async #poll(): Promise<Reply | undefined> {
     const { known, target } = this.#call;
     // Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests.
     const isTurn = !known || (await this.#context.tasks.pollTurn({ id: known.id }));
-    if (this.#ended) return;
-    if (!isTurn) return this.#onPollFailed('too many requests for the result of the task');
-    const reply = await requestTask(this.#context, target, 'tasks/get');
-    if (!this.#ended) this.#onPolled(reply);
+    return isTurn && !this.#ended ? requestTask(this.#context, target, 'tasks/get') : undefined;
   }
 
   /** A poll that fails is repeated for as long as an upstream may be silent. */
   #onPollFailed(message: string): void {
-    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) return this.#fail(message, true);
-    this.#pollLater();
+    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) this.#fail(message, true);
   }
 
-  #onPolled(reply: Reply): void {
+  async #onPolled(reply: Reply | undefined): Promise<void> {
     const { known } = this.#call;
+    if (!reply) return this.#onPollFailed('too many requests for the result of the task');
+    if (reply.kind === 'error' && reply.text === undefined) return this.#onPollFailed(reply.error.message);
+    this.activeAt = performance.now();
     if (reply.kind === 'error') {
-      if (reply.text === undefined) return this.#onPollFailed(reply.error.message);
-      this.activeAt = performance.now();
       if (reply.error.code !== INVALID_PARAMS) {
         return this.#onPollFailed('the upstream rejected a request for the state of a task');
       }
       if (known) this.#context.tasks.remove(known);
       return this.#fail('the upstream no longer knows the task');
     }
-    this.activeAt = performance.now();
     const state = this.#observe(reply.value);
     if (typeof state === 'string') return this.#fail(state, true);
     if (reply.isLarge && (state.status !== 'completed' || reply.inlined === undefined)) {
@@ -153,8 +155,7 @@ export class PolledCall implements InFlightCall {
     this.#state = state;
     if (isTerminal(state.status)) return this.#finish(state, reply);
     if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
-    if (state.status === 'input_required') this.#requestInput(reply);
-    else this.#pollLater();
+    if (state.status === 'input_required') await this.#requestInput(reply);
   }
 
   /** Returns the state, or the problem with it. */
@@ -195,7 +196,7 @@ export class PolledCall implements InFlightCall {
   }
 
   /** Sends the client those requests for input that it has not got yet. */
-  #requestInput({ value: { inputRequests: requests }, text }: ReplyResult): void {
+  async #requestInput({ value: { inputRequests: requests }, text }: ReplyResult): Promise<void> {
     const { session, accepts, capabilities, era } = this.#call.sink.client;
     if (!isJsonObject(requests)) return this.#fail('the upstream sent inputRequests that are not an object', true);
     if (!Object.values(requests).every((request) => isAccepted(request, capabilities))) {
@@ -209,7 +210,6 @@ export class PolledCall implements InFlightCall {
       else if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
       else this.#relay(key, memberText(texts, key) ?? '{}', session);
     }
-    this.#pollLater();
   }
 
   #relay(key: string, request: string, session: DownstreamSession): void {
@@ -238,18 +238,14 @@ export class PolledCall implements InFlightCall {
   }
 
   /** Responds that input is required. */
-  #suspend(inputRequests: string): void {
-    const suspended = this.#call.suspend?.(this.#state) ?? Promise.resolve(undefined);
-    suspended.then(
-      (requestState) => {
-        if (this.#ended) return;
-        if (requestState === undefined) return this.#fail('too many tasks', true);
-        this.#isSuspended = true;
-        const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(requestState)}`;
-        this.#respondWith('result', `{"resultType":"input_required",${more}}`);
-      },
-      () => this.#fail('the task could not be stored', true),
-    );
+  async #suspend(inputRequests: string): Promise<void> {
+    const stored = await this.#call.suspend?.(this.#state).catch(() => 'failed' as const);
+    if (this.#ended) return;
+    if (stored === 'failed') return this.#fail('the task could not be stored', true);
+    if (stored === undefined) return this.#fail('too many tasks', true);
+    this.#isSuspended = true;
+    const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(stored.requestState)}`;
+    this.#respondWith('result', `{"resultType":"input_required",${more}}`);
   }
 
   // The call of the client.

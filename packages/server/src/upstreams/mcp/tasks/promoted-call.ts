@@ -1,12 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
-import { detach } from '@sluice/protocol/text';
 import type { Target } from '../../../access/target.ts';
-import { type RpcError, rpcError } from '../../../http/outcome.ts';
+import { errorJson, rpcError } from '../../../http/outcome.ts';
 import { Shares } from '../../../http/shares.ts';
 import { TASK_LABEL } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -22,10 +20,10 @@ import {
   type ResponseSink,
   textOf,
 } from '../../response-sink.ts';
-import { RETRY_PARAMS } from '../relay/request-edits.ts';
 import { eventTaskOf } from './events.ts';
+import { NO_ROOM, PromotedInput } from './promoted-input.ts';
 import { type CallTask, stateOf, type TaskRecord } from './task-record.ts';
-import { MAX_TTL_MS, newTask, type Tasks } from './tasks.ts';
+import { newTask, type Tasks } from './tasks.ts';
 import { ACKNOWLEDGED } from './translation.ts';
 
 /** Default of SERVICE_TASK_AUTO_AFTER_MS. */
@@ -35,13 +33,10 @@ export const MAX_TASK_RESULT_BYTES = 64 * 1024 * 1024;
 /** Time for which the result of the longest call can be polled, and advised time between polls, in milliseconds. */
 const RESULT_MS = 3_600_000;
 const POLL_INTERVAL_MS = 1_000;
-/** Longest result, and longest part of the request and its questions, in bytes. */
+/** Longest result, in bytes. */
 const MAX_RESULT_BYTES = 16 * 1024 * 1024;
-const MAX_REQUEST_BYTES = 1024 * 1024;
 /** Errors up to this size are reported even if there is no room for them, in bytes. */
 const MAX_FREE_BYTES = 512;
-/** Maximum number of times that an upstream may require input. */
-const MAX_ROUNDS = 100;
 
 /** A call that may become a task. */
 export interface PromotableCall {
@@ -50,20 +45,6 @@ export interface PromotableCall {
   readonly address: string;
   /** Starts another round of the call, with the input of the client. */
   readonly repeat: (message: RequestMessage, sink: ResponseSink) => void;
-}
-
-/** What another round of a call takes. */
-interface Continuation extends Pick<PromotableCall, 'repeat'> {
-  /** Params of its request, as JSON text. */
-  readonly params: string;
-  /** Size of what it needs of the client, in characters. */
-  readonly clientSize: number;
-  round: number;
-  /** Pending requests for input by the key that the client knows: the upstream's own key, and the request as JSON text. */
-  readonly inputs: Map<string, { readonly key: string; readonly text: string }>;
-  /** Members of its `inputResponses`, and its `requestState`, as JSON text. */
-  responses: string[];
-  requestState: string | undefined;
 }
 
 export interface PromotedCallsOptions {
@@ -130,11 +111,15 @@ export class PromotedCalls {
     const { client } = call;
     const { facts } = client;
     const now = new Date().toISOString();
-    const { eventId } = facts?.call ?? {};
-    const task = { ...newTask(client, target, address), kind: 'call', replica, eventId } as const;
-    const times = { createdAt: now, lastUpdatedAt: now, ttlMs: Math.min(maxCallMs + RESULT_MS, MAX_TTL_MS) };
-    const state = { taskId: randomUUID(), status: 'working', statusMessage: undefined, ...times } as const;
-    const record = await tasks.create(task, { ...state, pollIntervalMs: POLL_INTERVAL_MS });
+    const task = { ...newTask(client, target, address), kind: 'call', replica, eventId: facts?.call?.eventId } as const;
+    const record = await tasks.create(task, {
+      status: 'working',
+      statusMessage: undefined,
+      createdAt: now,
+      lastUpdatedAt: now,
+      ttlMs: maxCallMs + RESULT_MS,
+      pollIntervalMs: POLL_INTERVAL_MS,
+    });
     // It may have been removed before it was durable.
     if (!record || !tasks.get(record.id)) return undefined;
     this.#calls.set(record.id, call);
@@ -155,10 +140,9 @@ export class PromotedCalls {
   /** Reserves memory for what a task keeps, in place of what it has; false if there is none. */
   reserve({ id, holder }: TaskRecord, bytes: number): boolean {
     if (!this.#calls.has(id)) return false;
-    const before = this.#bytes.delete(id);
+    this.#bytes.delete(id);
     const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#calls.get(other)?.displace());
     if (hasRoom) this.#bytes.set(id, holder, bytes);
-    else if (before) this.#bytes.set(id, holder, 0);
     return hasRoom;
   }
 
@@ -193,19 +177,18 @@ const LOST: JsonObject = {
  */
 class PromotedCall extends ForwardingSink {
   readonly #owner: PromotedCalls;
-  /** The call, until it is a task. */
+  /** The call, until it is a task or its response has begun. */
   #call: PromotableCall | undefined;
   /** The client, until it has its response. */
   #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #hasBody = false;
   /** Set once the call is a task. */
   #record: TaskRecord | undefined = undefined;
   #status: TaskStatus = 'working';
   /** Ends the call upstream, as if its client had disconnected. */
   #disconnect: (() => void) | undefined = undefined;
-  /** What another round takes; undefined if there is no room for it, or once the task has ended. */
-  #continuation: Continuation | undefined = undefined;
+  /** Starts another round; undefined if there is no room for what that takes, or once the task has ended. */
+  #next: { readonly input: PromotedInput; readonly repeat: PromotableCall['repeat'] } | undefined = undefined;
   /** The last member of the state of the ended task: `"result":…` or `"error":…`. */
   #end: Buffer | undefined = undefined;
 
@@ -220,9 +203,7 @@ class PromotedCall extends ForwardingSink {
   start(send: (sink: ResponseSink) => void): void {
     const { afterMs, log } = this.#owner.options;
     this.#client?.onDisconnect(() => {
-      if (!this.#client) return;
-      this.#release();
-      this.#disconnect?.();
+      if (this.#release()) this.#disconnect?.();
     });
     this.#timer = setTimeout(() => {
       this.#becomeTask().catch((error: unknown) => log.error('task could not be stored', { error }));
@@ -237,30 +218,20 @@ class PromotedCall extends ForwardingSink {
   }
 
   async #becomeTask(): Promise<void> {
-    if (!this.#client || this.#hasBody || !this.#call) return;
-    const { tasks } = this.#owner.options;
     const call = this.#call;
-    const { repeat } = call;
-    const { message } = call.target;
-    const { length } = message.bytes ?? message.text;
-    const params = length <= MAX_REQUEST_BYTES ? memberText(message.text, 'params') : undefined;
+    if (!call) return;
+    const { tasks } = this.#owner.options;
+    const input = PromotedInput.of(call.target.message);
     const record = await this.#owner.create(this, call);
     if (!record) return;
     // It has its response, or has disconnected.
-    if (!this.#client || this.#hasBody) return tasks.remove(record);
+    if (!this.#call) return tasks.remove(record);
     const current = tasks.get(record.id);
     if (!current) return;
     const client = this.#release();
     this.#record = record;
-    // The call may take long: it must not retain the request of its client.
-    this.#call = undefined;
-    const { capabilities, mcpHeaders, copiedHeaders } = this.client;
-    const clientSize = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]).length;
-    if (params !== undefined && this.#owner.reserve(record, params.length + clientSize)) {
-      const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
-      const round = { round: 0, inputs: new Map(), responses: [], requestState: undefined };
-      this.#continuation = { params: detach(applyEdits(params, edits)), clientSize, repeat, ...round };
-    } else this.#forgetClient();
+    this.#next = input && { input, repeat: call.repeat };
+    if (!this.#reserveInput()) this.#clear();
     const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
     client?.complete({ kind: 'result', json: JSON.stringify(result) });
     // An operator was faster.
@@ -277,7 +248,7 @@ class PromotedCall extends ForwardingSink {
   override startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
     const body = super.startBody(length, isFirst);
     if (!body) return undefined;
-    this.#hasBody = true;
+    this.#call = undefined;
     clearTimeout(this.#timer);
     return body;
   }
@@ -300,7 +271,7 @@ class PromotedCall extends ForwardingSink {
       case 'result':
         return this.#onResult(outcome.json);
       case 'failed':
-        return this.#finish('failed', `"error":${errorText(outcome.error)}`);
+        return this.#finish('failed', `"error":${errorJson(outcome.error)}`);
       case 'canceled':
         return this.cancel();
     }
@@ -330,7 +301,8 @@ class PromotedCall extends ForwardingSink {
     const client = this.#client;
     clearTimeout(this.#timer);
     this.#client = undefined;
-    // Later rounds belong to no request of the client.
+    // The call may take long: it must not retain the request of its client, to which later rounds do not belong.
+    this.#call = undefined;
     if (client) this.#detach({ ...client.client, facts: undefined });
     return client;
   }
@@ -343,12 +315,6 @@ class PromotedCall extends ForwardingSink {
     );
   }
 
-  /** Drops what only another round needs of the client. */
-  #forgetClient(): void {
-    const { capabilities, mcpHeaders, copiedHeaders } = NO_CLIENT;
-    this.#detach({ ...this.client, capabilities, mcpHeaders, copiedHeaders });
-  }
-
   // The task.
 
   /** The state of the task as result of `tasks/get`; the record is that of now. */
@@ -356,9 +322,7 @@ class PromotedCall extends ForwardingSink {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
     const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
     if (this.#status === 'input_required') {
-      const { inputs = [] } = this.#continuation ?? {};
-      const requests = Array.from(inputs, ([key, { text }]) => `${JSON.stringify(key)}:${text}`);
-      return { kind: 'result', json: `${known},"inputRequests":{${requests.join(',')}}}` };
+      return { kind: 'result', json: `${known},"inputRequests":${this.#next?.input.inputRequests ?? '{}'}}` };
     }
     const end = this.#end;
     if (!end) return { kind: 'result', json: `${known}}` };
@@ -374,21 +338,14 @@ class PromotedCall extends ForwardingSink {
     if (!inputResponses?.startsWith('{')) {
       return rpcError(INVALID_PARAMS, 'parameter "inputResponses" must be an object');
     }
-    const { inputs, responses } = this.#continuation ?? {};
-    if (isTerminal(this.#status) || !inputs || !responses) return ACKNOWLEDGED;
-    const given = [...members(inputResponses)].filter(({ key }) => inputs.has(key));
-    if (given.some(({ start }) => inputResponses[start] !== '{')) {
+    const { input } = this.#next ?? {};
+    if (isTerminal(this.#status) || !input) return ACKNOWLEDGED;
+    if (!input.answer(inputResponses)) {
       return rpcError(INVALID_PARAMS, 'members of "inputResponses" must be objects');
     }
-    for (const { key, start, end } of given) {
-      const input = inputs.get(key);
-      // Of duplicates, the first one counts.
-      if (!input || !inputs.delete(key)) continue;
-      responses.push(detach(`${JSON.stringify(input.key)}:${inputResponses.slice(start, end)}`));
-    }
     if (this.#status !== 'input_required') return ACKNOWLEDGED;
-    if (inputs.size === 0) this.#repeat();
-    else if (!this.#reserveRound()) this.#abandon('there is no room for its input');
+    if (input.isComplete) this.#repeat();
+    else if (!this.#reserveInput()) this.#abandon('there is no room for its input');
     return ACKNOWLEDGED;
   }
 
@@ -441,73 +398,46 @@ class PromotedCall extends ForwardingSink {
     this.#owner.report(this.#record, status);
   }
 
-  /** Drops what another round would take, and the memory that is reserved. */
+  /** Drops what another round would take, also of the client, and the memory that is reserved. */
   #clear(): void {
     if (this.#record) this.#owner.reserve(this.#record, 0);
-    if (this.#continuation) this.#forgetClient();
-    this.#continuation = undefined;
+    const { capabilities, mcpHeaders, copiedHeaders } = NO_CLIENT;
+    this.#detach({ ...this.client, capabilities, mcpHeaders, copiedHeaders });
+    this.#next = undefined;
   }
 
   /** Reserves memory for what another round takes. */
-  #reserveRound(): boolean {
-    if (!this.#record || !this.#continuation) return false;
-    const { params, clientSize, inputs, responses, requestState = '' } = this.#continuation;
-    const texts = [params, requestState, ...responses, ...inputs.keys(), ...inputs.values().map(({ text }) => text)];
-    const size = texts.reduce((sum, { length }) => sum + length, clientSize);
-    return this.#owner.reserve(this.#record, size);
+  #reserveInput(): boolean {
+    if (!this.#record || !this.#next) return false;
+    const { capabilities, mcpHeaders, copiedHeaders } = this.client;
+    const { length } = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]);
+    return this.#owner.reserve(this.#record, this.#next.input.size + length);
   }
 
   #requireInput(result: string): void {
     if (!this.#record || isTerminal(this.#status)) return;
-    const next = this.#continuation;
-    const requests = memberText(result, 'inputRequests') ?? '{}';
-    const requestState = memberText(result, 'requestState');
-    if (!next) return this.#fail('it requires input, and its request is too large to be continued');
-    if (++next.round > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
-    if (!requests.startsWith('{')) return this.#fail('the upstream sent inputRequests that are not an object');
-    if (requests.length <= MAX_REQUEST_BYTES) {
-      next.requestState = requestState && detach(requestState);
-      const own = detach(requests);
-      for (const { key, start, end } of members(own)) {
-        // Unique for the life of the task.
-        const known = next.round === 1 && !/#\d+$/.test(key) ? key : `${key}#${next.round}`;
-        next.inputs.set(known, { key, text: own.slice(start, end) });
-      }
-    }
-    if (requests.length > MAX_REQUEST_BYTES || !this.#reserveRound()) {
-      return this.#fail('there is no room for its requests for input');
-    }
-    if (next.inputs.size === 0) this.#repeat();
+    const { input } = this.#next ?? {};
+    if (!input) return this.#fail('it requires input, and its request is too large to be continued');
+    const problem = input.require(result) ?? (this.#reserveInput() ? undefined : NO_ROOM);
+    if (problem !== undefined) return this.#fail(problem);
+    if (input.isComplete) this.#repeat();
     else this.#set('input_required');
   }
 
   /** Continues the call with the input. */
   #repeat(): void {
-    const next = this.#continuation;
-    if (!next) return;
-    const { params, repeat, responses, requestState } = next;
-    const more = [
-      ...(responses.length > 0 ? [`"inputResponses":{${responses.join(',')}}`] : []),
-      ...(requestState === undefined ? [] : [`"requestState":${requestState}`]),
-    ].join(',');
-    const sent = more === '' ? params : applyEdits(params, [insertEdit(params, 0, more)]);
-    const text = `{"jsonrpc":"2.0","id":${this.client.idText},"method":"tools/call","params":${sent}}`;
-    next.responses = [];
-    next.requestState = undefined;
-    this.#reserveRound();
+    if (!this.#next) return;
+    const { input, repeat } = this.#next;
+    const message = input.nextRequest(this.client.idText);
+    this.#reserveInput();
     this.#set('working');
-    repeat(parseRequest(text), this);
+    repeat(message, this);
   }
 }
 
 const TOO_LARGE = `its result is larger than ${MAX_RESULT_BYTES} bytes`;
 
-/** An error as JSON text. */
-function errorText({ code, message, data }: RpcError): string {
-  return `{"code":${code},"message":${JSON.stringify(message)}${data === undefined ? '' : `,"data":${data}`}}`;
-}
-
 /** The last member of the state of a task that has failed here. */
 function noResult(what: string): string {
-  return `"error":${errorText({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` })}`;
+  return `"error":${errorJson({ code: INTERNAL_ERROR, message: `the call has no result: ${what}` })}`;
 }

@@ -4,6 +4,7 @@ import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@slu
 import { z } from 'zod';
 import { quotaOwnerSchema } from '../../../http/shares.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
+import type { ChangedRecord } from '../../../registry/store/postgres/shared-records.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
 const eraSchema = z.enum(['legacy', 'modern']);
@@ -173,12 +174,6 @@ export function stateOf(record: TaskRecord): TaskState {
   return { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs };
 }
 
-/** The record that another replica has stored; undefined if it has removed it. */
-export interface ForeignTask {
-  readonly id: string;
-  readonly record: TaskRecord | undefined;
-}
-
 /** Persistence of task records, by their ids. Every promise resolves once its change is durable. */
 export interface TaskStore {
   /** Whether the records outlive the process. */
@@ -194,7 +189,7 @@ export interface TaskStore {
   /** Finishes pending writes. Throws `StoreError`. */
   close(): Promise<void>;
   /** Another replica has stored, changed or removed a record; undefined without other replicas. */
-  readonly changed?: Emitter<ForeignTask>;
+  readonly changed?: Emitter<ChangedRecord<TaskRecord>>;
   /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
   refresh?(): Promise<void>;
 }

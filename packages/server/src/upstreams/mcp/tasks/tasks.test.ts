@@ -28,7 +28,7 @@ function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
   tasks.orphaned.subscribe(({ upstreamId }) => orphaned.push(upstreamId));
   let last = 0;
   const create = (user: string, namespace = 'default', ttlMs: number | null = 60_000) =>
-    tasks.create(newTask(user, namespace, `upstream-${++last}`), { ...STATE, taskId: '', ttlMs }, session);
+    tasks.create(newTask(user, namespace, `upstream-${++last}`), { ...STATE, ttlMs }, session);
   return { tasks, clock, orphaned, create };
 }
 

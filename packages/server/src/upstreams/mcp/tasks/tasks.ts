@@ -57,9 +57,12 @@ export interface TaskOwner {
   readonly principal: Pick<StoredPrincipal, 'key'>;
 }
 
+/** The state of a new task. */
+type CreatedState = Omit<TaskState, 'taskId'>;
+
 type New<Kind extends TaskRecord> = Omit<
   Kind,
-  'id' | 'created' | 'expires' | 'states' | 'isCanceled' | 'end' | Exclude<keyof TaskState, 'taskId'>
+  'id' | 'created' | 'expires' | 'states' | 'isCanceled' | 'end' | keyof CreatedState
 >;
 
 /** Members of a new record that its creator knows, besides its state. */
@@ -144,7 +147,7 @@ export class Tasks extends TaskIndex {
     this.#now = now;
     this.#shares = new Shares(limits.total);
     this.#timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
-    store.changed?.subscribe(({ id, record }) => this.#follow(id, record));
+    store.changed?.subscribe(({ id, content }) => this.#follow(id, content));
   }
 
   /** Loads the stored records. Throws `StoreError`. */
@@ -158,7 +161,7 @@ export class Tasks extends TaskIndex {
    * Stores a new task; resolves once it is durable. The session of a core task stays open until that has ended. Undefined if its
    * holder may have no more tasks; rejects with `StoreError`.
    */
-  async create(task: NewTask, state: TaskState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
+  async create(task: NewTask, state: CreatedState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
     const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
     const record: TaskRecord = {
@@ -456,7 +459,7 @@ function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isE
 }
 
 /** The part of a state that changes, as records have it. */
-function reported(state: TaskState) {
+function reported(state: CreatedState) {
   const { status, lastUpdatedAt, pollIntervalMs } = state;
   const statusMessage = state.statusMessage && truncateCharacters(state.statusMessage, MAX_MESSAGE_CHARACTERS);
   return { status, statusMessage, lastUpdatedAt, ttlMs: boundedTtl(state), pollIntervalMs };
@@ -477,6 +480,6 @@ function questionKeys(record: TaskRecord): string | undefined {
   return record.kind === 'core' ? record.questions.map(({ key }) => key).join() : undefined;
 }
 
-function expiryOf(created: number, state: TaskState): number {
+function expiryOf(created: number, state: CreatedState): number {
   return created + boundedTtl(state) + GRACE_MS;
 }

@@ -75,12 +75,6 @@ export function withReportedTask(era: Era, text: string, name: 'params' | 'resul
   return applyEdits(text, edits);
 }
 
-/** Methods whose result is the state of the task. */
-const STATE_METHODS: Readonly<Record<Era, readonly string[]>> = {
-  legacy: ['tasks/get', 'tasks/cancel'],
-  modern: ['tasks/get'],
-};
-
 /**
  * Records what the upstream of a task responds to a request about it, and replaces that for a client of the same era.
  * `onAccepted` is called when the response is a result.
@@ -96,7 +90,7 @@ export function taskRewriter(
   const task = reportedTask(record);
   /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
   const observe = (result: JsonObject): string | undefined => {
-    if (STATE_METHODS[era].includes(method)) {
+    if (method === 'tasks/get') {
       const observed = observeState(tasks, record, result);
       return typeof observed === 'string' ? observed : undefined;
     }

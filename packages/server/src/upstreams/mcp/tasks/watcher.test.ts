@@ -29,7 +29,7 @@ const RECORD: CoreTask = {
 test('a read that fails, such as without the database, is repeated', async () => {
   const read = vi.fn(async () => Promise.reject(new Error('PostgreSQL cannot be reached')));
   const tasks = { latest: <Kind>(record: Kind) => record, onChange: () => () => undefined, pollTurn: async () => true };
-  const stop = new TaskPolls(tasks, read).watch(RECORD, [], { isReported: () => true, onChanged: () => undefined });
+  const stop = new TaskPolls(tasks, read).watch(RECORD, [], () => true);
   await expect.poll(() => read.mock.calls.length, { timeout: 10_000 }).toBeGreaterThan(1);
   stop();
 });

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
@@ -20,7 +20,7 @@ import { type CoreTask, type ExtensionTask, stateOf, type TaskRecord, type Upstr
 import type { Tasks } from './tasks.ts';
 import { reportedTask, withReportedTask } from './translation.ts';
 
-/** Callbacks of a {@link TaskWatcher}. */
+/** Callbacks of {@link watchTasks}; none before that returns. */
 export interface TaskWatchHandler {
   /** All upstreams have responded or timed out: exactly these tasks are watched from now on. Called once. */
   onTasksReady(granted: readonly string[]): void;
@@ -40,123 +40,104 @@ export interface TaskWatcherOptions {
   isHidden(record: TaskRecord): boolean;
 }
 
+/** Tasks that are watched for a client. */
+export interface TaskWatch {
+  /** Resumes after `onTask` returned false. */
+  resume(): void;
+  /** Closes all subscriptions. */
+  close(): void;
+}
+
 /** Time for upstreams to grant subscriptions, in milliseconds. */
 const READY_MS = 5_000;
 
 /**
  * Watches tasks for one client: those of the extension with one `subscriptions/listen` per upstream, core tasks by polling and by
- * notifications of their upstream.
+ * notifications of their upstream. The states of calls of our own are not watched.
  */
-export class TaskWatcher {
-  readonly #options: TaskWatcherOptions;
-  readonly #client: SubscribingClient;
-  readonly #handler: TaskWatchHandler;
-  readonly #records: readonly TaskRecord[];
-  readonly #subscriptions = new Map<Upstream, Subscription>();
-  readonly #granted = new Set<string>();
-  /** Functions that end the polls of core tasks. */
-  readonly #polls: (() => void)[] = [];
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #ready = false;
+export function watchTasks(
+  { tasks, polls, isHidden, upstreamOf }: TaskWatcherOptions,
+  client: SubscribingClient,
+  records: readonly TaskRecord[],
+  handler: TaskWatchHandler,
+): TaskWatch {
+  const subscriptions: Subscription[] = [];
+  const open = new DisposableStack();
+  const granted = new Set<string>();
+  let isReady = false;
+  const timer = setTimeout(settle, READY_MS).unref();
+  open.defer(() => clearTimeout(timer));
 
-  constructor(
-    options: TaskWatcherOptions,
-    client: SubscribingClient,
-    records: readonly TaskRecord[],
-    handler: TaskWatchHandler,
-  ) {
-    this.#options = options;
-    this.#client = client;
-    this.#records = records;
-    this.#handler = handler;
+  function settle(): void {
+    if (isReady || open.disposed) return;
+    isReady = true;
+    clearTimeout(timer);
+    handler.onTasksReady([...granted]);
   }
 
-  /** Opens the subscriptions. `onTasksReady` may be called before this returns. */
-  start(): void {
-    const { polls, isHidden, upstreamOf } = this.#options;
-    /** Tasks of the extension by upstream and their ids there. */
-    const watched = new Map<Upstream, Map<string, ExtensionTask>>();
-    for (const record of this.#records) {
-      // The states of calls of our own are not watched.
-      const upstream = record.kind === 'call' ? undefined : upstreamOf(record);
-      if (upstream && record.kind === 'extension') {
-        watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
-      } else if (upstream && record.kind === 'core') {
-        const { id } = record;
-        this.#granted.add(id);
-        const client = {
-          isReported: () => !isHidden(record),
-          onChanged: (text: string) => this.#handler.onTask(id, text),
-        };
-        this.#polls.push(polls.watch(record, this.#client.headers, client));
-      }
-    }
-    for (const [upstream, records] of watched) this.#open(upstream, records);
-    this.#timer = setTimeout(() => this.#settle(), READY_MS).unref();
-    this.#settleIfAnswered();
+  function settleIfAnswered(): void {
+    if (subscriptions.every(({ isSettled }) => isSettled)) settle();
   }
 
-  /** Resumes after `onTask` returned false. */
-  resume(): void {
-    for (const subscription of this.#subscriptions.values()) subscription.resume();
+  function poll(record: CoreTask): void {
+    const { id } = record;
+    granted.add(id);
+    const onChanged = (text: string): boolean => {
+      if (isHidden(record)) return false;
+      handler.onTask(id, text);
+      return true;
+    };
+    open.defer(polls.watch(record, client.headers, onChanged));
   }
 
-  /** Closes all subscriptions. */
-  close(): void {
-    clearTimeout(this.#timer);
-    for (const subscription of this.#subscriptions.values()) subscription.close();
-    this.#subscriptions.clear();
-    for (const stop of this.#polls.splice(0)) stop();
-  }
-
-  #open(upstream: Upstream, records: ReadonlyMap<string, ExtensionTask>): void {
+  /** `watched`: the tasks by their ids at the upstream. */
+  function subscribe(upstream: Upstream, watched: ReadonlyMap<string, ExtensionTask>): void {
     const subscription = new Subscription({
       upstream,
       era: 'modern',
-      filter: { taskIds: [...records.keys()] },
-      client: this.#client,
+      filter: { taskIds: [...watched.keys()] },
+      client,
       handler: {
         onGranted: ({ taskIds }, gap) => {
-          if (gap) return this.#handler.onMissedEvents();
-          for (const taskId of taskIds) {
-            const record = records.get(taskId);
-            if (record) this.#granted.add(record.id);
-          }
-          this.#settleIfAnswered();
+          if (gap) return handler.onMissedEvents();
+          for (const { id } of taskIds.flatMap((taskId) => watched.get(taskId) ?? [])) granted.add(id);
+          settleIfAnswered();
         },
         onRejected: (_error, final) => {
-          if (this.#ready) this.#handler.onMissedEvents();
-          else if (final) this.#settleIfAnswered();
+          if (isReady) handler.onMissedEvents();
+          else if (final) settleIfAnswered();
         },
-        onTask: (text, value) => this.#onTask(records, text, value),
-        onUpstreamClosed: () => {
-          if (this.#ready) this.#handler.onMissedEvents();
+        onTask: (text, { params }) => {
+          const content = isJsonObject(params) ? params : {};
+          const state = readTask('modern', content);
+          const record = state && watched.get(state.taskId);
+          if (!state || !record || isHidden(record)) return true;
+          if (!tasks.observe(record, state, { by: 'notified', content })) return true;
+          return handler.onTask(record.id, withReportedTask('modern', text, 'params', reportedTask(record)));
         },
+        onUpstreamClosed: () => isReady && handler.onMissedEvents(),
       },
     });
-    this.#subscriptions.set(upstream, subscription);
+    subscriptions.push(subscription);
+    open.defer(() => subscription.close());
   }
 
-  #onTask(records: ReadonlyMap<string, ExtensionTask>, text: string, { params }: JsonObject): boolean {
-    const { tasks, isHidden } = this.#options;
-    const content = isJsonObject(params) ? params : {};
-    const state = readTask('modern', content);
-    const record = state && records.get(state.taskId);
-    if (!state || !record || isHidden(record)) return true;
-    if (!tasks.observe(record, state, { by: 'notified', content })) return true;
-    return this.#handler.onTask(record.id, withReportedTask('modern', text, 'params', reportedTask(record)));
+  /** Tasks of the extension by upstream and their ids there. */
+  const watched = new Map<Upstream, Map<string, ExtensionTask>>();
+  for (const record of records) {
+    const upstream = record.kind === 'call' ? undefined : upstreamOf(record);
+    if (upstream && record.kind === 'core') poll(record);
+    if (!upstream || record.kind !== 'extension') continue;
+    watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
   }
-
-  #settleIfAnswered(): void {
-    if ([...this.#subscriptions.values()].every((subscription) => subscription.isSettled)) this.#settle();
-  }
-
-  #settle(): void {
-    if (this.#ready) return;
-    this.#ready = true;
-    clearTimeout(this.#timer);
-    this.#handler.onTasksReady([...this.#granted]);
-  }
+  for (const [upstream, ofUpstream] of watched) subscribe(upstream, ofUpstream);
+  queueMicrotask(settleIfAnswered);
+  return {
+    resume() {
+      for (const subscription of subscriptions) subscription.resume();
+    },
+    close: () => open.dispose(),
+  };
 }
 
 /** Notifies legacy clients of the status of their tasks of modern upstreams, while they have a notification stream. */
@@ -197,7 +178,7 @@ export class SessionTasks {
 }
 
 /**
- * Watches tasks of a session while its client listens. One watcher has all of them: for further tasks another one is opened, which
+ * Watches tasks of a session while its client listens. One watch has all of them: for further tasks another one is opened, which
  * replaces it as soon as it is ready. Returns the function that adds a task.
  */
 function watchSession(
@@ -209,11 +190,11 @@ function watchSession(
   const { tasks } = options;
   /** The watched tasks: the last notification of each, by id. */
   const watched = new Map<string, string>();
-  let watcher: TaskWatcher | undefined;
-  let next: TaskWatcher | undefined;
-  /** True while tasks are watched that neither has. */
+  /** The current watch, and the one that is to replace it. */
+  const watches: TaskWatch[] = [];
+  let isOpening = false;
+  /** True while tasks are watched that no watch has. */
   let isOutdated = false;
-  const both = () => [watcher, next];
   const listener: StreamListener = {
     onListeningChanged: (isListening) => {
       if (!isListening) close();
@@ -222,22 +203,19 @@ function watchSession(
   channel.addListener(listener);
 
   function renew(): void {
-    if (!isOutdated || next) return;
+    if (!isOutdated || isOpening) return;
     isOutdated = false;
+    isOpening = true;
     for (const id of watched.keys()) if (!tasks.get(id)) watched.delete(id);
     const records = Array.from(watched.keys()).flatMap((id) => tasks.get(id) ?? []);
-    next = new TaskWatcher(options, client, records, {
-      onTasksReady: () => {
-        watcher?.close();
-        watcher = next;
-        next = undefined;
-        renew();
-      },
-      onTask: notify,
-      // The client must not rely on these notifications.
-      onMissedEvents: () => undefined,
-    });
-    next.start();
+    const onTasksReady = (): void => {
+      isOpening = false;
+      if (watches.length > 1) watches.shift()?.close();
+      renew();
+    };
+    // The client must not rely on these notifications.
+    const onMissedEvents = (): void => undefined;
+    watches.push(watchTasks(options, client, records, { onTasksReady, onTask: notify, onMissedEvents }));
   }
 
   function notify(id: string): boolean {
@@ -246,13 +224,13 @@ function watchSession(
     if (!record || last === undefined) return true;
     const state = stateOf(record);
     const params = translatedTask('legacy', state);
-    // Both watchers may have it.
+    // Both watches may have it.
     if (params === last) return true;
     watched.set(id, params);
     const keepsUp = channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
     if (!keepsUp) {
       channel.onDrain(() => {
-        for (const each of both()) each?.resume();
+        for (const watch of watches) watch.resume();
       });
     }
     if (isTerminal(state.status)) watched.delete(id);
@@ -263,7 +241,7 @@ function watchSession(
   function close(): void {
     isOutdated = false;
     watched.clear();
-    for (const each of both()) each?.close();
+    for (const watch of watches.splice(0)) watch.close();
     channel.removeListener(listener);
     onUnused();
   }
@@ -277,16 +255,8 @@ function watchSession(
   };
 }
 
-/** A client that watches a core task. */
-export interface TaskPollClient {
-  /** Whether the client gets notifications at present. */
-  isReported(): boolean;
-  /** The client gets this notification. */
-  onChanged(notification: string): void;
-}
-
-/** Reads the state of a core task; the headers are those of the client. Undefined if its upstream is gone. */
-export type ReadTask = (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
+/** Gets the notification of another state of a task. False if the client gets none at present. */
+type OnChanged = (notification: string) => boolean;
 
 /**
  * Polls core tasks until they have ended, and notifies their clients of what is new. Clients whose requests have the same
@@ -294,17 +264,21 @@ export type ReadTask = (record: CoreTask, headers: readonly string[]) => Promise
  */
 export class TaskPolls {
   readonly #tasks: PolledTasks;
-  readonly #read: ReadTask;
+  readonly #read: (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
   /** Functions that add a client to a poll. */
-  readonly #polls = new Map<string, (client: TaskPollClient) => () => void>();
+  readonly #polls = new Map<string, (client: OnChanged) => () => void>();
 
-  constructor(tasks: PolledTasks, read: ReadTask) {
+  /** `read` reads the state of a task; the headers are those of the client. Undefined if its upstream is gone. */
+  constructor(
+    tasks: PolledTasks,
+    read: (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>,
+  ) {
     this.#tasks = tasks;
     this.#read = read;
   }
 
   /** Polls a task for a client. Returns the function that ends that. */
-  watch(record: CoreTask, headers: readonly string[], client: TaskPollClient): () => void {
+  watch(record: CoreTask, headers: readonly string[], client: OnChanged): () => void {
     const key = JSON.stringify([record.id, headers]);
     const add = this.#polls.getOrInsertComputed(key, () => {
       const read = () => this.#read(record, headers);
@@ -323,9 +297,9 @@ function startPoll(
   record: CoreTask,
   read: () => Promise<TaskReading | undefined>,
   onClosed: () => void,
-): (client: TaskPollClient) => () => void {
+): (client: OnChanged) => () => void {
   /** What each client knows. */
-  const reported = new Map<TaskPollClient, string>();
+  const reported = new Map<OnChanged, string>();
   let timer: NodeJS.Timeout | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let isReading = false;
@@ -351,9 +325,8 @@ function startPoll(
   async function poll(): Promise<void> {
     isReading = true;
     readAt = performance.now();
-    // A request that gets no turn or fails is repeated.
+    // A request that gets no turn or fails is repeated, also if the database cannot be reached.
     const isTurn = await tasks.pollTurn({ id: record.id });
-    // Also if the database cannot be reached.
     const reading = isTurn && !isClosed ? await read().catch(() => 'failed' as const) : 'failed';
     isReading = false;
     if (isClosed) return;
@@ -368,10 +341,12 @@ function startPoll(
   function report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
     const { questions } = tasks.latest(record) ?? record;
     const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
+    const notification = `{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`;
     for (const [client, known] of reported) {
-      if (state === known || !client.isReported()) continue;
+      if (state === known) continue;
       reported.set(client, state);
-      client.onChanged(`{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`);
+      // It may have been removed meanwhile.
+      if (!client(notification) && reported.has(client)) reported.set(client, known);
     }
   }
 
