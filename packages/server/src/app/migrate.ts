@@ -16,14 +16,16 @@ import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { checkUnheld, hostProcesses, type Lock, takeLock } from '../registry/store/lock.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { PostgresStore } from '../registry/store/postgres/postgres-store.ts';
-import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
-import { type Follower, inspect, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { StoredChange } from '../registry/store/postgres/records.ts';
+import { inspect } from '../registry/store/postgres/schema.ts';
+import { type Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE, snapshotSlices as registrySlices } from '../registry/store/registry-file.ts';
 import {
   memoryStore,
   type RecordedPut,
   SECTIONS,
   type Section,
+  type SharedRecord,
   StoreError,
   type StoreLog,
 } from '../registry/store/store.ts';
@@ -189,7 +191,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
   const changes: RecordedPut[] = [
     ...recordsOf(registry.current),
     ...extras.map((text, at): RecordedPut => {
-      return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}`, isShadowed: false };
+      return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}` };
     }),
     ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
     ...sessionRecords(sessions.entries(), sessions.forgotten()),
@@ -222,7 +224,7 @@ class Records implements Follower {
     for (const { json } of changes) if (json !== null) this.texts.push(json);
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
     for (const { json } of [...records.values()].flat()) this.texts.push(json);
   }
 }

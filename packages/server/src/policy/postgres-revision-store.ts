@@ -1,9 +1,9 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { z } from 'zod';
 import { readComponent, removeComponents, storeComponent } from '../registry/store/postgres/components.ts';
-import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
+import type { StoredChange } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { RecordedChange, RecordedPut } from '../registry/store/store.ts';
+import type { RecordedChange, RecordedPut, SharedRecord } from '../registry/store/store.ts';
 import {
   type NewerRevisions,
   OutdatedRevisionsError,
@@ -87,7 +87,7 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
     this.#adopt(records);
   }
 
-  async reload(stored: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+  async reload(stored: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
     const records = emptyRecords();
     for (const section of this.sections) {
       for (const { id, json } of stored.get(section) ?? []) records[section].set(id, json);
@@ -137,11 +137,7 @@ function emptyRecords(): Records {
 
 /** The records of revisions, for a database that has none. */
 export function revisionRecords(revisions: Revisions): RecordedPut[] {
-  return Array.from(recordsOf(revisions), ([id, json]) => putOf(SECTION, id, json));
-}
-
-function putOf(section: string, id: string, json: string): RecordedPut {
-  return { op: 'put', section, id, json, isShadowed: false };
+  return Array.from(recordsOf(revisions), ([id, json]) => ({ op: 'put', section: SECTION, id, json }));
 }
 
 /** The records of revisions, the oldest first: numeric keys of an object are in ascending order. */
@@ -156,11 +152,7 @@ function differences(
   after: ReadonlyMap<string, string>,
 ): RecordedChange[] {
   const changes: RecordedChange[] = [];
-  for (const id of before.keys()) {
-    if (!after.has(id)) changes.push({ op: 'remove', section, id, promoted: undefined });
-  }
-  for (const [id, json] of after) {
-    if (before.get(id) !== json) changes.push(putOf(section, id, json));
-  }
+  for (const id of before.keys()) if (!after.has(id)) changes.push({ op: 'remove', section, id });
+  for (const [id, json] of after) if (before.get(id) !== json) changes.push({ op: 'put', section, id, json });
   return changes;
 }

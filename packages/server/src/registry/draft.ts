@@ -22,6 +22,7 @@ import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot
 import { forEachInSteps, isSteps, type Steps } from './steps.ts';
 import {
   type Change,
+  putsOf,
   type RecordedChange,
   type RecordedPut,
   SECTIONS,
@@ -376,10 +377,7 @@ export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
     ...KINDS.flatMap((kind) => snapshot.entries(kind, { shadowed: true }).map((entry) => new PutChange(entry, form))),
     ...services.all.map((service) => new PutChange(service, SERVICE_FORM)),
     ...SECTIONS.flatMap((section) =>
-      Array.from(
-        unusable.get(section) ?? [],
-        ([id, json]) => ({ op: 'put', section, id, json, isShadowed: false }) as const,
-      ),
+      Array.from(unusable.get(section) ?? [], ([id, json]) => ({ op: 'put', section, id, json }) as const),
     ),
   ];
 }
@@ -396,17 +394,13 @@ export function* changesTo(records: ReadonlyMap<string, readonly SharedRecord[]>
     SECTIONS.map((section) => [section, new Map(records.get(section)?.map((record) => [record.id, record]))]),
   );
   const changes: Change[] = [];
-  for (const { section, id, json, isShadowed } of recordsOf(snapshot)) {
+  for (const { section, id, json, isShadowed = false } of recordsOf(snapshot)) {
     const record = missing.get(section)?.get(id);
-    if (record?.json === json && record.isShadowed === isShadowed) missing.get(section)?.delete(id);
+    if (record?.json === json && (record.isShadowed ?? false) === isShadowed) missing.get(section)?.delete(id);
     // An entry is added again, since another one of its key may be served.
     else if (!record || KINDS.some((kind) => SECTION[kind] === section)) changes.push({ op: 'remove', section, id });
     yield;
   }
-  for (const [section, added] of missing) {
-    // The first entry of a key is served.
-    const servedFirst = [...added.values()].sort((a, b) => Number(a.isShadowed) - Number(b.isShadowed));
-    for (const { id, json } of servedFirst) changes.push({ op: 'put', section, id, json });
-  }
+  for (const [section, added] of missing) for (const put of putsOf(section, added.values())) changes.push(put);
   return changes;
 }

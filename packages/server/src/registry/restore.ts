@@ -48,11 +48,10 @@ export class StateRestorer {
    * written back unchanged, except entries whose forward no longer exists.
    */
   *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; revokesAccess: boolean; problems: string[] }> {
-    const { entries, ids, journal } = this.#loaded;
+    const { entries, journal } = this.#loaded;
     for (const section of SECTIONS) {
-      let at = 0;
       for (const json of entries[section]) {
-        this.#put(section, json, ids?.[section][at++]);
+        this.#put(section, json, undefined);
         // A single one may be large.
         yield;
       }
@@ -172,7 +171,7 @@ export class StateRestorer {
   #nextId(): number {
     if (!this.#hasReservedIds) {
       this.#hasReservedIds = true;
-      for (const json of SECTIONS.flatMap((section) => [...this.#loaded.entries[section]])) {
+      for (const json of this.#texts()) {
         // Any member of this name: reserving too many ids is harmless, using one twice is not.
         for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
           if (Number(digits) < MAX_REGISTRATION_ID) this.#draft.reserveRegistrationId(Number(digits));
@@ -180,6 +179,12 @@ export class StateRestorer {
       }
     }
     return this.#draft.nextRegistrationId();
+  }
+
+  *#texts(): Generator<string> {
+    const { entries, journal } = this.#loaded;
+    for (const section of SECTIONS) yield* entries[section];
+    for (const commit of journal) for (const change of commit) if (change.op === 'put') yield change.json;
   }
 }
 

@@ -1,9 +1,9 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { z } from 'zod';
-import type { StoredChange, StoredRecord } from '../registry/store/postgres/records.ts';
+import type { StoredChange } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange } from '../registry/store/store.ts';
+import type { Commit, RecordedChange, SharedRecord } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ForwardHealth } from './forward-connection.ts';
 
@@ -132,7 +132,7 @@ export class SharedDiscovery implements Follower {
     if (hasNewLeases) this.leasesChanged.emit();
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
     this.#records = emptyRecords();
     for (const [section, stored] of records) {
       await this.apply(stored.map(({ id, json }) => ({ section, id, json })));
@@ -190,7 +190,6 @@ export class SharedDiscovery implements Follower {
           section,
           id,
           json: section === LEASES ? JSON.stringify(value) : value,
-          isShadowed: false,
         }),
       );
       const publish = () => {
@@ -199,10 +198,7 @@ export class SharedDiscovery implements Follower {
       };
       return { changes, publish };
     };
-    await this.#options.shared.commit(commit(), {
-      isOutdated: () => JSON.stringify([...this.#records[LEASES]]) !== base,
-      remake: async () => commit(),
-    });
+    await this.#options.shared.update(commit, () => JSON.stringify([...this.#records[LEASES]]) !== base);
   }
 }
 

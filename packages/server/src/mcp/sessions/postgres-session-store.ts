@@ -1,8 +1,8 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
-import type { StoredChange, StoredRecord } from '../../registry/store/postgres/records.ts';
+import { replacement, type StoredChange } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange, RecordedPut, RecordedRemoval } from '../../registry/store/store.ts';
+import type { Commit, RecordedChange, RecordedPut, SharedRecord } from '../../registry/store/store.ts';
 import type { ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, type StoredSession, storedSession } from './session-state.ts';
 import { ChangeBatch, type PendingChange, type SessionChange, SessionStore } from './session-store.ts';
@@ -53,11 +53,9 @@ export class PostgresSessionStore extends SessionStore implements Follower {
     this.#expiry.onChanges(changes.length);
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    for (const { id, json } of records.get(FORGOTTEN) ?? []) this.#followForgotten(id, json);
-    const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
-    for (const [id] of this.sessions.entries()) if (!stored.has(id)) this.#follow(id, null);
-    for (const [id, json] of stored) this.#follow(id, json);
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+    const known = this.sessions.entries().map(([id]) => id);
+    await this.apply([...replacement(FORGOTTEN, [], records), ...replacement(SECTION, known, records)]);
     this.#expiry.run();
   }
 
@@ -121,7 +119,7 @@ export class PostgresSessionStore extends SessionStore implements Follower {
       const changed = [...forgotten.values()].filter(({ id, json }) => this.#forgotten.get(id) !== json);
       const changes = [
         ...changed,
-        ...covered.map((id) => removalOf(FORGOTTEN, id)),
+        ...covered.map((id): RecordedChange => ({ op: 'remove', section: FORGOTTEN, id })),
         ...ids.map((id) => changeOf(id, this.sessions.get(id))),
       ];
       const publish = () => {
@@ -130,8 +128,7 @@ export class PostgresSessionStore extends SessionStore implements Follower {
       };
       return { changes, publish };
     };
-    const isOutdated = () => this.#forgottenVersion !== version;
-    await this.#log.commit(commit(), { isOutdated, remake: async () => commit() }).catch(() => undefined);
+    await this.#log.update(commit, () => this.#forgottenVersion !== version).catch(() => undefined);
   }
 
   #follow(id: string, json: string | null): void {
@@ -156,15 +153,11 @@ export class PostgresSessionStore extends SessionStore implements Follower {
 }
 
 function changeOf(id: string, stored: StoredSession | undefined): RecordedChange {
-  return stored ? putOf(SECTION, id, stored) : removalOf(SECTION, id);
-}
-
-function removalOf(section: string, id: string): RecordedRemoval {
-  return { op: 'remove', section, id, promoted: undefined };
+  return stored ? putOf(SECTION, id, stored) : { op: 'remove', section: SECTION, id };
 }
 
 function putOf(section: string, id: string, content: StoredSession | ForgottenSessions): RecordedPut {
-  return { op: 'put', section, id, json: JSON.stringify(content), isShadowed: false, expires: content.expires };
+  return { op: 'put', section, id, json: JSON.stringify(content), expires: content.expires };
 }
 
 function forgottenRecords(forgotten: readonly ForgottenSessions[]): RecordedPut[] {

@@ -26,7 +26,13 @@ export interface SharedRecord {
   readonly id: string;
   readonly json: string;
   /** Whether another record is served under its key. */
-  readonly isShadowed: boolean;
+  readonly isShadowed?: boolean;
+}
+
+/** The changes that restore records in a section, where the first entry of a key is served. */
+export function putsOf(section: Section, records: Iterable<SharedRecord> = []): Change[] {
+  const servedFirst = [...records].sort((a, b) => Number(a.isShadowed ?? false) - Number(b.isShadowed ?? false));
+  return servedFirst.map(({ id, json }) => ({ op: 'put', section, id, json }));
 }
 
 /** A put, as it is passed to a store. */
@@ -43,7 +49,7 @@ export interface RecordedRemoval<In extends string = string> {
   readonly section: In;
   readonly id: string;
   /** The shadowed record that is served from now on. */
-  readonly promoted: RecordedPut<In> | undefined;
+  readonly promoted?: RecordedPut<In> | undefined;
 }
 
 /** A change, as it is passed to a store. */
@@ -68,8 +74,6 @@ export interface Conflict<In extends string = string> {
 export interface Loaded {
   /** The exact text of each entry, in file order. Every text is known to be valid JSON of an object. */
   readonly entries: Readonly<Record<Section, Iterable<string>>>;
-  /** The ids of the entries, in the same order, where the store has them. */
-  readonly ids?: Readonly<Record<Section, readonly string[]>>;
   /** Commits that the snapshot lacks, to be applied in order. */
   readonly journal: Iterable<Iterable<Change>>;
 }

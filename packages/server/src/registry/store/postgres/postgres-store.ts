@@ -6,12 +6,14 @@ import {
   type Loaded,
   type Newer,
   noEntries,
+  putsOf,
   type RecordedChange,
   SECTIONS,
   type Section,
+  type SharedRecord,
   type SharedStore,
 } from '../store.ts';
-import type { StoredChange, StoredRecord } from './records.ts';
+import type { StoredChange } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
 /** The registry in PostgreSQL, which several replicas share (docs/replicas.md). */
@@ -61,16 +63,10 @@ export class PostgresStore implements SharedStore, Follower {
     await this.#onNewer({ kind: 'changes', changes });
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
     if (!this.#restore) return this.#onNewer({ kind: 'state', records });
-    const [entries, ids] = [noEntries(), noEntries()];
-    for (const section of SECTIONS) {
-      for (const { id, json, isShadowed } of records.get(section) ?? []) {
-        entries[section].push(isShadowed ? markShadowed(json) : json);
-        ids[section].push(id);
-      }
-    }
-    await new Turns().run(this.#restore({ entries, ids, journal: [] }));
+    const puts = SECTIONS.flatMap((section) => putsOf(section, records.get(section)));
+    await new Turns().run(this.#restore({ entries: noEntries(), journal: [puts] }));
   }
 
   /** The log is closed by its owner. */
@@ -79,9 +75,4 @@ export class PostgresStore implements SharedStore, Follower {
 
 function isSection(section: string): section is Section {
   return SECTIONS.some((known) => known === section);
-}
-
-/** Adds the mark by which an entry of `registry.json` is restored after the one that is served under its key. */
-function markShadowed(json: string): string {
-  return `{"shadowed":true,${json.slice(1)}`;
 }

@@ -7,9 +7,6 @@ const PAGE = 2_000;
 /** A commit is written in batches that end at whichever limit comes first. */
 const BATCH = { changes: 1_000, characters: 512 * 1024 };
 
-/** A record of the current state. */
-export type StoredRecord = SharedRecord;
-
 /** A change by another replica; `json` is null for a removal. */
 export interface StoredChange {
   readonly section: string;
@@ -21,6 +18,17 @@ export interface StoredChange {
 export async function readRevision(on: Pick<Transaction, 'query'>, timeoutMs?: number): Promise<number> {
   const [state] = await on.query<{ revision: string }>('SELECT revision FROM sluice.state', [], timeoutMs);
   return Number(state?.revision ?? 0);
+}
+
+/** The changes in a section that replace the records with these ids by others. */
+export function replacement(
+  section: string,
+  ids: Iterable<string>,
+  records: ReadonlyMap<string, readonly SharedRecord[]>,
+): StoredChange[] {
+  const stored = new Map(records.get(section)?.map(({ id, json }) => [id, json]));
+  const removed = [...ids].filter((id) => !stored.has(id)).map((id) => ({ section, id, json: null }));
+  return [...removed, ...Array.from(stored, ([id, json]) => ({ section, id, json }))];
 }
 
 /** What a replica lacks. */
@@ -80,10 +88,10 @@ export async function lockRevision(transaction: Transaction, replica: string): P
 }
 
 /** The records of a section in the order in which they were added, page by page. */
-export async function* readRecords(transaction: Transaction, section: string): AsyncGenerator<StoredRecord[]> {
+export async function* readRecords(transaction: Transaction, section: string): AsyncGenerator<SharedRecord[]> {
   let last: readonly [string | number, number] = [-1, -1];
   for (;;) {
-    const rows = await transaction.query<StoredRecord & { added: string; position: number }>(
+    const rows = await transaction.query<SharedRecord & { added: string; position: number }>(
       `SELECT id, json, is_shadowed AS "isShadowed", added, position FROM sluice.records
        WHERE section = $1 AND (added, position) > ($2, $3) ORDER BY added, position LIMIT ${PAGE}`,
       [section, ...last],
@@ -260,7 +268,7 @@ class Batch {
 
   #setRecord(position: number, change: RecordedChange): RecordRow {
     const { section, id } = change;
-    const { json, isShadowed, expires } = change.op === 'put' ? change : REMOVED;
+    const { json, isShadowed = false, expires } = change.op === 'put' ? change : REMOVED;
     const key = `${section} ${id}`;
     const before = this.#records.get(key);
     const isNew = before !== undefined && (before.isNew || (before.json === null && json !== null));

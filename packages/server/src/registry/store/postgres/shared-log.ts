@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Commit,
   type Conflict,
   ReadOnlyStoreError,
+  type SharedRecord,
   StoreError,
   type StoreLog,
   UnavailableStoreError,
@@ -22,14 +22,9 @@ import {
   readRevision,
   removeExpired,
   type StoredChange,
-  type StoredRecord,
   writeCommit,
 } from './records.ts';
-
-/** Steps of the schema, in order. A released step is never changed. */
-const MIGRATIONS = ['001-schema.sql', '002-actions.sql'];
-/** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
-const MIGRATION_LOCK = 7_521_944_301;
+import { MIGRATIONS, migrate, readOnlyReplica } from './schema.ts';
 
 /** Changes that are read together with the revision. */
 const MAX_AT_ONCE = 500;
@@ -57,7 +52,7 @@ export interface Follower {
   /** Makes commits of other replicas visible, in order. */
   apply(changes: readonly StoredChange[]): Promise<void>;
   /** Replaces its state by these records: too much has changed. */
-  reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void>;
+  reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void>;
   /** Resolves when what was applied is in effect, if that takes longer. */
   settled?(): Promise<unknown>;
 }
@@ -216,6 +211,12 @@ export class SharedLog {
       if (next) next();
       else this.#committing--;
     }
+  }
+
+  /** Commits what `make` returns; it is called again if other replicas have committed and `isOutdated` returns true. */
+  async update(make: () => Commit, isOutdated: () => boolean): Promise<void> {
+    const first = make();
+    if (first.changes.length > 0) await this.commit(first, { isOutdated, remake: async () => make() });
   }
 
   async #commit(first: Commit, conflict: Conflict | undefined): Promise<void> {
@@ -446,60 +447,12 @@ export class SharedLog {
 async function readSections(
   transaction: Transaction,
   sections: readonly string[],
-): Promise<Map<string, StoredRecord[]>> {
-  const found = new Map<string, StoredRecord[]>();
+): Promise<Map<string, SharedRecord[]>> {
+  const found = new Map<string, SharedRecord[]>();
   for (const section of sections) {
-    const records: StoredRecord[] = [];
+    const records: SharedRecord[] = [];
     for await (const page of readRecords(transaction, section)) records.push(...page);
     found.set(section, records);
   }
   return found;
-}
-
-/** Creates or upgrades the schema. Returns the number of its steps: more than this version has if a later one upgraded it. */
-async function migrate(database: Database): Promise<number> {
-  return await database.transaction('', async (transaction) => {
-    await transaction.query('SELECT pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
-    await transaction.query('CREATE SCHEMA IF NOT EXISTS sluice');
-    await transaction.query(
-      'CREATE TABLE IF NOT EXISTS sluice.migrations (step integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
-    );
-    const step = await schemaStep(transaction);
-    for (const [at, file] of MIGRATIONS.entries()) {
-      if (at < step) continue;
-      await transaction.query(await readFile(new URL(file, import.meta.url), 'utf8'));
-      await transaction.query('INSERT INTO sluice.migrations (step) VALUES ($1)', [at + 1]);
-    }
-    return Math.max(step, MIGRATIONS.length);
-  });
-}
-
-async function schemaStep(on: Pick<Transaction, 'query'>): Promise<number> {
-  const [{ step } = { step: 0 }] = await on.query<{ step: number }>(
-    'SELECT coalesce(max(step), 0) AS step FROM sluice.migrations',
-  );
-  return step;
-}
-
-function newerSchema(step: number): string {
-  return `database schema ${step} is newer than this release supports (${MIGRATIONS.length})`;
-}
-
-function readOnlyReplica(step: number): string {
-  return `${newerSchema(step)}: this replica is read-only; start the later release`;
-}
-
-/** What a database has, before it is opened. Throws {@link StoreError} for the tables of a later version. */
-export async function inspect(database: Database): Promise<'nothing' | 'earlier version' | 'no records' | 'records'> {
-  const [found] = await database.query<{ isThere: boolean }>(
-    `SELECT to_regclass('sluice.migrations') IS NOT NULL AS "isThere"`,
-  );
-  const step = found?.isThere ? await schemaStep(database) : 0;
-  if (step > MIGRATIONS.length) throw new StoreError(`${newerSchema(step)}: use the later release`);
-  if (step === 0) return 'nothing';
-  const [state] = await database.query<{ isEmpty: boolean }>(
-    'SELECT NOT EXISTS (SELECT FROM sluice.records) AS "isEmpty"',
-  );
-  if (state?.isEmpty) return 'no records';
-  return step < MIGRATIONS.length ? 'earlier version' : 'records';
 }

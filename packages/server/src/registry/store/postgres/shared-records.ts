@@ -1,6 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { RecordedChange } from '../store.ts';
-import type { StoredChange, StoredRecord } from './records.ts';
+import type { RecordedChange, SharedRecord } from '../store.ts';
+import { replacement, type StoredChange } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
 /** A record; without content if it has been removed. */
@@ -45,9 +45,7 @@ export class SharedRecords<Content> implements Follower {
   async set(id: string, json: string | undefined): Promise<readonly string[]> {
     const section = this.#section;
     const change: RecordedChange =
-      json === undefined
-        ? { op: 'remove', section, id, promoted: undefined }
-        : { op: 'put', section, id, json, isShadowed: false };
+      json === undefined ? { op: 'remove', section, id } : { op: 'put', section, id, json };
     await this.#log.commit({ changes: [change], publish: () => this.#put(id, json) });
     return await this.#log.confirm();
   }
@@ -56,10 +54,8 @@ export class SharedRecords<Content> implements Follower {
     for (const { id, json } of changes) this.#put(id, json ?? undefined);
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    const current = new Map(records.get(this.#section)?.map(({ id, json }) => [id, json]));
-    for (const id of this.records.keys()) if (!current.has(id)) this.#put(id, undefined);
-    for (const [id, json] of current) this.#put(id, json);
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+    await this.apply(replacement(this.#section, this.records.keys(), records));
   }
 
   #put(id: string, json: string | undefined): void {

@@ -2,9 +2,9 @@ import { Emitter } from '@sluice/protocol/emitter';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
 import { ExpiryScan } from '../../../registry/store/expiry-scan.ts';
-import type { StoredChange, StoredRecord } from '../../../registry/store/postgres/records.ts';
+import { replacement, type StoredChange } from '../../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../../registry/store/postgres/shared-log.ts';
-import type { Commit, RecordedChange } from '../../../registry/store/store.ts';
+import type { Commit, RecordedChange, SharedRecord } from '../../../registry/store/store.ts';
 
 const SECTION = 'upstream_sessions';
 /** Time after its last use for which a session is known. */
@@ -93,14 +93,11 @@ export class SharedUpstreamSessions implements Follower {
     const id = idOf(address, owner);
     if (this.#sessions.get(id)?.sessionId !== sessionId) return;
     this.#sessions.delete(id);
-    const removal: RecordedChange = { op: 'remove', section: SECTION, id, promoted: undefined };
-    const publish = () => undefined;
-    const conflict = {
-      // Another replica has opened the next one meanwhile.
-      isOutdated: () => this.#sessions.has(id),
-      remake: async () => ({ changes: this.#sessions.has(id) ? [] : [removal], publish }),
-    };
-    this.#shared.commit({ changes: [removal], publish }, conflict).catch(() => undefined);
+    const removal: RecordedChange = { op: 'remove', section: SECTION, id };
+    // Another replica may have opened the next one meanwhile.
+    const isReopened = () => this.#sessions.has(id);
+    const removed = (): Commit => ({ changes: isReopened() ? [] : [removal], publish: () => undefined });
+    this.#shared.update(removed, isReopened).catch(() => undefined);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
@@ -117,11 +114,8 @@ export class SharedUpstreamSessions implements Follower {
     }
   }
 
-  async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
-    const stored = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
-    const closed = [...this.#sessions.keys()].filter((id) => !stored.has(id));
-    const changes = [...closed.map((id) => [id, null] as const), ...stored];
-    await this.apply(changes.map(([id, json]) => ({ section: SECTION, id, json })));
+  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+    await this.apply(replacement(SECTION, this.#sessions.keys(), records));
   }
 
   /** Sessions of replicas that have ended are closed by nobody. Returns the number of those that remain. */
@@ -138,16 +132,11 @@ export class SharedUpstreamSessions implements Follower {
       if (!session) return { changes: [], publish: () => undefined };
       const json = JSON.stringify(this.#sealer.seal('upstreamSession', JSON.stringify(session)));
       const expires = session.usedAt + LIFETIME_MS;
-      const put: RecordedChange = { op: 'put', section: SECTION, id, json, isShadowed: false, expires };
+      const put: RecordedChange = { op: 'put', section: SECTION, id, json, expires };
       return { changes: [put], publish: () => void this.#sessions.set(id, session) };
     };
     const before = this.#sessions.get(id);
-    const first = commit();
-    if (first.changes.length === 0) return;
-    await this.#shared.commit(first, {
-      isOutdated: () => this.#sessions.get(id) !== before,
-      remake: async () => commit(),
-    });
+    await this.#shared.update(commit, () => this.#sessions.get(id) !== before);
   }
 
   #unseal(json: string): SharedSession | undefined {

@@ -30,7 +30,7 @@ export class PostgresTaskStore extends SharedRecords<TaskRecord> implements Task
 
   async remove(id: string): Promise<void> {
     const publish = () => void this.records.delete(id);
-    await this.#log.commit({ changes: [{ op: 'remove', section: SECTION, id, promoted: undefined }], publish });
+    await this.#log.commit({ changes: [{ op: 'remove', section: SECTION, id }], publish });
   }
 
   async refresh(): Promise<void> {
@@ -50,15 +50,10 @@ export class PostgresTaskStore extends SharedRecords<TaskRecord> implements Task
       const { expires } = record;
       const json = JSON.stringify(record);
       return {
-        changes: [{ op: 'put', section: SECTION, id, json, isShadowed: false, expires }],
+        changes: [{ op: 'put', section: SECTION, id, json, expires }],
         publish: () => void this.records.set(id, record),
       };
     };
-    const first = commit();
-    if (first.changes.length === 0) return;
-    await this.#log.commit(first, {
-      isOutdated: () => this.records.get(id) !== before,
-      remake: async () => commit(),
-    });
+    await this.#log.update(commit, () => this.records.get(id) !== before);
   }
 }
