@@ -1,5 +1,5 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { detach, truncateCharacters } from '@sluice/protocol/text';
+import { truncateCharacters } from '@sluice/protocol/text';
 import type { Exchange } from '../exchange/exchange.ts';
 import { lastEventOf } from './call-observer.ts';
 import type { LineLogger } from './log.ts';
@@ -24,9 +24,6 @@ export class AccessLog {
   readonly #enabled: boolean;
   readonly #withMetadata: boolean;
   readonly #probes: ReadonlySet<string>;
-  /** Target of the last request, which most requests have, and its path. */
-  #target = '';
-  #path = '';
 
   /** `probes` are paths that are requested every few seconds; successful requests are logged at level `debug`. */
   constructor(log: LineLogger, probes: ReadonlySet<string> = new Set()) {
@@ -43,12 +40,7 @@ export class AccessLog {
     const { subject, error, rejection, outcome } = facts;
     const decision = decisionOf(facts);
     const toolCall = lastEventOf(facts);
-    if (head.target !== this.#target) {
-      // Copies: a slice would retain the head that it is from.
-      this.#target = detach(head.target);
-      this.#path = loggablePath(this.#target);
-    }
-    const path = this.#path;
+    const path = loggablePath(head.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
     // The name in events is another one for code execution.
@@ -64,9 +56,9 @@ export class AccessLog {
       line.text('path', path);
       line.value('status', status);
       line.value('duration_ms', roundMs(durationMs));
-      line.text('decision', decision);
-      line.text('filter', facts.filter);
-      line.text('namespace', exchange.namespace?.name);
+      line.plain('decision', decision);
+      line.plain('filter', facts.filter);
+      line.plain('namespace', exchange.namespace?.name);
       line.text('mcp_method', mcpMethod);
       line.text('tool', tool);
       line.text('prompt', subject?.kind === 'prompt' ? subject.name : undefined);
@@ -79,22 +71,22 @@ export class AccessLog {
       line.value('client_left', isComplete || facts.failure !== undefined ? undefined : true);
       line.text('client', head.address);
       line.text('user', principal.id.slice(0, MAX_USER_LENGTH) || undefined);
-      line.plainId('session_id', exchange.session?.id);
-      line.id('x_request_id', correlation.requestId);
-      line.id('conversation_id', correlation.conversationId);
-      line.plainId('trace_id', spanOf(facts)?.context.traceId);
-      line.plainId('event_id', toolCall?.eventId);
-      line.text('event_type', details?.type);
+      line.plain('session_id', exchange.session?.id);
+      line.text('x_request_id', correlation.requestId);
+      line.text('conversation_id', correlation.conversationId);
+      line.plain('trace_id', spanOf(facts)?.context.traceId);
+      line.plain('event_id', toolCall?.eventId);
+      line.plain('event_type', details?.type);
       line.text('event_tool', eventTool === tool ? undefined : eventTool);
-      line.text('transport', toolCall?.identity.transport);
+      line.plain('transport', toolCall?.identity.transport);
       line.text('tool_type', toolCall?.identity.toolType);
       line.text('service', toolCall?.identity.serviceId);
       line.text('service_address', toolCall?.identity.serviceAddress);
-      line.id('service_request_id', toolCall?.identity.serviceRequestId);
-      line.id('completion_id', toolCall?.completionId);
-      line.text('outcome', ended ?? (mcpMethod !== undefined && outcome !== 'completed' ? outcome : undefined));
+      line.text('service_request_id', toolCall?.identity.serviceRequestId);
+      line.text('completion_id', toolCall?.completionId);
+      line.plain('outcome', ended ?? (mcpMethod !== undefined && outcome !== 'completed' ? outcome : undefined));
       line.value('is_error', details?.type === 'COMPLETED' ? details.isError : undefined);
-      line.text('error_category', details?.type === 'FAILED' ? details.category : undefined);
+      line.plain('error_category', details?.type === 'FAILED' ? details.category : undefined);
       line.value('call_duration_ms', durationOfCall);
       if (metadata !== undefined) line.json('metadata', JSON.stringify(metadata));
     });

@@ -1,5 +1,5 @@
 import { LOG_CAPACITY, type LOG_LEVELS } from '@sluice/contract';
-import { detach, ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
+import { detach, ellipsize, escapeInvisible } from '@sluice/protocol/text';
 import { EventRing } from './event-ring.ts';
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -144,17 +144,6 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
 
 /** Characters that JSON escapes, and all beyond visible ASCII. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\]/;
-/** Longest value that is cached for the next line. */
-const MAX_CACHED_LENGTH = 256;
-
-/** A text field as it was last written. */
-interface CachedField {
-  readonly name: string;
-  /** Undefined for a field that was left out. */
-  readonly value: string | undefined;
-  readonly text: string;
-}
-
 /**
  * Writes a line field by field, without objects in between. Made for the line of each request; the fields are those of
  * {@link logLine}, with names that need no escapes.
@@ -170,15 +159,10 @@ export class LineWriter {
   #target = '';
   #msg = '';
   #afterTime = '';
-  /** The text fields of earlier lines in the order in which they are written, which is mostly the same. */
-  readonly #cached: (CachedField | undefined)[] = [];
-  /** Number of text fields of this line so far. */
-  #textFields = 0;
 
   /** Begins a line. */
   begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
     this.isAscii = true;
-    this.#textFields = 0;
     const isSame = target === this.#target && level === this.#level && msg === this.#msg;
     if (!isSame) {
       this.#level = level;
@@ -194,23 +178,15 @@ export class LineWriter {
     this.#line = this.#head;
   }
 
-  /** Writes a field unless its value is undefined. Most lines have the same value as the one before: its text is cached. */
+  /** Writes a field unless its value is undefined. */
   text(name: string, value: string | undefined): void {
-    const place = this.#textFields++;
-    const cached = this.#cached[place];
-    if (cached !== undefined && cached.value === value && cached.name === name) this.#line += cached.text;
-    else this.#changeText(place, name, value);
-  }
-
-  /** Writes a field whose value differs from line to line, unless it is undefined. */
-  id(name: string, value: string | undefined): void {
     if (value === undefined) return;
     if (NOT_PLAIN.test(value)) this.json(name, JSON.stringify(value));
-    else this.plainId(name, value);
+    else this.plain(name, value);
   }
 
-  /** Like {@link id}, for an id that needs no escapes, such as one of our own. */
-  plainId(name: string, value: string | undefined): void {
+  /** Like {@link text}, for a value that needs no escapes, such as one of our own. */
+  plain(name: string, value: string | undefined): void {
     if (value !== undefined) this.#line += `,"${name}":"${value}"`;
   }
 
@@ -231,20 +207,10 @@ export class LineWriter {
     this.#line = '';
     return line;
   }
-
-  /** Writes a text field whose value is another one than in the line before. */
-  #changeText(place: number, name: string, value: string | undefined): void {
-    if (value !== undefined && (value.length > MAX_CACHED_LENGTH || NOT_PLAIN.test(value))) {
-      this.#cached[place] = undefined;
-      return this.id(name, value);
-    }
-    // Copies: a slice would retain the request that it is from.
-    const copy = value && detach(value);
-    const text = copy === undefined ? '' : detach(`,"${name}":"${copy}"`);
-    this.#cached[place] = { name, value: copy, text };
-    this.#line += text;
-  }
 }
+
+/** Members of every line. */
+const RESERVED: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
 
 /**
  * Formats a line with its line break; characters that a terminal would not show are escaped. Fields whose names are reserved are
@@ -258,43 +224,25 @@ export function logLine(
   fields?: LogFields,
   withStacks = false,
 ): string {
-  const ts = new Date(ms).toISOString();
-  let line = `{"ts":"${ts}","level":"${level}","target":"${target}","msg":${JSON.stringify(msg)}`;
+  const own = { ts: new Date(ms).toISOString(), level, target, msg };
   try {
+    const line: Record<string, unknown> = Object.assign(Object.create(null), own);
     for (const name in fields) {
       const value = fields[name];
-      if (value === undefined) continue;
-      const text = JSON.stringify(value instanceof Error ? describeError(value, withStacks) : value);
-      if (text !== undefined)
-        line += `,${UNESCAPED_NAME.test(name) ? `"${name}"` : JSON.stringify(fieldName(name))}:${text}`;
+      line[RESERVED.has(name) ? `_${name}` : name] = value instanceof Error ? describeError(value, withStacks) : value;
     }
-    // Checked here: the line of a call hardly ever has such characters.
-    return `${INVISIBLE.test(line) ? escapeInvisible(line) : line}}\n`;
+    return `${escapeInvisible(stringify(line))}\n`;
   } catch {
-    return logLineSafely({ ts, level, target, msg }, fields, withStacks);
+    return `${JSON.stringify({ ...own, fields: '[unserializable]' })}\n`;
   }
 }
 
-/** Members of every line. */
-const RESERVED: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
-/** Field names that need neither escaping nor a prefix. */
-const UNESCAPED_NAME = /^(?!(?:ts|level|target|msg)$)\w+$/;
-
-function fieldName(name: string): string {
-  return RESERVED.has(name) ? `_${name}` : name;
-}
-
-/** Formats a line whose fields JSON.stringify rejects: without cycles, big integers as text; at worst without fields. */
-function logLineSafely(own: LogFields, fields: LogFields | undefined, withStacks: boolean): string {
+/** Formats values that JSON.stringify rejects, too: without cycles, and big integers as text. */
+function stringify(line: Readonly<Record<string, unknown>>): string {
   try {
-    const line: Record<string, unknown> = { ...own };
-    for (const name in fields) {
-      const value = fields[name];
-      line[fieldName(name)] = value instanceof Error ? describeError(value, withStacks) : value;
-    }
-    return `${escapeInvisible(JSON.stringify(serializable(line, [])))}\n`;
+    return JSON.stringify(line);
   } catch {
-    return `${JSON.stringify({ ...own, fields: '[unserializable]' })}\n`;
+    return JSON.stringify(serializable(line, []));
   }
 }
 

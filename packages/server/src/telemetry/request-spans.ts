@@ -18,12 +18,12 @@ const MAX_USER_LENGTH = 256;
  * request, a stream that is opened, or a body that cannot be parsed.
  */
 export class RequestSpan {
-  readonly #tracing: Tracing;
+  readonly #tracing: Pick<Tracing, 'begin'>;
   /** Undefined once the request has ended: a call that continues must not retain it. */
   #exchange: Exchange | undefined;
   #span: Span | undefined = undefined;
 
-  constructor(exchange: Exchange, tracing: Tracing) {
+  constructor(exchange: Exchange, tracing: Pick<Tracing, 'begin'>) {
     this.#exchange = exchange;
     this.#tracing = tracing;
   }

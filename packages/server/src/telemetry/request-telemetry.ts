@@ -11,7 +11,7 @@ export interface RequestTelemetryParts {
   readonly metrics: RequestMetrics;
   readonly logger: Logger;
   /** Undefined if no traces are exported. */
-  readonly tracing: Tracing | undefined;
+  readonly tracing: Pick<Tracing, 'begin'> | undefined;
 }
 
 /**
@@ -24,7 +24,7 @@ export class RequestTelemetry {
   readonly #metrics: RequestMetrics;
   readonly #active: UpDownCounter;
   readonly #accessLog: AccessLog;
-  readonly #tracing: Tracing | undefined;
+  readonly #tracing: Pick<Tracing, 'begin'> | undefined;
 
   /** The access log is written to `target`; for `probes` see {@link AccessLog}. */
   constructor(

@@ -8,7 +8,6 @@ import {
   TIME_SERIES_STEP_S,
   type TimeSeriesGrouping,
   type TimeSeriesResponse,
-  type ToolCallErrorCategory,
   type ToolCallOutcome,
   toolCallOutcome,
 } from '@sluice/contract';
@@ -16,7 +15,7 @@ import type { EventRing } from './event-ring.ts';
 import { bucketOf, MCP_SECONDS, roundMs } from './metrics/instruments.ts';
 import { residentBytes } from './metrics/metric-source.ts';
 import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
-import { type LastEventDetails, outcomeOf, type ToolCallIdentity, type ToolCallRecord } from './tool-calls/event.ts';
+import { type LastEventDetails, outcomeOf, type ToolCallRecord } from './tool-calls/event.ts';
 
 const STEP_MS = TIME_SERIES_STEP_S * 1000;
 /** Steps that are stored. */
@@ -191,15 +190,6 @@ export interface TimeSeriesReading extends Omit<TimeSeriesResponse, 'series'> {
   readonly series: Iterable<CallSeries>;
 }
 
-/** A counted call: what its groups depend on, and those. */
-interface LastCall {
-  readonly identity: ToolCallIdentity;
-  readonly outcome: ToolCallOutcome;
-  readonly category: ToolCallErrorCategory | undefined;
-  readonly isUnsent: boolean;
-  readonly counts: readonly CallCounts[];
-}
-
 /**
  * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions and
  * the process. At most 26 MiB.
@@ -226,8 +216,6 @@ export class TimeSeries {
   /** Number of the next event to count. */
   #position: number;
   #completions = 0;
-  /** The call that was counted last, and its groups. */
-  #last: LastCall | undefined = undefined;
   /** Requests by method when they were counted last. */
   #methods: ReadonlyMap<string, MethodCounts> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -313,7 +301,7 @@ export class TimeSeries {
   #countCalls(): void {
     for (let record = this.#ring.at(this.#position); record; record = this.#ring.at(this.#position)) {
       this.#position++;
-      if (record.details.type !== 'STARTED') this.#count(record.at, record.identity, record.details);
+      if (record.details.type !== 'STARTED') this.#count(record, record.details);
     }
     // After events that were overwritten, which the ring prevents.
     this.#position = this.#ring.end;
@@ -329,51 +317,27 @@ export class TimeSeries {
     this.#methods = methods;
   }
 
-  #count(at: number, identity: ToolCallIdentity, details: LastEventDetails): void {
-    const step = Math.floor(at / STEP_MS);
-    // A call that fails before its start has no latency.
-    const bucket = details.durationMs > 0 ? bucketOf(details.durationMs, BOUNDS) : undefined;
-    const outcome = outcomeOf(details);
-    this.#all.add(step, outcome, bucket);
-    for (const counts of this.#countsOf(identity, details, outcome, step)) counts.add(step, outcome, bucket);
-  }
-
-  /** The groups of a call: mostly those of the one before. */
-  #countsOf(
-    identity: ToolCallIdentity,
-    details: LastEventDetails,
-    outcome: ToolCallOutcome,
-    step: number,
-  ): readonly CallCounts[] {
-    const { namespace, forward, serviceId, toolName: tool } = identity;
-    const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
-    // An evaluator rejected the call, or there was no room to evaluate it: forward and service neither got it nor failed.
-    const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
-    const last = this.#last;
-    if (
-      last?.outcome === outcome &&
-      last.category === category &&
-      last.isUnsent === isUnsent &&
-      last.identity.toolName === tool &&
-      last.identity.namespace === namespace &&
-      last.identity.forward === forward &&
-      last.identity.serviceId === serviceId
-    ) {
-      return last.counts;
-    }
+  #count({ at, identity }: ToolCallRecord, details: LastEventDetails): void {
+    const { namespace, forward, serviceId: service, toolName: tool } = identity;
     const { namespace: namespaces, forward: forwards, tool: tools, outcome: outcomes } = this.#groups;
+    const step = Math.floor(at / STEP_MS);
+    const outcome = outcomeOf(details);
+    const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
     const counts = [
+      this.#all,
       namespaces.add(namespace, () => ({ namespace }), step),
       tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step),
       outcomes.add(`${outcome} ${category}`, () => ({ outcome, ...(category && { category }) }), step),
     ];
-    if (!isUnsent && forward !== undefined) {
-      counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
-    } else if (!isUnsent && serviceId !== undefined) {
-      counts.push(forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step));
+    // An evaluator rejected the call, or there was no room to evaluate it: forward and service neither got it nor failed.
+    const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
+    if (!isUnsent && forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
+    else if (!isUnsent && service !== undefined) {
+      counts.push(forwards.add(`service ${service}`, () => ({ service }), step));
     }
-    this.#last = { identity, outcome, category, isUnsent, counts };
-    return counts;
+    // A call that fails before its start has no latency.
+    const bucket = details.durationMs > 0 ? bucketOf(details.durationMs, BOUNDS) : undefined;
+    for (const each of counts) each.add(step, outcome, bucket);
   }
 }
 

@@ -82,18 +82,21 @@ export class MetricFamily<Cell extends { readonly attributes: MetricAttributes }
   }
 }
 
+/** Series whose keys begin in the same way. */
+class SeriesNode {
+  series: Histogram | undefined = undefined;
+  /** By the next part of the key. */
+  readonly next = new Map<string, SeriesNode>();
+}
+
 /** A histogram metric with its series, of values that operations have. */
 export class HistogramFamily<Operation> {
   readonly #description: MetricDescription;
   readonly #bounds: readonly number[];
   readonly #family: MetricFamily<Histogram>;
   readonly #attributesOf: (operation: Operation) => MetricAttributes;
-  /** The last series and its key: most values belong to the series of the one before. */
-  #last: Histogram | undefined = undefined;
-  #lastPart1 = '';
-  #lastPart2 = '';
-  #lastPart3 = '';
-  #lastPart4: string | undefined = undefined;
+  /** The series by the parts of their keys: to find one, no key has to be made of them. */
+  readonly #root = new SeriesNode();
 
   /** `attributesOf` returns the attributes of the series of an operation. */
   constructor(
@@ -108,26 +111,24 @@ export class HistogramFamily<Operation> {
     this.#family = new MetricFamily((attributes) => new Histogram(attributes, shared));
   }
 
-  /**
-   * Records a value of an operation in the series of a key, which has up to four parts: only the last one that is given may
-   * contain spaces. Part of the hot path.
-   */
-  record(value: number, operation: Operation, first: string, second = '', third = '', fourth?: string): void {
-    const isLast =
-      first === this.#lastPart1 &&
-      second === this.#lastPart2 &&
-      third === this.#lastPart3 &&
-      fourth === this.#lastPart4;
-    const last = isLast ? this.#last : undefined;
-    if (last) return last.record(value);
-    const key = fourth === undefined ? `${first} ${second} ${third}` : `${first} ${second} ${third} ${fourth}`;
-    const series = this.#family.cells.get(key) ?? this.#family.open(key, () => this.#attributesOf(operation));
-    this.#last = series;
-    this.#lastPart1 = first;
-    this.#lastPart2 = second;
-    this.#lastPart3 = third;
-    this.#lastPart4 = fourth;
-    series.record(value);
+  /** Records a value of an operation in the series of a key, which has up to four parts. Part of the hot path. */
+  record(value: number, operation: Operation, first: string, second?: string, third?: string, fourth?: string): void {
+    let node = this.#root.next.get(first);
+    if (second !== undefined) node = node?.next.get(second);
+    if (third !== undefined) node = node?.next.get(third);
+    if (fourth !== undefined) node = node?.next.get(fourth);
+    (node?.series ?? this.#open(operation, [first, second, third, fourth])).record(value);
+  }
+
+  /** Adds the series of a new key, or returns the overflow series. */
+  #open(operation: Operation, key: readonly (string | undefined)[]): Histogram {
+    const known = this.#family.cells.size;
+    const series = this.#family.open(JSON.stringify(key), () => this.#attributesOf(operation));
+    if (this.#family.cells.size === known) return series;
+    let node = this.#root;
+    for (const part of key) if (part !== undefined) node = node.next.getOrInsertComputed(part, () => new SeriesNode());
+    node.series = series;
+    return series;
   }
 
   /** The current values. */

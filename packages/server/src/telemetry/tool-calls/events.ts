@@ -152,50 +152,45 @@ export interface ToolCallCount {
   readonly transport: ToolCallTransport;
   readonly type: EventDetails['type'];
   /** Missing in STARTED events. */
-  readonly outcome?: ToolCallOutcome;
+  readonly outcome?: ToolCallOutcome | undefined;
   /** Error category of FAILED events. */
-  readonly category?: string;
+  readonly category?: string | undefined;
   readonly count: number;
 }
 
-/** Counters of tool call events. On the path of every call: allocates nothing but for failures. */
+/** A count that grows. */
+type GrowingCount = { -readonly [Member in keyof ToolCallCount]: ToolCallCount[Member] };
+
+/** Counters of tool call events. On the path of every call: allocates nothing but for the first failure of a kind. */
 export class ToolCallCounts {
-  readonly #counts: Readonly<Record<ToolCallTransport, TransportCounts>> = {
-    mcp: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
-    grpc: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
-    code: { started: 0, completed: 0, toolErrors: 0, failed: new Map() },
+  readonly #counts: Readonly<Record<ToolCallTransport, GrowingCount[]>> = {
+    mcp: withoutFailures('mcp'),
+    grpc: withoutFailures('grpc'),
+    code: withoutFailures('code'),
   };
 
   add(transport: ToolCallTransport, details: EventDetails): void {
+    const { type } = details;
+    const outcome = type === 'STARTED' ? undefined : outcomeOf(details);
+    const category = type === 'FAILED' ? details.category : undefined;
     const counts = this.#counts[transport];
-    if (details.type === 'STARTED') counts.started++;
-    else if (details.type === 'COMPLETED') counts[details.isError ? 'toolErrors' : 'completed']++;
-    else {
-      const { outcome, category } = details;
-      const key = `${outcome} ${category}`;
-      const known = counts.failed.get(key);
-      counts.failed.set(key, { outcome, category, count: (known?.count ?? 0) + 1 });
+    // There are few.
+    for (const known of counts) {
+      if (known.type === type && known.outcome === outcome && known.category === category) return void known.count++;
     }
+    counts.push({ transport, type, outcome, category, count: 1 });
   }
 
   /** Returns all counts; failures only if they have occurred. */
   all(): ToolCallCount[] {
-    return (['mcp', 'grpc', 'code'] as const).flatMap((transport): ToolCallCount[] => {
-      const { started, completed, toolErrors, failed } = this.#counts[transport];
-      return [
-        { transport, type: 'STARTED', count: started },
-        { transport, type: 'COMPLETED', outcome: 'completed', count: completed },
-        { transport, type: 'COMPLETED', outcome: 'tool_error', count: toolErrors },
-        ...failed.values().map((failure) => ({ transport, type: 'FAILED' as const, ...failure })),
-      ];
-    });
+    return Object.values(this.#counts).flatMap((counts) => counts.map((count) => ({ ...count })));
   }
 }
 
-interface TransportCounts {
-  started: number;
-  completed: number;
-  toolErrors: number;
-  /** By outcome and category. */
-  readonly failed: Map<string, Required<Pick<ToolCallCount, 'outcome' | 'category' | 'count'>>>;
+function withoutFailures(transport: ToolCallTransport): GrowingCount[] {
+  return [
+    { transport, type: 'STARTED', count: 0 },
+    { transport, type: 'COMPLETED', outcome: 'completed', count: 0 },
+    { transport, type: 'COMPLETED', outcome: 'tool_error', count: 0 },
+  ];
 }

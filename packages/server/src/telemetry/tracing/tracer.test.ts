@@ -1,7 +1,7 @@
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import { describe, expect, it } from 'vitest';
-import { Tracer } from './tracing.ts';
+import { Tracing } from './tracing.ts';
 
 const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', state: 'a=1' };
 
@@ -9,7 +9,11 @@ const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b716
 function tracing(parentBased: boolean, ratio: number) {
   const recorded: ReadableSpan[] = [];
   const resource = resourceFromAttributes({});
-  const tracer = new Tracer(resource, { parentBased, ratio }, { onEnd: (span) => recorded.push(span) });
+  const tracer = new Tracing(
+    resource,
+    { parentBased, ratio },
+    { onEnd: (span) => recorded.push(span), shutdown: async () => {} },
+  );
   const begin = (parent?: 'sampled' | 'unsampled') =>
     tracer.begin({ name: 'work', role: 'server' }, parent && { ...PARENT, sampled: parent === 'sampled' });
   return { recorded, begin };

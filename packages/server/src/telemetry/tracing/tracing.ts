@@ -27,14 +27,6 @@ import {
 import { Span, type SpanOrigin, type SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
 
-/** Records and exports traces. */
-export interface Tracing {
-  /** Starts a span that continues the trace of `parent`, or a new trace. */
-  begin(start: SpanStart, parent: TraceContext | undefined): Span;
-  /** Exports the ended spans, for at most `graceMs` milliseconds, and stops. Never rejects. */
-  close(graceMs: number): Promise<void>;
-}
-
 /** Starts exporting traces. */
 export async function openTracing(settings: TraceSettings, log: TargetLogger, proxyFor?: ProxyFor): Promise<Tracing> {
   const exporter = await createExporter<SpanExporter>('TRACES', settings, proxyFor, {
@@ -47,27 +39,23 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger, pr
     recovered: 'exporting traces succeeds again',
   });
   const processor = new BatchSpanProcessor({ ...settings.batch, exporter });
-  const tracer = new Tracer(telemetryResource(), settings.sampler, processor);
-  return {
-    begin: (start, parent) => tracer.begin(start, parent),
-    close: (graceMs) =>
-      withTimeout(
-        graceMs,
-        processor.shutdown().catch(() => undefined),
-      ),
-  };
+  return new Tracing(telemetryResource(), settings.sampler, processor);
 }
 
-/** Starts spans, in new or existing traces. */
-export class Tracer implements SpanOrigin {
+/** Records and exports traces. */
+export class Tracing implements SpanOrigin {
   readonly resource: Resource;
   readonly instrumentationScope: InstrumentationScope = SCOPE;
-  readonly #processor: Pick<SpanProcessor, 'onEnd'>;
+  readonly #processor: Pick<SpanProcessor, 'onEnd' | 'shutdown'>;
   readonly #parentBased: boolean;
   readonly #sampler: TraceIdRatioBasedSampler;
   readonly #ids = new RandomIdGenerator();
 
-  constructor(resource: Resource, { parentBased, ratio }: SamplerSettings, processor: Pick<SpanProcessor, 'onEnd'>) {
+  constructor(
+    resource: Resource,
+    { parentBased, ratio }: SamplerSettings,
+    processor: Pick<SpanProcessor, 'onEnd' | 'shutdown'>,
+  ) {
     this.resource = resource;
     this.#processor = processor;
     this.#parentBased = parentBased;
@@ -91,5 +79,13 @@ export class Tracer implements SpanOrigin {
 
   ended(span: Span): void {
     this.#processor.onEnd(span);
+  }
+
+  /** Exports the ended spans, for at most `graceMs` milliseconds, and stops. Never rejects. */
+  async close(graceMs: number): Promise<void> {
+    await withTimeout(
+      graceMs,
+      this.#processor.shutdown().catch(() => undefined),
+    );
   }
 }
