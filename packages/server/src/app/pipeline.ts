@@ -46,14 +46,7 @@ import {
 
 /** Dependencies of the filters. */
 export type ChainParts = Parameters<typeof serviceNamespace>[0] &
-  Parameters<typeof serviceWellKnown>[0] &
-  Parameters<typeof serviceMcpInit>[0] &
-  Parameters<typeof serviceToolList>[0] &
-  Parameters<typeof serviceToolCall>[0] &
-  Parameters<typeof serviceResourceRead>[0] &
-  Parameters<typeof serviceSubscribe>[0] &
-  Parameters<typeof servicePromptGet>[0] &
-  Parameters<typeof serviceCompletion>[0] &
+  PlainParts &
   Parameters<typeof serviceIntercept>[0] &
   Parameters<typeof loadBalancer>[0] & {
     readonly engine: EvaluatorEngine;
@@ -99,9 +92,28 @@ function lookupsAfterEvaluators(
   return lookups;
 }
 
+/** Filters without settings that depend on the parts of the service alone. */
+const PLAIN_FILTERS = {
+  service_well_known: serviceWellKnown,
+  service_mcp_init: serviceMcpInit,
+  service_tool_list: serviceToolList,
+  service_tool_call: serviceToolCall,
+  service_resource_list: serviceResourceList,
+  service_resource_read: serviceResourceRead,
+  service_subscribe: serviceSubscribe,
+  service_prompt_list: servicePromptList,
+  service_prompt_get: servicePromptGet,
+  service_completion: serviceCompletion,
+  service_relay: serviceRelay,
+};
+
+/** What all of them depend on. */
+type PlainParts = (typeof PLAIN_FILTERS)[keyof typeof PLAIN_FILTERS] extends (parts: infer Parts) => unknown
+  ? Parts
+  : never;
+
 function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: FindMissing): McpMethodFilter {
-  const { auth } = parts;
-  const passes = auth && isOAuthPath;
+  const passes = parts.auth && isOAuthPath;
   switch (settings.filter) {
     case 'cors':
       return { filter: cors(settings) };
@@ -111,30 +123,8 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       const filter = serviceNamespace(parts, passes);
       return { filter: parts.passOn?.(filter) ?? filter };
     }
-    case 'service_well_known':
-      return serviceWellKnown(parts);
     case 'service_evaluator':
       return { filter: serviceEvaluator(parts.engine, findMissing) };
-    case 'service_mcp_init':
-      return serviceMcpInit(parts);
-    case 'service_tool_list':
-      return serviceToolList(parts);
-    case 'service_tool_call':
-      return serviceToolCall(parts);
-    case 'service_resource_list':
-      return serviceResourceList(parts);
-    case 'service_resource_read':
-      return serviceResourceRead(parts);
-    case 'service_subscribe':
-      return serviceSubscribe(parts);
-    case 'service_prompt_list':
-      return servicePromptList(parts);
-    case 'service_prompt_get':
-      return servicePromptGet(parts);
-    case 'service_completion':
-      return serviceCompletion(parts);
-    case 'service_relay':
-      return serviceRelay(parts);
     case 'service_intercept':
       return { filter: serviceIntercept(parts) };
     case 'static_response':
@@ -147,6 +137,8 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       return { filter: headers(settings) };
     case 'path_rewrite':
       return { filter: pathRewrite(settings) };
+    default:
+      return PLAIN_FILTERS[settings.filter](parts);
   }
 }
 

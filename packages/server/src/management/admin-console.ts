@@ -7,7 +7,7 @@ import type { ServerRequest } from '../http/server/request.ts';
 import { buildingResponse, remainingSeconds } from './console-build.ts';
 import type { ManagementContext } from './context.ts';
 import { openFile } from './files.ts';
-import { type ApiResponse, errorResponse } from './responses.ts';
+import { type ApiResponse, errorResponse, pathNotFound, withHeaders } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
 /** Policy of the console: no inline script or style, no generated code, no other host. */
@@ -57,28 +57,20 @@ export function adminConsoleRoutes(router: Router, { config: { uiPath, consoleUr
     const location = consoleUrl ? `${consoleUrl.href}/admin/` : 'admin/';
     return { status: consoleUrl ? 302 : 301, headers: { location }, body: '' };
   };
-  router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : notFound(request)));
+  router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : pathNotFound(request.path)));
   router.addPath('/admin', (request) => {
-    if (!existsSync(uiPath)) return notFound(request);
+    if (!existsSync(uiPath)) return pathNotFound(request.path);
     return request.path.endsWith('/') ? index(request, uiPath) : redirect();
   });
   router.addPath('/admin/*', async (request) => {
     const { name: path, http } = request;
-    if (!existsSync(uiPath)) return notFound(request);
+    if (!existsSync(uiPath)) return pathNotFound(request.path);
     if (path.split(/[\\/]/).includes('..')) return errorResponse('FORBIDDEN', `path not allowed: ${request.path}`);
     const lastSegment = path.split('/').at(-1) ?? '';
     if (path === 'index.html' || !lastSegment.includes('.')) return index(request, uiPath);
     const file = await findFile(http, uiPath, path);
-    return file ? secured(file) : notFound(request);
+    return file ? withHeaders(file, SECURITY_HEADERS) : pathNotFound(request.path);
   });
-}
-
-function notFound({ path }: ApiRequest<never>): ApiResponse {
-  return errorResponse('NOT_FOUND', `path not found: ${path}`);
-}
-
-function secured({ status, headers, body }: ApiResponse): ApiResponse {
-  return { status, headers: { ...headers, ...SECURITY_HEADERS }, body };
 }
 
 /** Returns a file, or its compressed copy if the client accepts it; undefined if there is none. */
@@ -96,7 +88,7 @@ async function findFile(http: ServerRequest, root: string, path: string): Promis
     'content-encoding': encoding.name,
     'content-type': send.mime.getType(path) ?? 'application/octet-stream',
   };
-  return { ...response, headers: { ...response.headers, ...encoded, vary: 'Accept-Encoding' } };
+  return withHeaders(response, { ...encoded, vary: 'Accept-Encoding' });
 }
 
 /** Returns the page for a path below `/admin/`; 503 if the console has not been built. */
@@ -111,9 +103,6 @@ async function index({ http, path }: ApiRequest<never>, root: string): Promise<A
   // The router ignores a trailing slash.
   const depth = path.split('/').length - FIRST_DEPTH;
   const body = html.replaceAll('"./', `"${'../'.repeat(depth) || './'}`);
-  return secured({
-    status: 200,
-    headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache' },
-    body,
-  });
+  const headers = { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache', ...SECURITY_HEADERS };
+  return { status: 200, headers, body };
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { ServerRequest } from '../http/server/request.ts';
-import { type ApiResponse, errorResponse } from './responses.ts';
+import { type ApiResponse, errorResponse, withHeaders } from './responses.ts';
 
 /** Written by `npm start` into the folder of a console that it builds while the service runs. */
 const PROGRESS_FILE = 'progress.json';
@@ -39,8 +39,7 @@ export function buildingResponse({ headers }: ServerRequest, seconds: number): A
   const message = `the web console is being built: ready in about ${seconds} s`;
   const retry = { 'retry-after': String(seconds), 'cache-control': 'no-store' };
   if (!String(headers.accept ?? '').includes('text/html')) {
-    const response = errorResponse('UNAVAILABLE', message);
-    return { ...response, headers: { ...response.headers, ...retry } };
+    return withHeaders(errorResponse('UNAVAILABLE', message), retry);
   }
   return {
     status: 503,

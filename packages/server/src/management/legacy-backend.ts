@@ -11,6 +11,9 @@ import type { ServerRequest } from '../http/server/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 import { plainError } from './responses.ts';
 
+/** Message for a path that {@link hasDotSegments}. */
+export const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
+
 /**
  * True for a path that a server may normalize to another one: with a segment `.` or `..`, also percent-encoded, delimited
  * by a backslash or followed by path parameters, which some servers remove first.
@@ -26,7 +29,6 @@ export function hasDotSegments(path: string): boolean {
 const NATIVE_PATH = /^\/api\/v1\/management\/statistics\/?$/;
 
 const NOT_SET = 'no legacy backend: SERVICE_CLASSIC_URL is not set';
-const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
 
 /** True for a request that is proxied to the legacy backend. */

@@ -9,9 +9,9 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import { SECURITY_HEADERS } from './admin-console.ts';
 import type { ManagementContext } from './context.ts';
 import { openFile } from './files.ts';
-import { hasDotSegments } from './legacy-backend.ts';
+import { DOT_SEGMENTS, hasDotSegments } from './legacy-backend.ts';
 import type { Plugins } from './plugins.ts';
-import { type ApiResponse, dataResponse, errorResponse, plainError } from './responses.ts';
+import { type ApiResponse, dataResponse, errorResponse, pathNotFound, plainError, withHeaders } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/plugins`, and the files of plugins below `/plugins/`; neither in the headless distribution. */
@@ -27,14 +27,14 @@ async function pluginFile(http: ServerRequest, path: string, plugins: Plugins): 
   const [, , id = '', ...segments] = decodeURI(path).split('/');
   const plugin = plugins.get(id);
   const file = segments.join('/');
-  if (!plugin || file === '') return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  if (!plugin || file === '') return pathNotFound(path);
   const resolved = await realpath(join(plugin.folder, file)).catch(() => undefined);
-  if (resolved === undefined) return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  if (resolved === undefined) return pathNotFound(path);
   if (!resolved.startsWith(plugin.folder + sep)) return errorResponse('FORBIDDEN', `path not allowed: ${path}`);
   const url = `/${encodeURIComponent(file).replaceAll('%2F', '/')}`;
   const { isFile, response } = await openFile(http, url, { root: plugin.folder });
-  if (!isFile) return errorResponse('NOT_FOUND', `path not found: ${path}`);
-  return { ...response, headers: { ...response.headers, ...FILE_HEADERS, 'cache-control': 'no-cache' } };
+  if (!isFile) return pathNotFound(path);
+  return withHeaders(response, { ...FILE_HEADERS, 'cache-control': 'no-cache' });
 }
 
 /**
@@ -50,7 +50,6 @@ const FILE_HEADERS = {
   'content-security-policy': `${SECURITY_HEADERS['content-security-policy']}; ${SANDBOX}`,
 };
 
-const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const SERVICE_PATH = /^\/api\/plugins\/([^/]+)\/([^/]+)(\/.*)?$/;
 
 /** The client headers that a service gets: none identifies the user or carries credentials. */

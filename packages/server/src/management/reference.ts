@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { operations } from '@sluice/contract';
 import { openFile } from './files.ts';
 import { openApiTexts } from './openapi.ts';
-import { type ApiResponse, errorResponse } from './responses.ts';
+import { type ApiResponse, errorResponse, pathNotFound, withHeaders } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
 /** The page loads only its own files and cannot be framed. */
@@ -88,10 +88,10 @@ export function referenceRoutes(router: Router): void {
 async function serveFile({ http, path }: ApiRequest<never>, root: string): Promise<ApiResponse> {
   const { isFile, response } = await openFile(http, path.slice(FILES.length), { root });
   if (isFile) return page(response);
-  if (response.status <= 404) return page(errorResponse('NOT_FOUND', `path not found: ${path}`));
+  if (response.status <= 404) return page(pathNotFound(path));
   return page(errorResponse('BAD_REQUEST', 'malformed request'));
 }
 
 function page(response: ApiResponse): ApiResponse {
-  return { ...response, headers: { ...response.headers, 'content-security-policy': CONTENT_SECURITY_POLICY } };
+  return withHeaders(response, { 'content-security-policy': CONTENT_SECURITY_POLICY });
 }

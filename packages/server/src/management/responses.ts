@@ -49,6 +49,16 @@ export function errorResponse(code: ErrorCode, message: string, details?: unknow
   return { status: ERROR_STATUS[code], headers: JSON_TYPE, body };
 }
 
+/** Returns the response to a request for a path that does not exist. */
+export function pathNotFound(path: string): ApiResponse {
+  return errorResponse('NOT_FOUND', `path not found: ${path}`);
+}
+
+/** Returns a response with further headers, which replace others of the same name. */
+export function withHeaders(response: ApiResponse, headers: ApiResponse['headers']): ApiResponse {
+  return { ...response, headers: { ...response.headers, ...headers } };
+}
+
 /** Marks an enveloped response as the last known state, which may be out of date (docs/replicas.md). */
 export function markStale(response: ApiResponse): ApiResponse {
   return withMember(response, 'stale', 'true');

@@ -36,7 +36,7 @@ import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespace
 import { observabilityRoutes, prometheusRoutes } from './observability.ts';
 import { PLUGIN_SERVICES, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
-import { type ApiResponse, errorResponse, markStale } from './responses.ts';
+import { type ApiResponse, errorResponse, markStale, pathNotFound, withHeaders } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { taskRoutes } from './tasks.ts';
@@ -185,9 +185,8 @@ export class Management {
     if (rejection) {
       const { status, reason, headers: extra = [] } = rejection;
       const code = status === 403 ? 'FORBIDDEN' : status === 503 ? 'UNAVAILABLE' : 'BAD_REQUEST';
-      const { headers, body } = errorResponse(code, reason);
       const pairs = extra.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), extra[at + 1] ?? '']] : []));
-      return send({ status, headers: { ...headers, ...Object.fromEntries(pairs) }, body });
+      return send({ ...withHeaders(errorResponse(code, reason), Object.fromEntries(pairs)), status });
     }
     if (this.#proxy(exchange, path)) return;
     if (method !== 'OPTIONS' && PLUGIN_SERVICES.test(path)) return this.#servePlugin(exchange);
@@ -217,10 +216,7 @@ export class Management {
         const message = `request body too large: the limit is ${this.#bodyLimit} bytes, which is fixed`;
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
       },
-      onNoMemory: () => {
-        const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
-        send({ ...refused, headers: { ...type, 'retry-after': RETRY_AFTER_SECONDS } });
-      },
+      onNoMemory: () => send(retryLater(errorResponse('UNAVAILABLE', NO_MEMORY))),
       // The client disconnected before its request was complete, or the body is malformed.
       onError: () => undefined,
     });
@@ -233,7 +229,7 @@ export class Management {
     const ownHeaders = Object.entries(this.#cors).flat();
     const served =
       config.uiPath === undefined
-        ? errorResponse('NOT_FOUND', `path not found: ${request.url.split('?', 1)[0]}`)
+        ? pathNotFound(request.url.split('?', 1)[0] ?? '')
         : servePluginService(request, response, { plugins, ownHeaders, log });
     if (typeof served === 'string') exchange.facts.upstream = served;
     else {
@@ -339,8 +335,11 @@ const API = '/api/v1/';
 /** Response to a change that was not stored because the database cannot be reached, or of which that is not known. */
 function unavailable({ message, unknownCommit }: UnavailableStoreError): ApiResponse {
   const details = unknownCommit === undefined ? undefined : { outcome: 'unknown', commit: unknownCommit };
-  const { headers, ...response } = errorResponse('UNAVAILABLE', message, details);
-  return { ...response, headers: { ...headers, 'retry-after': RETRY_AFTER_SECONDS } };
+  return retryLater(errorResponse('UNAVAILABLE', message, details));
+}
+
+function retryLater(response: ApiResponse): ApiResponse {
+  return withHeaders(response, { 'retry-after': RETRY_AFTER_SECONDS });
 }
 
 const MCP_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/mcp\/?$/;
@@ -362,9 +361,8 @@ function isDecodable(path: string): boolean {
 
 /** Returns the response to a request without a route; 405 if other methods have one. */
 function notFound(method: string, path: string, methods: readonly string[]): ApiResponse {
-  if (methods.length === 0) return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  if (methods.length === 0) return pathNotFound(path);
   const allow = [...methods, 'OPTIONS'].join(', ');
   const message = `method ${method} not allowed on ${path}; allowed: ${allow}`;
-  const { headers, ...rest } = errorResponse('METHOD_NOT_ALLOWED', message);
-  return { ...rest, headers: { allow, ...headers } };
+  return withHeaders(errorResponse('METHOD_NOT_ALLOWED', message), { allow });
 }
