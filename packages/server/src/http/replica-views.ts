@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ResponseLike } from './exchange.ts';
-import type { jsonLines } from './json-lines.ts';
 import type { Peers } from './peers.ts';
 import { drainRequestBody } from './request-body.ts';
 import { sendBody } from './response-body.ts';
@@ -26,6 +26,21 @@ export function serveView(views: Views, request: ServerRequest, response: Respon
     response.writeHead(found === undefined ? 404 : 200, []);
     await sendBody(Readable.from(found ?? [], { highWaterMark: 1 }), response);
   }).catch(() => response.destroy());
+}
+
+/** Characters of items that are written together. */
+const WRITTEN_TOGETHER = 32 * 1024;
+
+/** Items as JSON, one in a line: each can be parsed by itself, since all of them at once could block the event loop. */
+export function* jsonLines(items: Iterable<unknown>): Generator<Buffer> {
+  let text = '';
+  for (const item of items) {
+    text += `${JSON.stringify(item)}\n`;
+    if (text.length < WRITTEN_TOGETHER) continue;
+    yield Buffer.from(text);
+    text = '';
+  }
+  yield Buffer.from(text);
 }
 
 /** What the other replicas have answered, and the ids of those that have not: what they have is missing. */
@@ -144,15 +159,23 @@ function chunksOf(message: IncomingMessage, timeoutMs: number): AsyncIterable<Bu
   })();
 }
 
+/** Bytes that are parsed without yielding to the event loop. */
+const BYTES_PER_TURN = 512 * 1024;
+
 /** Reads the items of an answer while it arrives. Rejects if it is too large or incomplete, and with what `parse` throws. */
 async function readItems<Item>(message: IncomingMessage, { maxBytes, parse }: Question<Item>): Promise<Item[]> {
   const items: Item[] = [];
   const decoder = new StringDecoder();
   let bytes = 0;
+  let turnEnd = BYTES_PER_TURN;
   let line = '';
   for await (const chunk of message) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw new Error('response too large');
+    if (bytes > turnEnd) {
+      turnEnd = bytes + BYTES_PER_TURN;
+      await nextTurn();
+    }
     const [first = '', ...others] = decoder.write(chunk).split('\n');
     line += first;
     for (const next of others) {
