@@ -32,7 +32,8 @@ export class OmittedParts {
 
   add(type: JsonValue | undefined): void {
     const named = typeof type === 'string' && TYPE.test(type) ? type : OTHER;
-    this.#count(this.#counts.has(named) || this.#counts.size < MAX_TYPES ? named : OTHER);
+    const what = this.#counts.has(named) || this.#counts.size < MAX_TYPES ? named : OTHER;
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
   }
 
   /** Images that Ollama's APIs have beside the text. */
@@ -43,10 +44,6 @@ export class OmittedParts {
   /** The text was cut. */
   addRest(): void {
     this.#counts.set(REST, 1);
-  }
-
-  #count(what: string): void {
-    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
   }
 
   /** The member of a message; none if nothing was left out. */

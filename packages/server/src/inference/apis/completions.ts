@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { type BoundedValues, RecordedText } from '../bounded-values.ts';
 import type { CompletionApi } from './api.ts';
 import { CHOICE_FIELDS, type ChoiceContent, ChoicesAssembler } from './choices.ts';
@@ -11,22 +11,16 @@ export const completions: CompletionApi = {
   recognizes: ({ object, choices }) =>
     object === 'text_completion' ||
     (Array.isArray(choices) && choices.some((choice) => isJsonObject(choice) && typeof choice.text === 'string')),
-  assembler: (values) => new ChoicesAssembler('text_completion', values, () => new CompletedText(values)),
+  assembler: (values) => new ChoicesAssembler('text_completion', values, () => completedText(values)),
 };
 
-class CompletedText implements ChoiceContent {
-  readonly #text: RecordedText;
-
-  constructor(values: BoundedValues) {
-    this.#text = new RecordedText(values);
-  }
-
-  add({ text, ...others }: JsonObject): JsonObject {
-    if (typeof text === 'string') this.#text.add(text);
-    return others;
-  }
-
-  take(): JsonObject {
-    return { text: this.#text.toString() };
-  }
+function completedText(values: BoundedValues): ChoiceContent {
+  const whole = new RecordedText(values);
+  return {
+    add({ text, ...others }) {
+      if (typeof text === 'string') whole.add(text);
+      return others;
+    },
+    take: () => ({ text: whole.toString() }),
+  };
 }

@@ -19,7 +19,7 @@ export const ollamaChat: CompletionApi = {
   request: { conversation: 'messages' },
   fields: FIELDS,
   recognizes: ({ done, message }) => typeof done === 'boolean' && isJsonObject(message),
-  assembler: (values) => new ChatAssembler(values),
+  assembler: (values) => new OllamaAssembler(values),
 };
 
 /** Ollama's API that completes a text. */
@@ -28,13 +28,14 @@ export const ollamaGenerate: CompletionApi = {
   request: { conversation: 'prompt', instructions: 'system' },
   fields: FIELDS,
   recognizes: ({ done, response }) => typeof done === 'boolean' && typeof response === 'string',
-  assembler: (values) => new TextAssembler(values),
+  assembler: (values) => new OllamaAssembler(values),
 };
 
-const MESSAGE: ReadonlySet<string> = new Set(['message']);
+const TEXTS = ['response', 'thinking'];
+const IN_PIECES: ReadonlySet<string> = new Set([...TEXTS, 'message']);
 
-/** Assembles the answer of a stream: the members of its last line, with the whole message. */
-class ChatAssembler implements AnswerAssembler {
+/** Assembles the answer of a stream: the members of its last line, with the whole message or text. */
+class OllamaAssembler implements AnswerAssembler {
   readonly #answer: AssembledMembers;
   readonly #message: AssembledMembers;
 
@@ -44,7 +45,8 @@ class ChatAssembler implements AnswerAssembler {
   }
 
   add(line: JsonObject): void {
-    this.#answer.setAll(line, MESSAGE);
+    this.#answer.setAll(line, IN_PIECES);
+    for (const name of TEXTS) this.#answer.append(name, line[name]);
     for (const [name, value] of Object.entries(objectIn(line, 'message') ?? {})) {
       if (name !== 'role' && typeof value === 'string') this.#message.append(name, value);
       else if (name !== 'role' && Array.isArray(value)) this.#message.extend(name, value);
@@ -53,26 +55,7 @@ class ChatAssembler implements AnswerAssembler {
   }
 
   take(): JsonObject {
-    return { ...this.#answer.take(), message: this.#message.take() };
-  }
-}
-
-const TEXTS: ReadonlySet<string> = new Set(['response', 'thinking']);
-
-/** Assembles the answer of a stream: the members of its last line, with the whole text. */
-class TextAssembler implements AnswerAssembler {
-  readonly #answer: AssembledMembers;
-
-  constructor(values: BoundedValues) {
-    this.#answer = new AssembledMembers(values);
-  }
-
-  add(line: JsonObject): void {
-    this.#answer.setAll(line, TEXTS);
-    for (const name of TEXTS) this.#answer.append(name, line[name]);
-  }
-
-  take(): JsonObject {
-    return this.#answer.take();
+    const message = this.#message.take();
+    return { ...this.#answer.take(), ...(Object.keys(message).length > 0 && { message }) };
   }
 }

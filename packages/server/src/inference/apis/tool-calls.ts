@@ -20,9 +20,8 @@ export class ToolCalls {
   readonly #calls: AssembledList<ToolCall>;
   /** The latest call with each index. */
   readonly #byIndex = new Map<number, ToolCall>();
-  /** The call of the last delta, and the one that was added last. */
+  /** The call of the last delta. */
   #last: ToolCall | undefined = undefined;
-  #added: ToolCall | undefined = undefined;
 
   constructor(values: BoundedValues) {
     this.#values = values;
@@ -58,11 +57,11 @@ export class ToolCalls {
   }
 
   #addCall(index: JsonValue | undefined): ToolCall | undefined {
+    const before = this.#calls.items().at(-1);
     const call = this.#calls.at(this.#calls.size);
     if (call === undefined) return undefined;
-    call.index = typeof index === 'number' ? index : (this.#added?.index ?? -1) + 1;
+    call.index = typeof index === 'number' ? index : (before?.index ?? -1) + 1;
     this.#byIndex.set(call.index, call);
-    this.#added = call;
     return call;
   }
 
