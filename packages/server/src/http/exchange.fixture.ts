@@ -35,7 +35,7 @@ export function exchangeParts(
   } as const;
   const request = new ServerRequest(
     { ...received, rawHeaders: [], persistent: true, expectsContinue: false, ambiguity: undefined },
-    { socket: new Socket(), destroy: () => undefined },
+    new Socket(),
   );
   const discarded: ResponseLike = {
     destroyed: false,

@@ -1,8 +1,8 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
+import type { RequestHead } from './server/request-parser.ts';
 import type { QuotaOwner } from './shares.ts';
 
 /** Receives a body; exactly one of its methods is called. */
@@ -36,7 +36,7 @@ export function collectBody(request: ServerRequest, limit: number, memory: BodyM
     drainRequestBody(request);
     handler[reason]();
   };
-  if (Number(request.headers['content-length']) > limit) return refuse('onTooLarge');
+  if (request.head.contentLength > limit) return refuse('onTooLarge');
   request.on('data', (chunk: Buffer) => {
     if (body.length + chunk.length > limit) return refuse('onTooLarge');
     body.push(chunk);
@@ -69,12 +69,9 @@ function readInNextTurn(request: ServerRequest): void {
   setImmediate(() => request.resume());
 }
 
-/** Returns whether the headers of a request announce a body, which may be empty (RFC 9112 6.3). */
-export function hasBody({
-  'content-length': length,
-  'transfer-encoding': encoding,
-}: Pick<IncomingHttpHeaders, 'content-length' | 'transfer-encoding'>): boolean {
-  return encoding !== undefined || (length !== undefined && length !== '0');
+/** Returns whether the head of a request announces a body that is not empty, as far as it says (RFC 9112 6.3). */
+export function hasBody({ contentLength, chunked }: RequestHead): boolean {
+  return chunked || contentLength > 0;
 }
 
 /** Time for which the body of a rejected request is drained, in milliseconds. */
@@ -86,7 +83,7 @@ const LINGER_MS = 2_000;
  */
 export function drainRequestBody(request: ServerRequest): void {
   request.resume();
-  if (request.complete || !hasBody(request.headers)) return;
+  if (request.complete || !hasBody(request.head)) return;
   request.on('data', () => readInNextTurn(request));
   const timeout = setTimeout(() => request.destroy(), LINGER_MS);
   request.once('close', () => clearTimeout(timeout));
@@ -97,7 +94,7 @@ export function drainRequestBody(request: ServerRequest): void {
  * requests with proxied bodies, which may take any time.
  */
 export function setBodyTimeout(request: ServerRequest, timeoutMs: number, onTimeout: () => void): void {
-  if (!hasBody(request.headers)) return;
+  if (!hasBody(request.head)) return;
   const timer = setTimeout(() => {
     // The body may be complete although it has not been read.
     if (!request.complete) onTimeout();

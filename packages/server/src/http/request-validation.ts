@@ -44,7 +44,7 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
   const isAllowedOrigin = (origin: string): boolean =>
     corsOrigin === '*' ||
     [corsOrigin, publicOrigin].includes(origin.toLowerCase()) ||
-    isLoopback(hostOfOrigin(origin) ?? '');
+    isLoopback(splitOrigin(origin)?.host ?? '');
 
   return (localAddress, host, origin, isProbe = false) => {
     const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
@@ -89,10 +89,11 @@ function addToCache(cache: Set<string>, value: string): void {
   cache.add(detach(value));
 }
 
-/** Returns the host of an http(s) origin, in lower case, IPv6 in brackets. */
-function hostOfOrigin(origin: string): string | undefined {
-  const match = /^https?:\/\/(.+)$/i.exec(origin);
-  return match ? splitHost(match[1] ?? '')?.host : undefined;
+/** Splits an http(s) origin like {@link splitHost}; `defaultPort` is that of its scheme. */
+function splitOrigin(origin: string) {
+  const [, secure, authority = ''] = /^http(s?):\/\/(.+)$/i.exec(origin) ?? [];
+  const page = splitHost(authority);
+  return page && { ...page, defaultPort: secure ? '443' : '80' };
 }
 
 /**
@@ -100,10 +101,9 @@ function hostOfOrigin(origin: string): string | undefined {
  * front of the service may terminate TLS.
  */
 function isSameOrigin(origin: string, host: string): boolean {
-  const match = /^(https?):\/\/(.+)$/i.exec(origin);
-  const page = match && splitHost(match[2] ?? '');
+  const page = splitOrigin(origin);
   const target = splitHost(host);
   if (!page || !target) return false;
-  const defaultPort = match[1]?.toLowerCase() === 'https' ? '443' : '80';
+  const { defaultPort } = page;
   return page.host === target.host && (page.port || defaultPort) === (target.port || defaultPort);
 }

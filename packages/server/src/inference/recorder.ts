@@ -3,6 +3,7 @@ import { correlationOf } from '../exchange/correlation.ts';
 import type { RequestHead } from '../exchange/head.ts';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
+import { mediaType } from '../http/client/response-parser.ts';
 import { type CompletionMetrics, type RecordedCompletion, recordCompletion } from '../telemetry/completions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { AnswerCapture } from './answer-capture.ts';
@@ -76,7 +77,6 @@ const COMPLETIONS_PATH = '/chat/completions';
 /** Input that waits for a decompressor, and decoded bytes of a body: multiples of the recorded bytes. */
 const MAX_PENDING = 8;
 const MAX_DECODED = 64;
-const EVENT_STREAM = /^\s*text\/event-stream\s*(?:;|$)/i;
 const MAX_PATH_CHARACTERS = 2_048;
 
 /** Recording of one proxied exchange. No method waits or throws. */
@@ -142,7 +142,7 @@ export class ExchangeRecording {
     this.#status = status;
     this.#attempt(() => {
       const { bodyLimit: limit, budget } = this.#options;
-      const isLabeledEvents = EVENT_STREAM.test(headers['content-type']?.toString() ?? '');
+      const isLabeledEvents = mediaType(headers) === 'text/event-stream';
       const onEnd = () => this.#onResponseDecoded();
       const response = new AnswerCapture({ path: this.#path, isLabeledEvents, limit, budget, onEnd });
       this.#responseDecoder = this.#decoder(headers['content-encoding']?.toString(), response);

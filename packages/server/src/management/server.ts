@@ -178,7 +178,7 @@ export class Management {
     const { consoleUrl } = this.#options.config;
     const { request, response, principal } = exchange;
     if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
-    const { method, url, headers, socket } = request;
+    const { method, url, socket } = request;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(exchange, sent);
 
@@ -201,7 +201,7 @@ export class Management {
       drainRequestBody(request);
       return send(errorResponse('BAD_REQUEST', 'invalid path: expected percent-encoded UTF-8'));
     }
-    if (!METHODS_WITH_BODY.has(method) || !hasBody(headers)) {
+    if (!METHODS_WITH_BODY.has(method) || !hasBody(request.head)) {
       request.resume();
       return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, principal, path, EMPTY, send);
     }

@@ -105,11 +105,10 @@ export function requestHandler(serving: ServingOptions): ServeRequest<McpExchang
     view?.(exchange);
     if (!mcp) return serve(serving, exchange);
     const { request, path } = exchange;
-    const { headers } = request;
-    if (!hasBody(headers)) {
+    if (!hasBody(request.head)) {
       request.resume();
       // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
-      if (headers['content-length'] !== undefined) exchange.body = EMPTY;
+      if (request.head.contentLength === 0) exchange.body = EMPTY;
       return serve(serving, exchange);
     }
     if (mcp.readsBody(path)) return receive(serving, exchange, mcp);

@@ -135,7 +135,7 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   onHead(head: RequestHead): void {
-    this.#request = new ServerRequest(head, this);
+    this.#request = new ServerRequest(head, this.socket);
     this.#response = new ServerResponse(head, this);
     this.#isNew = true;
   }

@@ -16,7 +16,7 @@ function received(): { request: ServerRequest; socket: Socket } {
   parser.execute(bytes, 0, bytes.length);
   if (!head) throw new Error('no head');
   const socket = new Socket();
-  return { request: new ServerRequest(head, { socket, destroy: () => undefined }), socket };
+  return { request: new ServerRequest(head, socket), socket };
 }
 
 it('merges small pieces of a body that nobody reads, and stops reading the client at 64 KiB', () => {

@@ -4,12 +4,6 @@ import type { Socket } from 'node:net';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { RequestHead } from './request-parser.ts';
 
-/** The connection of a request. */
-export interface RequestConnection {
-  readonly socket: Socket;
-  destroy(): void;
-}
-
 /** Bytes of an unread body from which on the client is not read. */
 const MAX_UNREAD_BYTES = 64 * 1024;
 
@@ -25,7 +19,8 @@ export class ServerRequest {
   /** Names and values, alternating, in their original case. */
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
-  readonly #connection: RequestConnection;
+  /** The socket of its connection. */
+  readonly socket: Socket;
   /** The whole request was received. */
   complete = false;
   /** The client has disconnected. */
@@ -38,17 +33,13 @@ export class ServerRequest {
   /** Most requests have no listeners. */
   #events: EventEmitter | undefined = undefined;
 
-  constructor(head: RequestHead, connection: RequestConnection) {
+  constructor(head: RequestHead, socket: Socket) {
     this.method = head.method;
     this.url = head.url;
     this.headers = head.headers;
     this.rawHeaders = head.rawHeaders;
     this.head = head;
-    this.#connection = connection;
-  }
-
-  get socket(): Socket {
-    return this.#connection.socket;
+    this.socket = socket;
   }
 
   /** Takes the body if all of it has been received and has at most `limit` bytes; no events follow then. */
@@ -112,7 +103,7 @@ export class ServerRequest {
 
   /** Closes the connection. */
   destroy(): this {
-    this.#connection.destroy();
+    this.socket.destroy();
     return this;
   }
 
@@ -124,7 +115,7 @@ export class ServerRequest {
     }
     this.#unread ??= new ChunkBuffer();
     this.#unread.push(chunk);
-    if (this.isFull) this.#connection.socket.pause();
+    if (this.isFull) this.socket.pause();
   }
 
   /** The whole body was received. */
@@ -159,7 +150,7 @@ export class ServerRequest {
     if (this.#unread) this.#emitUnread(this.#unread.chunks);
     if (!this.#flows || this.#ended) return;
     if (!this.complete) {
-      this.#connection.socket.resume();
+      this.socket.resume();
       return;
     }
     this.#ended = true;

@@ -1,11 +1,12 @@
 import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
 import type { ResponseLike } from '../exchange.ts';
-import type { RequestConnection } from './request.ts';
 import type { RequestHead } from './request-parser.ts';
 import type { HeadEncoder } from './response-head.ts';
 
 /** The connection of a response. */
-export interface ResponseConnection extends RequestConnection {
+export interface ResponseConnection {
+  readonly socket: Socket;
   readonly heads: HeadEncoder;
   /** Whether the end of a response is sent at the end of the turn, by its `finish`; else it is sent at once. */
   endsLater(response: ServerResponse): boolean;
@@ -144,7 +145,7 @@ export class ServerResponse implements ResponseLike {
     this.#isFinished = true;
     this.uncork();
     // A client would take the next response for the rest of this one.
-    if (this.#remaining > 0) this.#connection.destroy();
+    if (this.#remaining > 0) this.#connection.socket.destroy();
     else this.#connection.onResponseEnd(this);
   }
 
@@ -170,7 +171,7 @@ export class ServerResponse implements ResponseLike {
   /** Closes the connection, unless the response is complete: then the connection may have the next one. */
   destroy(): this {
     if (this.writableEnded) this.finish();
-    if (!this.writableFinished) this.#connection.destroy();
+    if (!this.writableFinished) this.#connection.socket.destroy();
     return this;
   }
 
@@ -211,7 +212,7 @@ export class ServerResponse implements ResponseLike {
     if (this.#remaining >= 0) {
       // More than the announced length would be taken for the next response.
       if (bytes > this.#remaining) {
-        this.#connection.destroy();
+        this.#connection.socket.destroy();
         return false;
       }
       this.#remaining -= bytes;
