@@ -18,6 +18,7 @@ import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
 import { SessionTasks, TaskPolls, type TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../upstreams/mcp/upstream.ts';
+import { RunningOperations } from '../upstreams/operation.ts';
 import { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import { SERVER_INFO } from './core.ts';
 import type { WithPolicy } from './policy.ts';
@@ -37,7 +38,11 @@ export function addCalls(parts: WithPolicy) {
   };
   const suspendedCalls = createSuspendedCalls(parts);
   const taskEvents = new TaskEvents(parts);
-  const taskDeps: TaskDeps = { ...calling, tasks, upstreams: forwards.upstreams, clientInfo: SERVER_INFO };
+  const operations = new RunningOperations(calling.calls, calling.log);
+  const taskDeps: TaskDeps = {
+    ...calling,
+    ...{ tasks, operations, upstreams: forwards.upstreams, clientInfo: SERVER_INFO },
+  };
   const createdTasks = new CreatedTasks({
     ...taskDeps,
     isEnabled: config.tasksForPlainClients,

@@ -3,6 +3,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { progressTokenText } from '@sluice/protocol/mcp/message';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type Permit, requirePermit } from '../access/access.ts';
+import type { Target } from '../access/target.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { CANCELED, TIMEOUT } from '../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
@@ -62,6 +63,9 @@ export interface OperationFailure {
   outcome(): CallOutcome | Promise<CallOutcome>;
 }
 
+/** What an operation executes. */
+export type OperationRequest = Pick<Target, 'entry' | 'message'>;
+
 /** Execution of a request by this process, or by a service that is no MCP server. */
 export interface Operation {
   /** Rejects with {@link CallError}; other errors are logged and end as an internal error. */
@@ -78,7 +82,7 @@ class OperationRun implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  readonly #permit: Permit;
+  readonly #request: OperationRequest;
   readonly #sink: ResponseSink;
   readonly #operation: Operation;
   readonly #owner: RunningOperations;
@@ -86,8 +90,8 @@ class OperationRun implements InFlightCall {
   readonly #canceled = new AbortController();
   #settled = false;
 
-  constructor(permit: Permit, sink: ResponseSink, operation: Operation, owner: RunningOperations) {
-    this.#permit = permit;
+  constructor(request: OperationRequest, sink: ResponseSink, operation: Operation, owner: RunningOperations) {
+    this.#request = request;
     this.#sink = sink;
     this.#operation = operation;
     this.#owner = owner;
@@ -137,7 +141,7 @@ class OperationRun implements InFlightCall {
   async #execute(): Promise<CallOutcome | undefined> {
     const signal = this.#canceled.signal;
     const { client } = this.#sink;
-    const token = client.accepts.sse ? progressTokenText(this.#permit.message.text) : undefined;
+    const token = client.accepts.sse ? progressTokenText(this.#request.message.text) : undefined;
     const progress = (forMs: number): ReportProgress => {
       const report = new Progress(this.#sink, AbortSignal.any([signal, this.#clientDisconnected.signal]), forMs);
       return (text) => (token === undefined ? Promise.resolve() : report.send(token, text));
@@ -147,7 +151,7 @@ class OperationRun implements InFlightCall {
     } catch (error) {
       // The error is a consequence of the cancellation.
       if (this.#settled) return undefined;
-      return responseOf(this.#failure(this.#owner.toCallError(this.#permit, error)));
+      return responseOf(this.#failure(this.#owner.toCallError(this.#request, error)));
     }
   }
 
@@ -250,7 +254,12 @@ export class RunningOperations {
   /** Starts an operation for a request. */
   start(permit: Permit, sink: ResponseSink, operation: Operation): void {
     requirePermit(permit);
-    const run = new OperationRun(permit, sink, operation, this);
+    this.run(permit.target, sink, operation);
+  }
+
+  /** Starts an operation of our own, which executes nothing that needs a permit. */
+  run(request: OperationRequest, sink: ResponseSink, operation: Operation): void {
+    const run = new OperationRun(request, sink, operation, this);
     this.#running.set(
       run,
       run.run().finally(() => this.#running.delete(run)),
@@ -258,9 +267,9 @@ export class RunningOperations {
   }
 
   /** Returns the failure that the client gets; one that the operation has not reported itself is logged. */
-  toCallError({ target }: Permit, error: unknown): CallError {
+  toCallError({ entry, message }: OperationRequest, error: unknown): CallError {
     if (error instanceof CallError) return error;
-    this.#log.error('call failed', { called: target.entry?.name ?? target.message.method, error });
+    this.#log.error('call failed', { called: entry?.name ?? message.method, error });
     return new CallError('UNKNOWN', 'internal error', { cause: error });
   }
 

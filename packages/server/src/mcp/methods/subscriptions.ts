@@ -30,7 +30,7 @@ import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
-import type { TaskMethodParts } from './tasks.ts';
+import { ownerOf, type TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of {@link serviceSubscribe}. */
 export interface SubscribeParts extends TaskMethodParts {
@@ -221,7 +221,7 @@ function listen(
   });
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
-  return Promise.all(taskIds.map((id) => tasks.find(id, exchange))).then((found) => {
+  return Promise.all(taskIds.map((id) => tasks.find(id, ownerOf(exchange)))).then((found) => {
     const records = found.filter((record) => record !== undefined).filter((one) => one.clientEra === 'modern');
     return open({ options: taskWatcherOptions, records });
   });

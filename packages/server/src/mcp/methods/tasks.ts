@@ -10,7 +10,7 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { PromotedCalls } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
-import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { stateOf, type TaskOwner, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import { taskNotFound } from '../../upstreams/mcp/tasks/translation.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -88,7 +88,7 @@ async function findTask(
   if (!TASK_REQUESTS[era].includes(method)) return other(undefined);
   const { taskId } = params;
   const isOffered = isOfferedTo(exchange, namespace, parts);
-  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, exchange) : undefined;
+  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(exchange)) : undefined;
   if (!isOffered && !record) return other(undefined);
   if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
   if (method === 'tasks/list') return other(listTasks(exchange, message, parts));
@@ -126,13 +126,18 @@ export function isToolHidden(
   return rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
 }
 
+/** The owner of the tasks of a client. */
+export function ownerOf({ namespace, principal }: McpExchange): TaskOwner {
+  return { namespace: namespace?.name, principal };
+}
+
 /** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */
 function listTasks(
   exchange: McpExchange,
   { params: { cursor } }: RequestMessage,
   { tasks }: TaskMethodParts,
 ): McpOutcome {
-  const records = tasks.list(exchange, exchange.session?.id).sort(byPlace);
+  const records = tasks.list(ownerOf(exchange), exchange.session?.id).sort(byPlace);
   let start = 0;
   if (cursor !== undefined) {
     const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
@@ -117,7 +118,7 @@ export class CreatedTasks implements TaskHandler {
 
   relatedTask(params: JsonObject, client: ClientFacts, address: string): string {
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
-    const isOwn = record?.address === address && isOwnedBy(record, client.namespace, client.principal);
+    const isOwn = record?.address === address && isOwnedBy(record, client);
     return isOwn && record.kind === 'core' ? record.upstreamId : '';
   }
 
@@ -158,9 +159,8 @@ export class CreatedTasks implements TaskHandler {
   #takeOver(record: UpstreamTask, spec: CallSpec, sink: ResponseSink, input?: string): void {
     const session = taskSession(this.#options.tasks, record, spec.upstream);
     const created = { spec, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
-    const { upstreamId: taskId } = record;
-    const task = { ...created, state: { ...stateOf(record), taskId }, target: this.#targetOf(created, taskId), record };
-    this.#continue(task, input);
+    const target = this.#targetOf(created, record.upstreamId);
+    this.#continue({ ...created, state: stateOf(record), target, record }, input);
   }
 
   /** Waits for the result on behalf of a client that does not know the task. `input`: what the client has provided. */
@@ -172,18 +172,14 @@ export class CreatedTasks implements TaskHandler {
   #poll(task: OpenTask, input: string | undefined): void {
     const { suspendedCalls, suspendedMs } = this.#options;
     let storing = this.#remember(task);
-    const polled = new PolledCall(this.#options, {
-      ...task,
-      suspend: async (state) => {
-        storing ??= this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
-        const stored = await storing;
-        const { namespace = '', principal } = task.sink.client;
-        const binding = { namespace, principal, digest: digestOf(task.spec.message) };
-        return stored && { requestState: suspendedCalls.createTaskState(stored.id, binding) };
-      },
-      onEnd: () => this.#forget(storing),
-    });
-    polled.start(input);
+    const suspend = async (state: TaskState): Promise<string | undefined> => {
+      storing ??= this.#store({ ...task, state }, { isInternal: true, maxLifeMs: suspendedMs });
+      const stored = await storing;
+      const { namespace = '', principal } = task.sink.client;
+      const binding = { namespace, principal, digest: digestOf(task.spec.message) };
+      return stored && suspendedCalls.createTaskState(stored.id, binding);
+    };
+    new PolledCall(this.#options, { ...task, input, suspend, onEnd: () => this.#forget(storing) }).start();
   }
 
   /** Requests of the upstream arrive on the stream of the request for the result, as on that of a call. */
@@ -192,7 +188,7 @@ export class CreatedTasks implements TaskHandler {
     const token = progressTokenOf(spec.message);
     const { message, edits } = taskSpec(target, taskMessage(target, 'tasks/result', { token }));
     const storing = this.#remember(task);
-    let stopPolling = () => {};
+    const settled = new AbortController();
     const awaited: CallSpec = {
       ...spec,
       message,
@@ -201,7 +197,7 @@ export class CreatedTasks implements TaskHandler {
         isAwaited: true,
         onAbandoned: () => this.#cancel(task),
         onSettled: () => {
-          stopPolling();
+          settled.abort();
           this.#forget(storing);
         },
       },
@@ -210,39 +206,22 @@ export class CreatedTasks implements TaskHandler {
       messages: plainMessages(target.upstreamId, requestId, token),
     };
     const call = new RelayedCall(this.#options, awaited, sink);
-    if (token !== undefined && sink.client.accepts.sse) {
-      stopPolling = this.#pollStatus(task, (text, value) => call.attempt?.onMessage(text, value));
-    }
     call.start();
+    if (token !== undefined && sink.client.accepts.sse) void this.#pollStatus(task, call, settled.signal);
   }
 
-  /**
-   * Polls a core task whose result is awaited, and passes its states on as the notifications that an upstream need not send.
-   * Returns the function that stops it.
-   */
-  #pollStatus(task: OpenTask, onStatus: (text: string, value: JsonObject) => void): () => void {
-    let { state } = task;
-    let isStopped = false;
-    let timer: NodeJS.Timeout;
-    const report = () => {
-      const { taskId, statusMessage = null } = state;
-      const value = { jsonrpc: '2.0', method: TASK_STATUS_NOTIFICATION, params: { taskId, statusMessage } };
-      onStatus(JSON.stringify(value), value);
-      timer = setTimeout(poll, pollDelayMs(state)).unref();
-    };
-    const poll = async () => {
+  /** Polls a task whose result is awaited, and passes its states on as the notifications that an upstream need not send. */
+  async #pollStatus({ state, target }: OpenTask, call: RelayedCall, settled: AbortSignal): Promise<void> {
+    let last = state;
+    while (!settled.aborted && !isTerminal(last.status)) {
+      const params = { taskId: target.upstreamId, statusMessage: last.statusMessage ?? null };
+      const value = { jsonrpc: '2.0', method: TASK_STATUS_NOTIFICATION, params };
+      call.attempt?.onMessage(JSON.stringify(value), value);
+      await delay(pollDelayMs(last), undefined, { ref: false, signal: settled }).catch(() => undefined);
       // A failed request is repeated. If the task no longer exists, the request for its result fails, and the polling ends.
-      const reply = await requestTask(this.#options, task.target, 'tasks/get');
-      const read = reply.kind === 'result' ? readTask('legacy', reply.value) : undefined;
-      if (isStopped || (read && isTerminal(read.status))) return;
-      state = read ?? state;
-      report();
-    };
-    timer = setTimeout(report, 0).unref();
-    return () => {
-      isStopped = true;
-      clearTimeout(timer);
-    };
+      const reply = settled.aborted ? undefined : await requestTask(this.#options, target, 'tasks/get');
+      last = (reply?.kind === 'result' && readTask('legacy', reply.value)) || last;
+    }
   }
 
   /**
@@ -267,14 +246,14 @@ export class CreatedTasks implements TaskHandler {
   }
 
   #store(
-    { spec, session, requestId, sink, state }: OpenTask,
+    { spec, session, requestId, sink, state, target }: OpenTask,
     more: { readonly isInternal?: true; readonly maxLifeMs?: number; readonly callId?: string } = {},
   ): Promise<TaskRecord | undefined> {
     const { client } = sink;
     const token = progressTokenOf(spec.message);
     const common = {
       ...newTask(client, { entry: spec.task?.tool, forward: spec.forward }, spec.upstream.transport.address),
-      upstreamId: state.taskId,
+      upstreamId: target.upstreamId,
       clientSession: client.session?.id,
       ...(token !== undefined && { progress: { upstream: requestId, client: token } }),
       ...continuedCall(sink.observer?.continued),
@@ -306,20 +285,20 @@ function fail({ spec, sink }: Pick<CreatedTask, 'spec' | 'sink'>, code: number, 
 }
 
 /** Sends the client the result that creates the task, with our id, in the form of its era. */
-function respond({ spec, session, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
+function respond({ spec, target, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
   const { era } = sink.client;
-  if (era === session.era) {
-    const own = withOwnId(text, era, reportedTask(record), state.taskId);
+  if (era === target.era) {
+    const own = withOwnId(text, era, reportedTask(record), target.upstreamId);
     return sendResponse(sink, spec, { kind: 'response', text: own, value, status: 200, isAscii: false });
   }
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.
   const own = { ...ownState(record, state), status: 'working' as const };
-  const created =
+  const task =
     era === 'modern'
       ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
       : `"task":{${translatedTask('legacy', own, result)}}`;
-  sink.complete({ kind: 'result', json: `{${created}}` });
+  sink.complete({ kind: 'result', json: `{${task}}` });
 }
 
 function withOwnId(text: string, era: Era, task: ReportedTask, upstreamId: string): string {

@@ -2,17 +2,22 @@ import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sl
 import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { progressTokenOf } from '@sluice/protocol/mcp/message';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { ClientFacts } from '../../client-facts.ts';
+import { CANCELED } from '../../../telemetry/tool-calls/event.ts';
 import type { DownstreamSession } from '../../downstream.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
-import { progressNotification } from '../../progress.ts';
-import { failedOutcome } from '../../response-sink.ts';
+import { CLIENT_DISCONNECTED } from '../../in-flight-calls.ts';
+import {
+  CallError,
+  type Operation,
+  type OperationContext,
+  type OperationFailure,
+  type ReportProgress,
+} from '../../operation.ts';
+import { type CallOutcome, DetachedSink } from '../../response-sink.ts';
 import { withElicitationId } from '../era-translation/multi-round-call.ts';
 import type { CreatedTask } from '../relay/call-spec.ts';
-import type { Reply, ReplyResult } from '../relay/collect.ts';
+import type { ReplyResult } from '../relay/collect.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import { requestTask, type TaskDeps, type TaskTarget } from './target.ts';
@@ -29,6 +34,20 @@ export function pollDelayMs({ pollIntervalMs = DEFAULT_POLL_MS }: Partial<Pick<T
   return Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
 }
 
+/** A pause between two polls. */
+export class Pause {
+  /** Ends the pause, if there is one. */
+  end = (): void => undefined;
+
+  async wait(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.end = resolve;
+    const timer = setTimeout(resolve, ms).unref();
+    await promise;
+    clearTimeout(timer);
+  }
+}
+
 /** Longer results are not parsed, which would take long. */
 const MAX_PARSED_CHARACTERS = 4 * 1024 * 1024;
 /** Maximum number of requests for input during one task. */
@@ -42,6 +61,8 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
   readonly target: TaskTarget;
   /** As last reported. */
   readonly state: TaskState;
+  /** Input of the client with which it continues, as JSON text. */
+  readonly input?: string | undefined;
   /**
    * The task, if the client knows it and waits for its result: requests for input are related to it, and it continues when the
    * client stops waiting.
@@ -51,7 +72,7 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
    * Stores the task until the client retries its call with input. Resolves with the `requestState` of the retry; undefined if the
    * client may have no more tasks. Rejects with `StoreError`.
    */
-  suspend?(state: TaskState): Promise<{ readonly requestState: string } | undefined>;
+  suspend?(state: TaskState): Promise<string | undefined>;
   /** The call has ended, and with it the stored task. */
   onEnd?(): void;
 }
@@ -62,120 +83,129 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
  * message are sent as progress. A legacy client gets requests for input on the stream of the call. A modern client gets an
  * `InputRequiredResult`, and its retry continues here, also after a restart.
  */
-export class PolledCall implements InFlightCall {
-  readonly startedAt: number;
-  activeAt: number;
-  slot = -1;
+export class PolledCall implements Operation {
   readonly #context: TaskDeps;
   readonly #call: Polling;
   #state: TaskState;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #ended = false;
-  /** The call has ended until its retry. */
-  #isSuspended = false;
+  /** When the upstream last responded. */
+  #activeAt = performance.now();
+  /** There is nothing to cancel upstream any more. */
+  #isTaskOver = false;
   #isClientDisconnected: boolean;
-  /** Number of progress notifications so far. */
-  #progress = 0;
+  #sendProgress: ReportProgress = async () => undefined;
   /** Keys of the requests for input that the client got. */
   readonly #sentKeys = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
+  /** Why the client has not provided input. */
+  #inputProblem: string | undefined = undefined;
+  readonly #pause = new Pause();
 
   constructor(context: TaskDeps, call: Polling) {
     this.#context = context;
     this.#call = call;
     this.#state = call.state;
     this.#isClientDisconnected = call.isClientDisconnected;
-    this.startedAt = performance.now();
-    this.activeAt = this.startedAt;
   }
 
-  /** `inputResponses`: input of the client with which it continues, as JSON text. */
-  start(inputResponses?: string): void {
-    this.#call.sink.onDisconnect(() => this.#onClientDisconnected());
-    this.#context.calls.add(this);
-    this.#report(this.#state.statusMessage);
-    this.#run(inputResponses).catch((error: unknown) => {
-      if (error instanceof UpstreamError) return this.#fail(error.message, true);
-      this.#context.log.error('call failed', { method: 'tasks/get', error });
-      this.#fail('internal error', true);
+  start(): void {
+    const { spec, sink } = this.#call;
+    this.#context.operations.run({ entry: spec.task?.tool, message: spec.message }, sink, this);
+  }
+
+  async execute({ signal, progress }: OperationContext): Promise<CallOutcome> {
+    const { known, sink, input } = this.#call;
+    this.#sendProgress = progress(this.#context.calls.limits.totalMs);
+    sink.onDisconnect(() => {
+      this.#isClientDisconnected = true;
+      this.#pause.end();
     });
-  }
-
-  // The task.
-
-  async #run(inputResponses: string | undefined): Promise<void> {
-    if (inputResponses !== undefined) await this.#update(inputResponses);
-    if (!this.#call.known) await this.#pause();
-    while (!this.#ended) {
-      const reply = await this.#poll();
-      if (!this.#ended) await this.#onPolled(reply);
-      await this.#pause();
+    signal.addEventListener('abort', () => this.#pause.end());
+    this.#report(this.#state.statusMessage);
+    if (input !== undefined) await this.#update(input).catch((error: Error) => Promise.reject(failure(error.message)));
+    if (!known) await this.#pause.wait(pollDelayMs(this.#state));
+    for (;;) {
+      signal.throwIfAborted();
+      if (this.#inputProblem !== undefined) throw failure(this.#inputProblem);
+      const outcome = this.#isUnused ? UNUSED : await this.#poll(signal);
+      if (outcome) return outcome;
+      if (this.#inputProblem === undefined && !this.#isUnused) await this.#pause.wait(pollDelayMs(this.#state));
     }
   }
 
-  async #pause(): Promise<void> {
-    if (this.#isClientDisconnected) this.#endIfUnused();
-    if (this.#ended) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#timer = setTimeout(resolve, pollDelayMs(this.#state)).unref();
-    await promise;
+  onFailure(error: CallError): OperationFailure {
+    const { known, spec, target } = this.#call;
+    this.#end();
+    if (!known && !this.#isTaskOver) void requestTask(this.#context, target, 'tasks/cancel');
+    const message = `${spec.failure}: ${error.message}`;
+    const outcome = (): CallOutcome => ({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
+    return error.errorType === CANCELED ? { outcome } : { outcome, report: { ...error.report, message } };
   }
 
-  /** Requests the state; undefined if too many others do. */
-  async #poll(): Promise<Reply | undefined> {
+  #end(): void {
+    this.#serverRequests?.cancelAll();
+    this.#call.onEnd?.();
+  }
+
+  /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
+  get #isUnused(): boolean {
+    return this.#isClientDisconnected && this.#call.known !== undefined && !this.#serverRequests?.pending;
+  }
+
+  /** Requests the state. Returns the outcome if the call ends with that. */
+  async #poll(signal: AbortSignal): Promise<CallOutcome | undefined> {
     const { known, target } = this.#call;
+    const { tasks } = this.#context;
     // Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests.
-    const isTurn = !known || (await this.#context.tasks.pollTurn({ id: known.id }));
-    return isTurn && !this.#ended ? requestTask(this.#context, target, 'tasks/get') : undefined;
-  }
-
-  /** A poll that fails is repeated for as long as an upstream may be silent. */
-  #onPollFailed(message: string): void {
-    if (performance.now() - this.activeAt > this.#context.calls.limits.idleMs) this.#fail(message, true);
-  }
-
-  async #onPolled(reply: Reply | undefined): Promise<void> {
-    const { known } = this.#call;
-    if (!reply) return this.#onPollFailed('too many requests for the result of the task');
+    const isTurn = !known || (await tasks.pollTurn({ id: known.id }));
+    signal.throwIfAborted();
+    if (!isTurn) return this.#onPollFailed('too many requests for the result of the task');
+    const reply = await requestTask(this.#context, target, 'tasks/get');
+    signal.throwIfAborted();
     if (reply.kind === 'error' && reply.text === undefined) return this.#onPollFailed(reply.error.message);
-    this.activeAt = performance.now();
+    this.#activeAt = performance.now();
     if (reply.kind === 'error') {
       if (reply.error.code !== INVALID_PARAMS) {
         return this.#onPollFailed('the upstream rejected a request for the state of a task');
       }
-      if (known) this.#context.tasks.remove(known);
-      return this.#fail('the upstream no longer knows the task');
+      if (known) tasks.remove(known);
+      this.#isTaskOver = true;
+      throw failure('the upstream no longer knows the task');
     }
     const state = this.#observe(reply.value);
-    if (typeof state === 'string') return this.#fail(state, true);
     if (reply.isLarge && (state.status !== 'completed' || reply.inlined === undefined)) {
-      return this.#fail('the upstream answered with a task that is too large', true);
+      throw failure('the upstream answered with a task that is too large');
     }
     const before = this.#state;
     this.#state = state;
     if (isTerminal(state.status)) return this.#finish(state, reply);
     if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
-    if (state.status === 'input_required') await this.#requestInput(reply);
+    return state.status === 'input_required' ? this.#requestInput(reply) : undefined;
   }
 
-  /** Returns the state, or the problem with it. */
-  #observe(value: JsonObject): TaskState | string {
+  /** A poll that fails is repeated for as long as an upstream may be silent. */
+  #onPollFailed(message: string): undefined {
+    if (performance.now() - this.#activeAt > this.#context.calls.limits.idleMs) throw failure(message);
+    return undefined;
+  }
+
+  #observe(value: JsonObject): TaskState {
     const { known } = this.#call;
-    if (!known) return readTask('modern', value) ?? INVALID_TASK;
     const { tasks } = this.#context;
-    const record = tasks.latest(known);
-    if (!record || record.isCanceled) return 'the task was canceled';
-    const state = observeState(tasks, record, value);
-    return typeof state === 'string' ? `the upstream answered with ${state}` : state;
+    const record = known && tasks.latest(known);
+    if (known && (!record || record.isCanceled)) throw failure('the task was canceled');
+    const state = record ? observeState(tasks, record, value) : (readTask('modern', value) ?? 'an invalid task');
+    if (typeof state === 'string') throw failure(`the upstream answered with ${state}`);
+    return state;
   }
 
-  #finish({ status }: TaskState, reply: ReplyResult): void {
+  #finish({ status }: TaskState, reply: ReplyResult): Promise<CallOutcome> {
+    this.#isTaskOver = true;
     const text = reply.isLarge ? '' : reply.text();
     const error = memberText(text, 'error');
     const result = reply.inlined ?? memberText(text, 'result');
-    if (status === 'completed' && result?.startsWith('{')) return this.#respondWith('result', this.#plain(result));
-    if (status === 'failed' && error?.startsWith('{')) return this.#respondWith('error', error);
-    this.#fail(status === 'cancelled' ? 'the upstream canceled the task' : INVALID_TASK);
+    if (status === 'completed' && result?.startsWith('{')) return this.#complete('result', this.#plain(result));
+    if (status === 'failed' && error?.startsWith('{')) return this.#complete('error', error);
+    throw failure(status === 'cancelled' ? 'the upstream canceled the task' : INVALID_TASK);
   }
 
   /** The result of the task as that of the call. */
@@ -195,21 +225,21 @@ export class PolledCall implements InFlightCall {
     throw new UpstreamError('rpc', target.upstream.transport.address, `did not get the input: ${reply.error.message}`);
   }
 
-  /** Sends the client those requests for input that it has not got yet. */
-  async #requestInput({ value: { inputRequests: requests }, text }: ReplyResult): Promise<void> {
+  /** Sends a legacy client those requests for input that it has not got yet. Returns the outcome for a modern one. */
+  async #requestInput({ value: { inputRequests: requests }, text }: ReplyResult): Promise<CallOutcome | undefined> {
     const { session, accepts, capabilities, era } = this.#call.sink.client;
-    if (!isJsonObject(requests)) return this.#fail('the upstream sent inputRequests that are not an object', true);
-    if (!Object.values(requests).every((request) => isAccepted(request, capabilities))) {
-      return this.#fail(UNSUPPORTED_INPUT, true);
-    }
+    if (!isJsonObject(requests)) throw failure('the upstream sent inputRequests that are not an object');
+    if (!Object.values(requests).every((request) => isAccepted(request, capabilities)))
+      throw failure(UNSUPPORTED_INPUT);
     const texts = memberText(text(), 'inputRequests') ?? '{}';
     if (era === 'modern') return this.#suspend(texts);
     for (const key of Object.keys(requests)) {
-      if (this.#ended || this.#sentKeys.has(key)) continue;
-      if (!session || !accepts.sse || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
-      else if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
-      else this.#relay(key, memberText(texts, key) ?? '{}', session);
+      if (this.#sentKeys.has(key)) continue;
+      if (!session || !accepts.sse || session.hasEnded) throw failure(UNSUPPORTED_INPUT);
+      if (this.#sentKeys.size >= MAX_INPUT_REQUESTS) throw failure('the upstream requires too much input');
+      this.#relay(key, memberText(texts, key) ?? '{}', session);
     }
+    return undefined;
   }
 
   #relay(key: string, request: string, session: DownstreamSession): void {
@@ -225,109 +255,64 @@ export class PolledCall implements InFlightCall {
     const params = known ? relatedTo(given, known.id) : given;
     const method = memberText(request, 'method');
     const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`;
-    if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
+    if (!this.#serverRequests.relay(text)) throw failure('the upstream requires too much input at once');
   }
 
   /** Sends the upstream one response of the client; its id is the key of the request. */
   async #sendInput(text: string): Promise<void> {
-    if (this.#ended) return;
-    this.activeAt = performance.now();
+    this.#activeAt = performance.now();
     const result = memberText(text, 'result');
-    if (result === undefined) return this.#fail('the client did not provide the required input', true);
-    await this.#update(`{${memberText(text, 'id')}:${result}}`);
+    if (result !== undefined) return this.#update(`{${memberText(text, 'id')}:${result}}`);
+    this.#inputProblem = 'the client did not provide the required input';
+    this.#pause.end();
   }
 
-  /** Responds that input is required. */
-  async #suspend(inputRequests: string): Promise<void> {
-    const stored = await this.#call.suspend?.(this.#state).catch(() => 'failed' as const);
-    if (this.#ended) return;
-    if (stored === 'failed') return this.#fail('the task could not be stored', true);
-    if (stored === undefined) return this.#fail('too many tasks', true);
-    this.#isSuspended = true;
-    const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(stored.requestState)}`;
-    this.#respondWith('result', `{"resultType":"input_required",${more}}`);
+  /** Stores the task, and responds that input is required. */
+  async #suspend(inputRequests: string): Promise<CallOutcome> {
+    const stored = this.#call.suspend?.(this.#state);
+    const requestState = await stored?.catch(() => Promise.reject(failure('the task could not be stored')));
+    if (requestState === undefined) throw failure('too many tasks');
+    const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(requestState)}`;
+    return this.#outcome('result', `{"resultType":"input_required",${more}}`);
   }
 
-  // The call of the client.
-
-  get client(): ClientFacts {
-    return this.#call.sink.client;
-  }
-
-  cancel(): void {
-    if (this.#ended) return;
-    this.#call.sink.observer?.canceled(CLIENT_CANCELED);
-    this.#end(true);
-    this.#call.sink.complete({ kind: 'canceled' });
-  }
-
-  onDeadline(limit: 'idle' | 'total'): void {
-    if (limit === 'idle' && this.#serverRequests?.pending) {
-      this.activeAt = performance.now();
-      this.#context.calls.add(this);
-      return;
-    }
-    const { idleMs, totalMs } = this.#context.calls.limits;
-    const what = limit === 'idle' ? `respond for ${idleMs / 1000} s` : `finish within ${totalMs / 1000} s`;
-    this.#fail(`the task did not ${what}`, true);
-  }
-
-  onShutdown(): void {
-    if (this.#ended) return;
-    this.#end(true);
-    this.#call.sink.complete(failedOutcome(SHUTTING_DOWN, 'SERVICE_UNAVAILABLE', 'aborted'));
-  }
-
-  #onClientDisconnected(): void {
-    this.#isClientDisconnected = true;
-    // The call of a legacy client continues.
-    if (this.#ended || this.#call.sink.client.era === 'legacy') return this.#endIfUnused();
-    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
-    this.#end(true);
-  }
-
-  /** A client that knows the task can ask for the result again, unless it is to respond to requests for input. */
-  #endIfUnused(): void {
-    if (this.#ended || !this.#call.known || this.#serverRequests?.pending) return;
-    this.#call.sink.observer?.canceled(CLIENT_DISCONNECTED);
-    this.#end();
-  }
-
-  /** Sends a status message as progress, if the client has requested that. */
+  /** Sends a status message as progress. */
   #report(message: string | undefined): void {
-    const { spec, sink } = this.#call;
-    const token = progressTokenOf(spec.message);
-    if (message === undefined || !token || !sink.client.accepts.sse || this.#isClientDisconnected) return;
-    sink.sendMessage(progressNotification(token, ++this.#progress, message));
+    if (message !== undefined && !this.#isClientDisconnected) void this.#sendProgress(message);
   }
 
-  #respondWith(member: 'result' | 'error', content: string): void {
+  #complete(member: 'result' | 'error', content: string): Promise<CallOutcome> {
+    this.#end();
+    return this.#outcome(member, content);
+  }
+
+  /** Returns the outcome of a response with this content, in the form for the client. */
+  #outcome(member: 'result' | 'error', content: string): Promise<CallOutcome> {
     const { spec, sink } = this.#call;
     const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
-    this.#end();
-    sendResponse(sink, spec, { kind: 'response', text, value, status: 200, isAscii: false });
+    const { promise, resolve } = Promise.withResolvers<CallOutcome>();
+    sendResponse(new DetachedSink(sink.client, resolve), spec, {
+      kind: 'response',
+      text,
+      value,
+      status: 200,
+      isAscii: false,
+    });
+    return promise;
   }
+}
 
-  /** Fails the call; `cancels`: the task may be running. */
-  #fail(what: string, cancels = false): void {
-    if (this.#ended) return;
-    const { spec, sink } = this.#call;
-    this.#end(cancels);
-    sink.complete({ kind: 'failed', error: { code: INTERNAL_ERROR, message: `${spec.failure}: ${what}` } });
-  }
+/** The client that knows the task does not wait any more. */
+const UNUSED: CallOutcome = {
+  kind: 'canceled',
+  report: { category: 'UNKNOWN', message: CLIENT_DISCONNECTED, errorType: CANCELED },
+};
 
-  /** `cancels`: the task is canceled, unless the client knows it. */
-  #end(cancels = false): void {
-    const { known, target, onEnd } = this.#call;
-    this.#ended = true;
-    clearTimeout(this.#timer);
-    this.#context.calls.remove(this);
-    this.#serverRequests?.cancelAll();
-    if (cancels && !known) void requestTask(this.#context, target, 'tasks/cancel');
-    if (!this.#isSuspended) onEnd?.();
-  }
+/** Fails the call. */
+function failure(what: string): CallError {
+  return new CallError('UNKNOWN', what, { errorType: '_OTHER' });
 }
 
 /** True if a client with these capabilities can provide the required input. */

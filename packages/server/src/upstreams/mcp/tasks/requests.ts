@@ -228,7 +228,7 @@ export class TaskRequests {
     const spec = taskSpec(target, message);
     spec.edits.rename(record.upstreamId);
     if (trace) spec.edits.setTrace(trace);
-    const isOwn = (other: TaskRecord) => isOwnedBy(other, client.namespace, client.principal);
+    const isOwn = (other: TaskRecord) => isOwnedBy(other, client);
     const place = record.kind === 'core' && { address: record.address, session: record.session.id };
     return {
       ...spec,
@@ -419,10 +419,8 @@ export class TaskRequests {
   #awaitResult({ message, target }: TaskRequest, record: ExtensionTask): RequestOutcome {
     if (record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the task was canceled`);
     const spec = { ...taskSpec(target, message), rewriter: new LegacyResponseRewriter(TASK_FAILURE, false) };
-    const state = { ...stateOf(record), taskId: record.upstreamId };
-    const start = (sink: ResponseSink) =>
-      new PolledCall(this.#options, { spec, sink, isClientDisconnected: false, target, state, known: record }).start();
-    return { kind: 'deferred', start };
+    const call = { spec, isClientDisconnected: false, target, state: stateOf(record), known: record };
+    return { kind: 'deferred', start: (sink) => new PolledCall(this.#options, { ...call, sink }).start() };
   }
 }
 

@@ -11,6 +11,7 @@ import {
 import { type Implementation, parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
+import type { RunningOperations } from '../../operation.ts';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RequestEdits } from '../relay/request-edits.ts';
@@ -24,6 +25,7 @@ import { TASK_FAILURE, taskQuestions } from './translation.ts';
 export interface TaskDeps extends CallDeps {
   readonly tasks: Tasks;
   readonly upstreams: Pick<Upstreams, 'at' | 'of'>;
+  readonly operations: RunningOperations;
   /** Identity of the service, for requests of its own. */
   readonly clientInfo: Implementation;
 }

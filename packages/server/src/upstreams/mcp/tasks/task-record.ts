@@ -28,46 +28,13 @@ const questionSchema = z.object({
   key: z.string(),
   /** Id of the request upstream, as JSON text. */
   requestId: z.string(),
-  method: z.string(),
-  /** JSON text. */
-  params: z.string().optional(),
+  /** The request for the client, as JSON text. */
+  request: z.string(),
 });
 /** See {@link questionSchema}. */
 export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
 
-/** The part of all records that changes. */
-const stateSchema = z.object({
-  /** As last reported by the upstream; final once it is terminal. */
-  status: statusSchema,
-  statusMessage: z.string().optional(),
-  /** ISO 8601. */
-  lastUpdatedAt: z.string(),
-  /** Milliseconds. */
-  ttlMs: z.number(),
-  pollIntervalMs: z.number().optional(),
-  /** When the record is removed, in epoch milliseconds. */
-  expires: z.number(),
-  /** The latest states that became known; `at` in epoch milliseconds. */
-  states: z.array(z.object({ status: statusSchema, at: z.number() })),
-  /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
-  isCanceled: z.boolean().optional(),
-  /** How it ended, if that became known otherwise than by its status. */
-  end: statusSchema.optional(),
-});
-const coreState = {
-  /** Upstream session that its requests are sent in. */
-  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }),
-  /** Requests for input that a modern client has not responded to. */
-  questions: z.array(questionSchema),
-};
-const extensionState = {
-  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
-  isError: z.boolean(),
-  /** Keys of the input that the upstream waits for. */
-  openKeys: z.array(z.string()),
-};
-
-const commonSchema = stateSchema.extend({
+const commonSchema = z.object({
   /** Our id, which clients use: 128 random bits. */
   id: z.string(),
   namespace: z.string(),
@@ -88,6 +55,22 @@ const commonSchema = stateSchema.extend({
   createdAt: z.string(),
   /** Epoch milliseconds, by our clock. */
   created: z.number(),
+  /** As last reported by the upstream; final once it is terminal. */
+  status: statusSchema,
+  statusMessage: z.string().optional(),
+  /** ISO 8601. */
+  lastUpdatedAt: z.string(),
+  /** Milliseconds. */
+  ttlMs: z.number(),
+  pollIntervalMs: z.number().optional(),
+  /** When the record is removed, in epoch milliseconds. */
+  expires: z.number(),
+  /** The latest states that became known; `at` in epoch milliseconds. */
+  states: z.array(z.object({ status: statusSchema, at: z.number() })),
+  /** A legacy client has canceled it: its clients see that status from then on, whatever the upstream reports. */
+  isCanceled: z.boolean().optional(),
+  /** How it ended, if that became known otherwise than by its status. */
+  end: statusSchema.optional(),
 });
 
 const callTaskSchema = commonSchema.extend({
@@ -110,13 +93,30 @@ const upstreamTaskSchema = commonSchema.extend({
   /** The call that it continues. */
   call: callSchema.optional(),
 });
-const coreTaskSchema = upstreamTaskSchema.extend({ kind: z.literal('core'), ...coreState });
-const extensionTaskSchema = upstreamTaskSchema.extend({ kind: z.literal('extension'), ...extensionState });
+
+const coreTaskSchema = upstreamTaskSchema.extend({
+  kind: z.literal('core'),
+  /** Upstream session that its requests are sent in. */
+  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }),
+  /** Requests for input that a modern client has not responded to. */
+  questions: z.array(questionSchema),
+});
+
+const extensionTaskSchema = upstreamTaskSchema.extend({
+  kind: z.literal('extension'),
+  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
+  isError: z.boolean(),
+  /** Keys of the input that the upstream waits for. */
+  openKeys: z.array(z.string()),
+});
 
 /** Schema of {@link TaskRecord}. */
 export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, coreTaskSchema, extensionTaskSchema]);
 /** Schema of {@link TaskChange}. */
-export const taskChangeSchema = stateSchema.extend({ ...coreState, ...extensionState }).partial();
+export const taskChangeSchema = z
+  .object({ ...coreTaskSchema.shape, ...extensionTaskSchema.shape })
+  .omit({ id: true, kind: true })
+  .partial();
 
 /** A plain call that became a task. */
 export type CallTask = Readonly<z.output<typeof callTaskSchema>>;
@@ -152,12 +152,13 @@ export function isInternal(record: TaskRecord): boolean {
   return record.kind !== 'call' && record.isInternal === true;
 }
 
-/** True if a task is one of this principal in this namespace. */
-export function isOwnedBy(
-  record: TaskRecord,
-  namespace: string | undefined,
-  principal: Pick<StoredPrincipal, 'key'>,
-): boolean {
+/** Owner of a task. Ids are scoped to namespace and principal. */
+export interface TaskOwner {
+  readonly namespace: string | undefined;
+  readonly principal: Pick<StoredPrincipal, 'key'>;
+}
+
+export function isOwnedBy(record: TaskRecord, { namespace, principal }: TaskOwner): boolean {
   return record.namespace === namespace && record.principal.key === principal.key;
 }
 

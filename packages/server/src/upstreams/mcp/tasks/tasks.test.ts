@@ -58,7 +58,7 @@ function newTask(user: string, namespace: string, upstreamId: string): NewTask {
   };
 }
 
-const ownerOf = ({ namespace, principal }: TaskRecord) => ({ namespace: { name: namespace }, principal });
+const ownerOf = ({ namespace, principal }: TaskRecord) => ({ namespace, principal });
 
 describe('limits of tasks', () => {
   it('one user may have so many, of which the oldest that has ended makes room', async () => {

@@ -8,7 +8,7 @@ import { isTerminal, type TaskState } from '@sluice/protocol/mcp/tasks';
 import { truncateCharacters } from '@sluice/protocol/text';
 import type { Target } from '../../../access/target.ts';
 import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
-import { type StoredPrincipal, toStored } from '../../../identity/principal.ts';
+import { toStored } from '../../../identity/principal.ts';
 import { isErrorResult } from '../../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream.ts';
@@ -23,6 +23,7 @@ import {
   isOwnedBy,
   statusOf,
   type TaskChange,
+  type TaskOwner,
   type TaskQuestion,
   type TaskRecord,
   type TaskStore,
@@ -51,19 +52,9 @@ export interface TaskLimits {
   readonly perUser: number;
 }
 
-/** Owner of a task. Ids are scoped to namespace and principal. */
-export interface TaskOwner {
-  readonly namespace: { readonly name: string } | undefined;
-  readonly principal: Pick<StoredPrincipal, 'key'>;
-}
-
 /** The state of a new task. */
-type CreatedState = Omit<TaskState, 'taskId'>;
-
-type New<Kind extends TaskRecord> = Omit<
-  Kind,
-  'id' | 'created' | 'expires' | 'states' | 'isCanceled' | 'end' | keyof CreatedState
->;
+type NewState = Omit<TaskState, 'taskId'>;
+type New<Kind extends TaskRecord> = Omit<Kind, 'id' | 'created' | 'expires' | 'states' | keyof NewState>;
 
 /** Members of a new record that its creator knows, besides its state. */
 export type NewTask = (New<CallTask> | New<CoreTask> | New<ExtensionTask>) & {
@@ -123,7 +114,7 @@ export class Tasks extends TaskIndex {
   readonly #limits: TaskLimits;
   readonly #now: () => number;
   readonly #shares: Shares<string>;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
   /** Ids of records that are to be removed, and why. */
   readonly #outdated = new Map<string, TaskEnd | undefined>();
   #discardTimer: NodeJS.Timeout | undefined = undefined;
@@ -146,7 +137,6 @@ export class Tasks extends TaskIndex {
     this.#limits = limits;
     this.#now = now;
     this.#shares = new Shares(limits.total);
-    this.#timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
     store.changed?.subscribe(({ id, content }) => this.#follow(id, content));
   }
 
@@ -161,7 +151,7 @@ export class Tasks extends TaskIndex {
    * Stores a new task; resolves once it is durable. The session of a core task stays open until that has ended. Undefined if its
    * holder may have no more tasks; rejects with `StoreError`.
    */
-  async create(task: NewTask, state: CreatedState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
+  async create(task: NewTask, state: NewState, session?: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
     const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
     const record: TaskRecord = {
@@ -245,8 +235,8 @@ export class Tasks extends TaskIndex {
     };
     // Messages and times are not worth a write.
     const { statusMessage, lastUpdatedAt, pollIntervalMs } = record;
-    const isStored = isDeepStrictEqual({ ...record, ...change, statusMessage, lastUpdatedAt, pollIntervalMs }, record);
-    if (isStored) this.set(task, change);
+    const known = { statusMessage, lastUpdatedAt, pollIntervalMs };
+    if (isDeepStrictEqual({ ...record, ...change, ...known }, { ...record, ...known })) this.set(task, change);
     else this.#change(task, change);
     // Those who poll know a message that another poll has found at their next one.
     const hasNewMessage = report.by !== 'polled' && statusMessage !== change.statusMessage;
@@ -270,16 +260,13 @@ export class Tasks extends TaskIndex {
    * Waits until a client may request the state of a task, so that one that polls without pause does not load the upstream: as
    * often as that suggests, and at most {@link POLL_SPACING_MS} later. False if too many requests wait.
    */
-  async pollTurn({
-    id,
-    pollIntervalMs = POLL_SPACING_MS,
-  }: Pick<TaskRecord, 'id' | 'pollIntervalMs'>): Promise<boolean> {
+  async pollTurn({ id, pollIntervalMs }: Pick<TaskRecord, 'id' | 'pollIntervalMs'>): Promise<boolean> {
     const task = this.tasks.get(id);
     if (!task) return true;
     const now = performance.now();
     const at = Math.max(task.nextPollAt, now);
     if (at - now > MAX_POLL_WAIT_MS) return false;
-    task.nextPollAt = at + Math.min(pollIntervalMs, POLL_SPACING_MS);
+    task.nextPollAt = at + Math.min(pollIntervalMs ?? POLL_SPACING_MS, POLL_SPACING_MS);
     if (at > now) await delay(at - now, undefined, { ref: false });
     return true;
   }
@@ -290,7 +277,7 @@ export class Tasks extends TaskIndex {
     if (isTerminal(status)) return false;
     if (questions.some(({ requestId }) => requestId === question.requestId)) return true;
     const all = [...questions, question];
-    const characters = all.reduce((sum, { params = '' }) => sum + params.length, 0);
+    const characters = all.reduce((sum, { request }) => sum + request.length, 0);
     if (all.length > MAX_QUESTIONS || characters > MAX_QUESTION_CHARACTERS) return false;
     this.#setQuestions(record, all);
     return true;
@@ -395,8 +382,8 @@ export class Tasks extends TaskIndex {
     return this.get(id);
   }
 
-  #isVisibleTo({ namespace, principal }: TaskOwner, record: TaskRecord): boolean {
-    return !isInternal(record) && isOwnedBy(record, namespace?.name, principal) && record.expires > this.#now();
+  #isVisibleTo(owner: TaskOwner, record: TaskRecord): boolean {
+    return !isInternal(record) && isOwnedBy(record, owner) && record.expires > this.#now();
   }
 
   /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
@@ -459,7 +446,7 @@ function detailsOf({ result, inputRequests }: JsonObject): Pick<TaskChange, 'isE
 }
 
 /** The part of a state that changes, as records have it. */
-function reported(state: CreatedState) {
+function reported(state: NewState) {
   const { status, lastUpdatedAt, pollIntervalMs } = state;
   const statusMessage = state.statusMessage && truncateCharacters(state.statusMessage, MAX_MESSAGE_CHARACTERS);
   return { status, statusMessage, lastUpdatedAt, ttlMs: boundedTtl(state), pollIntervalMs };
@@ -480,6 +467,6 @@ function questionKeys(record: TaskRecord): string | undefined {
   return record.kind === 'core' ? record.questions.map(({ key }) => key).join() : undefined;
 }
 
-function expiryOf(created: number, state: CreatedState): number {
+function expiryOf(created: number, state: NewState): number {
   return created + boundedTtl(state) + GRACE_MS;
 }

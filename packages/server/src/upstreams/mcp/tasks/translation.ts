@@ -249,14 +249,13 @@ export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
     },
     relay(text, { method, params }) {
       if (typeof method !== 'string' || requiredCapabilities(method, params) === undefined) return false;
-      const sent = memberText(text, 'params');
+      // Some clients require `params`, which are optional.
+      const given = memberText(text, 'params') ?? '{}';
+      const sent = unrelated(method === 'elicitation/create' ? withoutElicitationId(given) : given);
       return tasks.ask(record, {
         key: `${method}#${randomBytes(6).toString('base64url')}`,
         requestId: memberText(text, 'id') ?? 'null',
-        method,
-        ...(sent !== undefined && {
-          params: unrelated(method === 'elicitation/create' ? withoutElicitationId(sent) : sent),
-        }),
+        request: `{"method":${JSON.stringify(method)},"params":${sent}}`,
       });
     },
     onCancelled(text) {
@@ -269,13 +268,9 @@ export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
   };
 }
 
-/** Returns questions as the member `inputRequests` of a task, as JSON text. Some clients require `params`, which are optional. */
+/** Returns questions as the member `inputRequests` of a task, as JSON text. */
 export function inputRequestsOf(questions: readonly TaskQuestion[]): string {
-  const requests = questions.map(
-    ({ key, method, params = '{}' }) =>
-      `${JSON.stringify(key)}:{"method":${JSON.stringify(method)},"params":${params}}`,
-  );
-  return `{${requests.join(',')}}`;
+  return `{${questions.map(({ key, request }) => `${JSON.stringify(key)}:${request}`).join(',')}}`;
 }
 
 /**

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
-import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import {
   isTerminal,
@@ -10,11 +11,12 @@ import {
   translatedTask,
   withTasksExtension,
 } from '@sluice/protocol/mcp/tasks';
+import { rpcError } from '../../../http/outcome.ts';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
 import { Subscription } from '../streams/subscription.ts';
 import type { SubscribingClient } from '../streams/subscription-driver.ts';
 import type { Upstream } from '../upstream.ts';
-import { MIN_POLL_MS, pollDelayMs } from './polled-call.ts';
+import { MIN_POLL_MS, Pause, pollDelayMs } from './polled-call.ts';
 import type { TaskReading } from './requests.ts';
 import { type CoreTask, type ExtensionTask, stateOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
@@ -258,21 +260,19 @@ function watchSession(
 /** Gets the notification of another state of a task. False if the client gets none at present. */
 type OnChanged = (notification: string) => boolean;
 
+/** Reads the state of a core task with these headers, for those who share them. Undefined if its upstream is gone. */
+type ReadTask = (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
+
 /**
  * Polls core tasks until they have ended, and notifies their clients of what is new. Clients whose requests have the same
  * headers upstream share one poll of a task.
  */
 export class TaskPolls {
-  readonly #tasks: PolledTasks;
-  readonly #read: (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
-  /** Functions that add a client to a poll. */
-  readonly #polls = new Map<string, (client: OnChanged) => () => void>();
+  readonly #tasks: Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>;
+  readonly #read: ReadTask;
+  readonly #polls = new Map<string, TaskPoll>();
 
-  /** `read` reads the state of a task; the headers are those of the client. Undefined if its upstream is gone. */
-  constructor(
-    tasks: PolledTasks,
-    read: (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>,
-  ) {
+  constructor(tasks: Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>, read: ReadTask) {
     this.#tasks = tasks;
     this.#read = read;
   }
@@ -280,82 +280,61 @@ export class TaskPolls {
   /** Polls a task for a client. Returns the function that ends that. */
   watch(record: CoreTask, headers: readonly string[], client: OnChanged): () => void {
     const key = JSON.stringify([record.id, headers]);
-    const add = this.#polls.getOrInsertComputed(key, () => {
-      const read = () => this.#read(record, headers);
-      return startPoll(this.#tasks, record, read, () => this.#polls.delete(key));
+    const { clients, pause } = this.#polls.getOrInsertComputed(key, () => {
+      const poll = { clients: new Map<OnChanged, string>(), pause: new Pause() };
+      queueMicrotask(() => void this.#run(record, headers, poll, () => this.#polls.delete(key)));
+      return poll;
     });
-    return add(client);
-  }
-}
-
-/** Members of {@link Tasks} that polls use. */
-type PolledTasks = Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>;
-
-/** Begins to poll a task once it has a client. Returns the function that adds one, which returns the function that removes it. */
-function startPoll(
-  tasks: PolledTasks,
-  record: CoreTask,
-  read: () => Promise<TaskReading | undefined>,
-  onClosed: () => void,
-): (client: OnChanged) => () => void {
-  /** What each client knows. */
-  const reported = new Map<OnChanged, string>();
-  let timer: NodeJS.Timeout | undefined;
-  let readAt = Number.NEGATIVE_INFINITY;
-  let isReading = false;
-  let isClosed = false;
-  const stopListening = tasks.onChange(record, () => schedule(0));
-
-  function close(): void {
-    if (isClosed) return;
-    isClosed = true;
-    clearTimeout(timer);
-    stopListening();
-    onClosed();
+    clients.set(client, JSON.stringify(['working', record.statusMessage, []]));
+    pause.end();
+    return () => {
+      clients.delete(client);
+      pause.end();
+    };
   }
 
-  /** Schedules the next read, whatever it is for: an upstream may report another state each time. */
-  function schedule(ms: number): void {
-    // What this read reports is no reason for another one.
-    if (isReading || isClosed) return;
-    clearTimeout(timer);
-    timer = setTimeout(poll, Math.max(ms, readAt + MIN_POLL_MS - performance.now())).unref();
-  }
-
-  async function poll(): Promise<void> {
-    isReading = true;
-    readAt = performance.now();
-    // A request that gets no turn or fails is repeated, also if the database cannot be reached.
-    const isTurn = await tasks.pollTurn({ id: record.id });
-    const reading = isTurn && !isClosed ? await read().catch(() => 'failed' as const) : 'failed';
-    isReading = false;
-    if (isClosed) return;
-    if (reading === 'failed') return schedule(pollDelayMs(record));
-    if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return close();
-    if (reading.kind === 'task') report(reading);
-    const state = reading.kind === 'task' ? reading.state : record;
-    if (isTerminal(state.status)) close();
-    else schedule(pollDelayMs(state));
-  }
-
-  function report({ state: { status, statusMessage }, members }: TaskReading & { kind: 'task' }): void {
-    const { questions } = tasks.latest(record) ?? record;
-    const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
-    const notification = `{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`;
-    for (const [client, known] of reported) {
-      if (state === known) continue;
-      reported.set(client, state);
-      // It may have been removed meanwhile.
-      if (!client(notification) && reported.has(client)) reported.set(client, known);
+  async #run(record: CoreTask, headers: readonly string[], { clients, pause }: TaskPoll, onEnd: () => void) {
+    using cleanup = new DisposableStack();
+    cleanup.defer(onEnd);
+    // What a read itself reports is no reason for another one.
+    cleanup.defer(this.#tasks.onChange(record, () => pause.end()));
+    while (clients.size > 0) {
+      const readAt = performance.now();
+      // A request that gets no turn or fails is repeated, also if the database cannot be reached.
+      const isTurn = await this.#tasks.pollTurn({ id: record.id });
+      const reading = isTurn ? await this.#read(record, headers).catch(() => FAILED) : FAILED;
+      if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return;
+      if (reading.kind === 'task') this.#report(record, reading, clients);
+      const state = reading.kind === 'task' ? reading.state : record;
+      if (isTerminal(state.status)) return;
+      if (clients.size > 0) await pause.wait(pollDelayMs(state));
+      // An upstream may report another state each time.
+      await delay(Math.max(0, readAt + MIN_POLL_MS - performance.now()), undefined, { ref: false });
     }
   }
 
-  return (client) => {
-    reported.set(client, JSON.stringify(['working', record.statusMessage, []]));
-    schedule(0);
-    return () => {
-      reported.delete(client);
-      if (reported.size === 0) close();
-    };
-  };
+  #report(
+    record: CoreTask,
+    { state: { status, statusMessage }, members }: TaskReading & { kind: 'task' },
+    clients: TaskPoll['clients'],
+  ): void {
+    const { questions } = this.#tasks.latest(record) ?? record;
+    const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
+    const notification = `{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`;
+    for (const [client, known] of clients) {
+      if (state === known) continue;
+      clients.set(client, state);
+      // It may have been removed meanwhile.
+      if (!client(notification) && clients.has(client)) clients.set(client, known);
+    }
+  }
+}
+
+const FAILED: TaskReading = rpcError(INTERNAL_ERROR, 'the state could not be read');
+
+/** The poll of a task. */
+interface TaskPoll {
+  /** What each client knows. */
+  readonly clients: Map<OnChanged, string>;
+  readonly pause: Pause;
 }
