@@ -126,7 +126,7 @@ tools:
   expect(manualTool).toContain('9223372036854775807');
 });
 
-test('the URIs of configuration and secrets survive export and apply', async (context) => {
+test('the URIs of configuration and secrets survive export and apply', { tags: ['slow'] }, async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   const state = `
@@ -230,7 +230,9 @@ test('a shadowed or renamed tool is reported as such', async (context) => {
   expect(otherwise.err).toContain('use upstreamName search');
 });
 
-test('a name conflict with a tool of the service is reported during planning or execution', async (context) => {
+test('a name conflict with a tool of the service is reported during planning or execution', {
+  tags: ['slow'],
+}, async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('echo'), toolText('get-sum'));
   await service.register('forwards', { name: 'up', address: server.url });
@@ -326,7 +328,9 @@ test('pruning deletes what is not in the file, a namespace only with the content
   expect(await listed(service, '/namespaces')).toEqual([{ name: 'default', labels: {} }]);
 });
 
-test('a tool that is shadowed by another one is changed after the removal of that one', async (context) => {
+test('a tool that is shadowed by another one is changed after the removal of that one', {
+  tags: ['slow'],
+}, async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await service.register('tools', { name: 'search', description: '', uri: 'u', toolType: 't', input_schema: {} });
@@ -368,7 +372,7 @@ test('deleting something that no longer exists succeeds', async (context) => {
   expect(outcomes.map(({ status }) => status)).toEqual(steps.map(() => 'unchanged'));
 });
 
-test('a namespace with new contents is not deleted', async (context) => {
+test('a namespace with new contents is not deleted', { tags: ['slow'] }, async (context) => {
   const { service } = await start(context);
   await service.register('prompts', { name: 'greet', namespace: 'old', messages: [] });
   const client = createClient({ host: service.management });
@@ -381,7 +385,7 @@ test('a namespace with new contents is not deleted', async (context) => {
   expect(await listed(service, '/namespaces')).toHaveLength(1);
 });
 
-test('the remaining services of one name and type are registered again', async (context) => {
+test('the remaining services of one name and type are registered again', { tags: ['slow'] }, async (context) => {
   const { service, sluice } = await start(context);
   const entry = { name: 's', address: 'h:1', serviceType: 'code-execution-engine' };
   for (const languageName of ['py', 'js', 'rb']) await service.manage('POST', '/services', { ...entry, languageName });
@@ -604,7 +608,7 @@ describe('evaluators', () => {
     expect(await sluice('apply --prune -f -', 'tools: []')).toMatchObject({ out: 'nothing to do\n' });
   });
 
-  test('whose action cannot be loaded fail, unless that is allowed', async (context) => {
+  test('whose action cannot be loaded fail, unless that is allowed', { tags: ['slow'] }, async (context) => {
     const { service, sluice } = await startEvaluating(context);
     const broken = other('broken').replace('gate.wasm', 'missing.wasm');
     const state = `evaluators: [${GATE}, ${broken}]`;
@@ -622,7 +626,7 @@ describe('evaluators', () => {
     expect((await sluice('export')).out).toContain('name: broken');
   });
 
-  test('that were changed since the plan are not overwritten', async (context) => {
+  test('that were changed since the plan are not overwritten', { tags: ['slow'] }, async (context) => {
     const { service, sluice } = await startEvaluating(context);
     const client = createClient({ host: service.management });
     const actual = await readCurrentState(client, { others: false, evaluators: true });

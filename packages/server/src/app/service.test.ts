@@ -97,7 +97,7 @@ describe('a failed startup', () => {
     oneLine(stderr, named);
   });
 
-  it('names SERVICE_MCP_LISTEN if its port is in use', async () => {
+  it('names SERVICE_MCP_LISTEN if its port is in use', { tags: ['slow'] }, async () => {
     const { address } = await occupied();
     const { code, stderr } = await run({ SERVICE_MCP_LISTEN: address });
     expect(code).toBe(1);
@@ -106,6 +106,7 @@ describe('a failed startup', () => {
 
   it.each(['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'])(
     'names %s if it is corrupt',
+    { tags: ['slow'] },
     async (file) => {
       const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
       const service = await startTestService(env);
@@ -119,7 +120,7 @@ describe('a failed startup', () => {
     },
   );
 
-  it('does not prevent the next startup', async () => {
+  it('does not prevent the next startup', { tags: ['slow'] }, async () => {
     const { server, address } = await occupied();
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
     for (const name of ['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN']) {
@@ -237,7 +238,7 @@ describe('shutdown', () => {
     expect(performance.now() - before).toBeLessThan(20_000);
   });
 
-  it('answers and aborts requests that exceed the timeout', async () => {
+  it('answers and aborts requests that exceed the timeout', { tags: ['slow'] }, async () => {
     const upstream = until(await startStreamer());
     const service = await startTestService();
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -270,7 +271,7 @@ describe('shutdown', () => {
     await expect.poll(() => call.isDisconnected).toBe(true);
   });
 
-  it('ends its upstream sessions', async () => {
+  it('ends its upstream sessions', { tags: ['slow'] }, async () => {
     const upstream = until(await startRawUpstream({ eras: ['legacy'], scripts: upstreamScripts('one') }));
     const service = await startTestService();
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -347,7 +348,7 @@ describe('the bootstrap file', () => {
     ['address', () => ({ address: two.url }), '"name":"two"'],
     ['prefix', () => ({ prefix: 'p-' }), '"name":"p-one"'],
     ['labels', () => ({ labels: { a: '1' } }), '"name":"one"'],
-  ])('replaces a forward with another %s', async (_what, change, listed) => {
+  ])('replaces a forward with another %s', { tags: ['slow'] }, async (_what, change, listed) => {
     const forward = { name: 'a', address: one.url };
     const first = await start({ forwards: [forward] });
     await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');

@@ -1,10 +1,11 @@
 import { connect, type Socket } from 'node:net';
 import { allOperations, errorResponse, validationDetails } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
-import { bodyFor, named, pathOf } from './operations.fixture.ts';
+import { bodyFor, named, pathOf, tagsOf } from './operations.fixture.ts';
 
 const LIMIT = 1024 * 1024;
 
@@ -115,7 +116,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
     for (const [member, schema] of Object.entries(properties)) {
       const wrong = VALUES.filter((value) => !document.accepts(schema, value));
       expect(wrong.length, member).toBeGreaterThan(3);
-      for (const value of wrong) {
+      for (const value of wrong.slice(0, propertyRuns(VALUES.length))) {
         const answer = await api.call(method, path, { ...bodyFor(operation), [member]: value });
         expect(answer.status, `${member}: ${JSON.stringify(value)}`).toBe(400);
         const paths = [...refused(answer).keys()];
@@ -130,7 +131,7 @@ describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s'
   const { method } = operation;
   const path = pathOf(operation);
 
-  test('rejects more than 1 MiB, with or without Content-Length', async (context) => {
+  test('rejects more than 1 MiB, with or without Content-Length', { tags: tagsOf(operation) }, async (context) => {
     const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(LIMIT) });
     const sent = await api.call(method, path, whole);
     expect(sent).toMatchObject({ status: 413, data: null, error: { code: 'PAYLOAD_TOO_LARGE' } });

@@ -11,6 +11,7 @@ import {
   named,
   needsWhatItNames,
   pathOf,
+  tagsOf,
   undo,
 } from './operations.fixture.ts';
 
@@ -114,8 +115,9 @@ describe.for(named(READING))('%s', ([_name, operation]) => {
 
 describe.for(named(ENDING))('%s', ([_name, operation]) => {
   const { method } = operation;
+  const tags = method === 'GET' ? [] : tagsOf(operation);
 
-  test('ignores a trailing slash, unknown query parameters and credentials', async (context) => {
+  test('ignores a trailing slash, unknown query parameters and credentials', { tags }, async (context) => {
     const own = method === 'GET' ? api : await startApi(context);
     if (own !== api) await makeAll(own);
     const sample = bodyFor(operation, upstream.url);

@@ -45,6 +45,12 @@ export function named(given: readonly Operation[]): (readonly [string, Operation
   return given.map((operation) => [`${operation.method} ${operation.path}`, operation]);
 }
 
+/** Tags of tests that take long for each operation: `npm test` runs them for one operation of each method. */
+export function tagsOf(operation: Operation): string[] {
+  const first = allOperations.find((other) => other.method === operation.method && isJsonOperation(other));
+  return first === operation ? [] : ['slow'];
+}
+
 /** A valid body for the operation, with this address for forwards; undefined if it has no body. */
 export function bodyFor({ body }: Operation, address = UNREACHABLE): object | undefined {
   if (!body) return undefined;

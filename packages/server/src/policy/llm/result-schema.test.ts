@@ -255,7 +255,7 @@ describe('concurrent validations', () => {
     expect(found).toEqual(expected);
   });
 
-  test('more schemas than are cached are usable', async () => {
+  test('more schemas than are cached are usable', { tags: ['slow'] }, async () => {
     const schemas = resultSchemas();
     const compiled = await Promise.all(Array.from({ length: 230 }, (_, at) => schemas.compile({ const: at })));
     for (const at of [0, 29, 30, 229]) {
@@ -276,7 +276,7 @@ describe('a validation that takes too long', () => {
     expect(await validate('"b"')).toBe('/ must match pattern "^(a+)+$"');
   });
 
-  test('does not block the event loop', async () => {
+  test('does not block the event loop', { tags: ['slow'] }, async () => {
     const schemas = new ResultSchemas(600_000);
     const { validate } = await schemas.compile({ type: 'array', uniqueItems: true });
     const items = Array.from({ length: 30_000 }, (_, at) => ({ a: { b: at } }));
@@ -297,7 +297,7 @@ describe('a validation that takes too long', () => {
     expect(order).toEqual(['endless', 'quick undefined', 'endless']);
   });
 
-  test('makes a schema unusable if it is the compilation', async () => {
+  test('makes a schema unusable if it is the compilation', { tags: ['slow'] }, async () => {
     const schemas = resultSchemas(1);
     const wide = { properties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`p${at}`, VERDICT])) };
     await expect(schemas.compile(wide)).rejects.toThrow('the schema cannot be used: compilation exceeded 0.001 s');
@@ -318,7 +318,7 @@ describe('a canceled validation', () => {
   const reason = new Error('canceled');
   const rejection = { status: 'rejected', reason };
 
-  test('leaves the queue at once', async () => {
+  test('leaves the queue at once', { tags: ['slow'] }, async () => {
     const schemas = new ResultSchemas(600_000);
     const { validate } = await schemas.compile(ENDLESS);
     const endless = validate(BAD_FOR_IT);
@@ -379,7 +379,7 @@ describe('limits', () => {
     await endlessly;
   });
 
-  test('1000 texts in the queue; a namespace with less than its share has room', async () => {
+  test('1000 texts in the queue; a namespace with less than its share has room', { tags: ['slow'] }, async () => {
     const schemas = resultSchemas();
     const [one, other] = await Promise.all([schemas.compile({ type: 'number' }), schemas.compile({ type: 'string' })]);
     const large = new Turn('large', '');
@@ -395,7 +395,7 @@ describe('limits', () => {
     expect(await one.validate('"x"', undefined, large)).toBe('/ must be number');
   });
 
-  test('a text that has waited as long as it may', async () => {
+  test('a text that has waited as long as it may', { tags: ['slow'] }, async () => {
     const schemas = new ResultSchemas(600_000);
     const { validate } = await schemas.compile(ENDLESS);
     const endlessly = validate(BAD_FOR_IT);
@@ -454,7 +454,7 @@ test('a schema caches its latest 64 results, of texts of up to 32 KiB', async ()
   for (const text of ['0', `${long} `]) expect(await validate(text)).toContain('shutting down');
 });
 
-test('a timeout is cached for five seconds: the machine may have been slow', async () => {
+test('a timeout is cached for five seconds: the machine may have been slow', { tags: ['slow'] }, async () => {
   const schemas = resultSchemas(1_000);
   const { validate } = await schemas.compile(ENDLESS);
   expect(await validate(BAD_FOR_IT)).toBe('validation exceeded 1 s');

@@ -131,7 +131,7 @@ describe('a crash at any step', () => {
     await expectNothingLost(moments, commits, before);
   }
 
-  it('loses no acknowledged commit, splits none and leaves a valid registry.json', () => crash(100, 600));
+  it('loses no acknowledged commit, splits none and leaves a valid registry.json', () => crash(50, 250));
 
   it('loses none of many commits either', { tags: ['slow'] }, () => crash(300, 2_000));
 
@@ -153,7 +153,7 @@ describe('a crash at any step', () => {
     }
   }
 
-  it('loses nothing when the process crashes again during recovery', () => crashAgain(33));
+  it('loses nothing when the process crashes again during recovery', () => crashAgain(66));
 
   it('loses nothing when the process crashes again during recovery, at more steps', { tags: ['slow'] }, () =>
     crashAgain(11),
