@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ExpectedRevision } from '../policy/revisions.ts';
 import { OperationError } from '../registry/operation-error.ts';
 
 /** Returns an `ETag` of a JSON value: equal for equal texts. */
@@ -6,19 +7,45 @@ export function entityTag(json: string): string {
   return `"${createHash('sha256').update(json).digest('base64url').slice(0, 22)}"`;
 }
 
-const ELEMENT = /\s*(?:(W\/)?("[^"]*"))?\s*(,|$)/gy;
+/** An element of a list of entity tags, possibly empty, up to the next comma or the end. */
+const ELEMENT = /[ \t]*(?:((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(,|$)/gy;
+
+/** Returns the tags of an `If-Match` header (RFC 9110, section 13.1.1), or `*`; undefined if it is invalid. */
+function tagsIn(header: string): readonly string[] | '*' | undefined {
+  if (header.trim() === '*') return '*';
+  const elements = [...header.matchAll(ELEMENT)];
+  const tags = elements.map(([, tag]) => tag).filter((tag) => tag !== undefined);
+  return elements.at(-1)?.[2] === '' && tags.length > 0 ? tags : undefined;
+}
+
+const INVALID = 'invalid If-Match header: expected the ETag value or *';
 
 /**
  * Checks an `If-Match` header against the current tag. OperationError CONFLICT if it does not match, BAD_REQUEST if it is
  * malformed.
  */
 export function requireMatch(header: string | undefined, current: string, what: string): void {
-  if (header === undefined || header.trim() === '*') return;
-  const elements = [...header.matchAll(ELEMENT)];
-  const tags = elements.flatMap(([, weak, tag]) => (tag === undefined ? [] : [{ weak, tag }]));
-  if (elements.at(-1)?.[3] !== '' || tags.length === 0) {
-    throw new OperationError('BAD_REQUEST', 'invalid If-Match header: expected the ETag value or *');
-  }
-  if (tags.some(({ weak, tag }) => weak === undefined && tag === current)) return;
+  if (header === undefined) return;
+  const tags = tagsIn(header);
+  if (!tags) throw new OperationError('BAD_REQUEST', INVALID);
+  // Weak tags match nothing.
+  if (tags === '*' || tags.includes(current)) return;
   throw new OperationError('CONFLICT', `${what} has changed: If-Match does not match its ETag`, { etag: current });
+}
+
+/**
+ * Parses an `If-Match` header whose tags are revisions; undefined if it is invalid. Tags that no revision has, such as weak ones,
+ * match nothing and are omitted.
+ */
+export function parseIfMatch(header: string): ExpectedRevision['ifMatch'] {
+  const tags = tagsIn(header);
+  if (!tags || tags === '*') return tags;
+  return tags.filter((tag) => /^"(?:0|[1-9]\d{0,14})"$/.test(tag)).map((tag) => Number(tag.slice(1, -1)));
+}
+
+/** The revisions of an optional `If-Match` header. OperationError BAD_REQUEST if it is malformed. */
+export function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {
+  const ifMatch = header === undefined ? undefined : parseIfMatch(header);
+  if (header !== undefined && !ifMatch) throw new OperationError('BAD_REQUEST', INVALID);
+  return ifMatch;
 }

@@ -1,14 +1,9 @@
 import { operations } from '@sluice/contract';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
-import {
-  type ExpectedRevision,
-  parseIfMatch,
-  type Revision,
-  serializeMetadata,
-  serializeRevision,
-} from '../policy/revisions.ts';
+import { type Revision, serializeMetadata, serializeRevision } from '../policy/revisions.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
+import { ifMatchOf } from './entity-tag.ts';
 import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
@@ -95,11 +90,4 @@ function optionsOf({ http, principal: { id }, query, body }: UpdateRequest): Upd
     actor: id === '' ? undefined : [...id].slice(0, MAX_ACTOR_CHARACTERS).join(''),
     strict: strict === undefined ? undefined : strict === 'true',
   };
-}
-
-function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {
-  if (header === undefined) return undefined;
-  const ifMatch = parseIfMatch(header);
-  if (ifMatch !== undefined) return ifMatch;
-  throw new OperationError('BAD_REQUEST', 'invalid If-Match header: expected the ETag value or *');
 }

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
+import { parseIfMatch } from '../management/entity-tag.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
 import {
   activeRevision,
   addActive,
   addRejected,
   NO_REVISIONS,
-  parseIfMatch,
   type RevisionInput,
   type Revisions,
   serializeEvaluators,

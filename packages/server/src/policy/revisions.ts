@@ -154,21 +154,6 @@ export interface ExpectedRevision {
   readonly ifMatch?: IfMatch | undefined;
 }
 
-/** An element of a list of entity tags, possibly empty, up to the next comma or the end. */
-const ELEMENT = /[ \t]*(?:((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(,|$)/gy;
-
-/**
- * Parses an `If-Match` header (RFC 9110, section 13.1.1); undefined if it is invalid. Tags that no revision has, such as
- * weak ones, match nothing and are omitted.
- */
-export function parseIfMatch(header: string): IfMatch | undefined {
-  if (header.trim() === '*') return '*';
-  const elements = [...header.matchAll(ELEMENT)];
-  const tags = elements.map(([, tag]) => tag).filter((tag) => tag !== undefined);
-  if (elements.at(-1)?.[2] !== '' || tags.length === 0) return undefined;
-  return tags.filter((tag) => /^"(?:0|[1-9]\d{0,14})"$/.test(tag)).map((tag) => Number(tag.slice(1, -1)));
-}
-
 /** Throws {@link OperationError} CONFLICT if another revision is active than expected; `active` is 0 if none is. */
 export function checkExpected({ expectedRevision, ifMatch }: ExpectedRevision, active: number): void {
   if (expectedRevision !== undefined && expectedRevision !== active) throw conflict([expectedRevision], active);
