@@ -15,11 +15,23 @@ import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
 /** The parts of the service whose state is exported. */
 export interface MeasuredParts {
-  readonly registry: { readonly current: MeasuredSnapshot };
+  readonly registry: {
+    readonly current: {
+      servedCount(kind: Kind): number;
+      readonly namespaces: Pick<ReadonlyMap<string, unknown>, 'size'>;
+      readonly forwards: Pick<ReadonlyMap<string, unknown>, 'keys'>;
+      readonly services: { readonly all: readonly ServiceEntry[] };
+    };
+  };
   readonly forwards: Pick<Forwards, 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
-  readonly evaluators: { readonly current: MeasuredEvaluators };
+  readonly evaluators: {
+    readonly current: {
+      readonly list: readonly { readonly definition: { readonly name: string } }[];
+      readonly skipped: readonly string[];
+    };
+  };
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: { readonly counts: Pick<ToolCallEvents['counts'], 'all'> };
   readonly calls: Pick<InFlightCalls, 'size'>;
@@ -30,18 +42,6 @@ export interface MeasuredParts {
   /** The database that replicas share, and the requests that were passed on to others; undefined for a single one. */
   readonly shared?: Pick<SharedLog, 'counts' | 'isCurrent' | 'members'> | undefined;
   readonly replica?: { readonly passedOn: number } | undefined;
-}
-
-interface MeasuredSnapshot {
-  servedCount(kind: Kind): number;
-  readonly namespaces: Pick<ReadonlyMap<string, unknown>, 'size'>;
-  readonly forwards: Pick<ReadonlyMap<string, unknown>, 'keys'>;
-  readonly services: { readonly all: readonly ServiceEntry[] };
-}
-
-interface MeasuredEvaluators {
-  readonly list: readonly { readonly definition: { readonly name: string } }[];
-  readonly skipped: readonly string[];
 }
 
 /** Returns the metrics of the state of the service. Those of requests are counted by telemetry. */

@@ -16,7 +16,6 @@ import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { checkUnheld, hostProcesses, type Lock, takeLock } from '../registry/store/lock.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { PostgresStore } from '../registry/store/postgres/postgres-store.ts';
-import type { StoredChange } from '../registry/store/postgres/records.ts';
 import { inspect } from '../registry/store/postgres/schema.ts';
 import { type Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE, snapshotSlices as registrySlices } from '../registry/store/registry-file.ts';
@@ -25,7 +24,6 @@ import {
   type RecordedPut,
   SECTIONS,
   type Section,
-  type SharedRecord,
   StoreError,
   type StoreLog,
 } from '../registry/store/store.ts';
@@ -179,7 +177,7 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   for (const problem of await registry.load()) log.warn(problem);
   const revisions = await new PostgresRevisionStore(shared).load();
   const { sessions } = await PostgresSessionStore.open({ log: shared, maxEnded: MAX_ENDED });
-  const extras = new Records([EXTRAS]);
+  const extras = recordsIn([EXTRAS]);
   await shared.add(extras);
   const members = extras.texts.map((text) => text.slice(1, -1));
   return { registry, extras: members, revisions, sessions };
@@ -199,7 +197,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
   const shared = new SharedLog({ database, log, version: VERSION });
   try {
     await shared.open();
-    const others = new Records(SECTIONS);
+    const others = recordsIn(SECTIONS);
     await shared.add(others);
     const commit = { changes, publish: () => undefined };
     await shared.commit(commit, {
@@ -212,19 +210,15 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
 }
 
 /** The texts of the records in some sections, also of those that others add meanwhile. */
-class Records implements Follower {
-  readonly sections: readonly string[];
-  readonly texts: string[] = [];
-
-  constructor(sections: readonly string[]) {
-    this.sections = sections;
-  }
-
-  async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { json } of changes) if (json !== null) this.texts.push(json);
-  }
-
-  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
-    for (const { json } of [...records.values()].flat()) this.texts.push(json);
-  }
+function recordsIn(sections: readonly string[]): Follower & { readonly texts: readonly string[] } {
+  const texts: string[] = [];
+  const add = (records: readonly { readonly json: string | null }[]) => {
+    for (const { json } of records) if (json !== null) texts.push(json);
+  };
+  return {
+    sections,
+    texts,
+    apply: async (changes) => add(changes),
+    reload: async (records) => add([...records.values()].flat()),
+  };
 }

@@ -40,47 +40,11 @@ export function bucketOf(value: number, bounds: Float64Array): number {
   return at;
 }
 
-/** Limit of the series of a metric: that of OpenTelemetry. */
+/** Limit of the series of a metric, with the overflow series: that of OpenTelemetry. */
 const MAX_SERIES = 2000;
 
 /** Attributes of the series for values beyond the limit (OpenTelemetry's convention). */
 const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
-
-/**
- * Series of one metric by key. Attributes contain names that others choose: beyond the limit, new series are merged into one
- * overflow series without attributes.
- */
-export class MetricFamily<Cell extends { readonly attributes: MetricAttributes }> {
-  readonly #create: (attributes: MetricAttributes) => Cell;
-  readonly #maxSeries: number;
-  readonly #cells = new Map<string, Cell>();
-  /** The series by key, without the overflow series. */
-  readonly cells: ReadonlyMap<string, Cell> = this.#cells;
-  #overflow: Cell | undefined = undefined;
-
-  /** `maxSeries` includes the overflow series. */
-  constructor(create: (attributes: MetricAttributes) => Cell, maxSeries: number = MAX_SERIES) {
-    this.#create = create;
-    this.#maxSeries = maxSeries;
-  }
-
-  /** Adds the series of a new key; returns the overflow series beyond the limit. */
-  open(key: string, attributes: () => MetricAttributes): Cell {
-    if (this.#cells.size >= this.#maxSeries - 1) {
-      this.#overflow ??= this.#create(OVERFLOW);
-      return this.#overflow;
-    }
-    const cell = this.#create(attributes());
-    this.#cells.set(key, cell);
-    return cell;
-  }
-
-  /** Returns the current values of all series. */
-  series<Value>(read: (cell: Cell) => Value): Series<Value>[] {
-    const cells = this.#overflow ? [...this.#cells.values(), this.#overflow] : [...this.#cells.values()];
-    return cells.map((cell) => ({ attributes: cell.attributes, value: read(cell) }));
-  }
-}
 
 /** Series whose keys begin in the same way. */
 class SeriesNode {
@@ -89,12 +53,16 @@ class SeriesNode {
   readonly next = new Map<string, SeriesNode>();
 }
 
-/** A histogram metric with its series, of values that operations have. */
+/**
+ * A histogram metric with its series, of values that operations have. Attributes contain names that others choose: beyond the
+ * limit, new series are merged into one overflow series without attributes.
+ */
 export class HistogramFamily<Operation> {
   readonly #description: MetricDescription;
-  readonly #bounds: readonly number[];
-  readonly #family: MetricFamily<Histogram>;
+  readonly #bounds: Float64Array;
   readonly #attributesOf: (operation: Operation) => MetricAttributes;
+  readonly #series: Histogram[] = [];
+  #overflow: Histogram | undefined = undefined;
   /** The series by the parts of their keys: to find one, no key has to be made of them. */
   readonly #root = new SeriesNode();
 
@@ -104,11 +72,9 @@ export class HistogramFamily<Operation> {
     bounds: readonly number[],
     attributesOf: (operation: Operation) => MetricAttributes,
   ) {
-    this.#attributesOf = attributesOf;
     this.#description = description;
-    this.#bounds = bounds;
-    const shared = Float64Array.from(bounds);
-    this.#family = new MetricFamily((attributes) => new Histogram(attributes, shared));
+    this.#bounds = Float64Array.from(bounds);
+    this.#attributesOf = attributesOf;
   }
 
   /** Records a value of an operation in the series of a key, which has up to four parts. Part of the hot path. */
@@ -120,21 +86,24 @@ export class HistogramFamily<Operation> {
     (node?.series ?? this.#open(operation, [first, second, third, fourth])).record(value);
   }
 
-  /** Adds the series of a new key, or returns the overflow series. */
+  /** Adds the series of a new key; returns the overflow series beyond the limit. */
   #open(operation: Operation, key: readonly (string | undefined)[]): Histogram {
-    const known = this.#family.cells.size;
-    const series = this.#family.open(JSON.stringify(key), () => this.#attributesOf(operation));
-    if (this.#family.cells.size === known) return series;
+    if (this.#series.length >= MAX_SERIES - 1) {
+      this.#overflow ??= new Histogram(OVERFLOW, this.#bounds);
+      return this.#overflow;
+    }
     let node = this.#root;
     for (const part of key) if (part !== undefined) node = node.next.getOrInsertComputed(part, () => new SeriesNode());
-    node.series = series;
-    return series;
+    node.series = new Histogram(this.#attributesOf(operation), this.#bounds);
+    this.#series.push(node.series);
+    return node.series;
   }
 
   /** The current values. */
   get metric(): HistogramMetric {
-    const series = this.#family.series((cell) => cell.value);
-    return { ...this.#description, kind: 'histogram', bounds: this.#bounds, series };
+    const all = this.#overflow ? [...this.#series, this.#overflow] : this.#series;
+    const series = all.map(({ attributes, value }) => ({ attributes, value }));
+    return { ...this.#description, kind: 'histogram', bounds: Array.from(this.#bounds), series };
   }
 }
 

@@ -1,35 +1,39 @@
 import { describe, expect, it } from 'vitest';
-import { HistogramFamily, type MetricAttributes, MetricFamily } from './instruments.ts';
+import { HistogramFamily, type MetricAttributes } from './instruments.ts';
 
 const OVERFLOW = { 'otel.metric.overflow': true };
 
+/** A family of series whose attributes are those of the operations. */
+const family = () =>
+  new HistogramFamily({ name: 'x', description: 'x', unit: 's' }, [1], (named: MetricAttributes) => named);
+
 describe('a metric family', () => {
   it('has one series per key', () => {
-    const family = new MetricFamily((attributes) => ({ attributes }));
-    const first = family.open('a', () => ({ name: 'a' }));
-    const second = family.open('b', () => ({ name: 'b' }));
-    expect(family.cells.get('a')).toBe(first);
-    expect(family.cells.get('b')).toBe(second);
-    expect(family.cells.get('c')).toBeUndefined();
-    expect(family.series(({ attributes }) => attributes.name).map(({ value }) => value)).toEqual(['a', 'b']);
+    const histograms = family();
+    for (const name of ['a', 'b', 'a']) histograms.record(1, { name }, name);
+    const { series } = histograms.metric;
+    expect(series.map(({ attributes, value }) => [attributes.name, value.count])).toEqual([
+      ['a', 2],
+      ['b', 1],
+    ]);
   });
 
   it('merges series beyond the limit into an overflow series', () => {
-    const family = new MetricFamily((attributes: MetricAttributes) => ({ attributes }), 3);
-    const cells = ['a', 'b', 'c', 'd'].map((key) => family.open(key, () => ({ key })));
-    expect(cells.map(({ attributes }) => attributes)).toEqual([{ key: 'a' }, { key: 'b' }, OVERFLOW, OVERFLOW]);
-    expect(cells[2]).toBe(cells[3]);
-    expect(family.cells.get('a')).toBe(cells[0]);
-    expect(family.cells.get('c')).toBeUndefined();
-    expect(family.series(() => 0)).toHaveLength(3);
+    const histograms = family();
+    for (let key = 0; key < 2_002; key++) histograms.record(1, { key }, `${key}`);
+    histograms.record(1, { key: 0 }, '0');
+    const { series } = histograms.metric;
+    const seen = [series[0], series[1_998], series[1_999]].map((each) => [each?.attributes, each?.value.count]);
+    expect(seen).toEqual([
+      [{ key: 0 }, 2],
+      [{ key: 1_998 }, 1],
+      [OVERFLOW, 3],
+    ]);
+    expect(series).toHaveLength(2_000);
   });
 
   it('has at most 2,000 series for any number of names', () => {
-    const histograms = new HistogramFamily(
-      { name: 'x', description: 'x', unit: 's' },
-      [1],
-      (named: MetricAttributes) => named,
-    );
+    const histograms = family();
     for (let name = 0; name < 5_000; name++) histograms.record(1, { name }, `name ${name}`);
     histograms.record(1, { name: 3 }, 'name 3');
     const { series } = histograms.metric;
@@ -40,11 +44,7 @@ describe('a metric family', () => {
   });
 
   it('distinguishes series by each part of their keys', () => {
-    const histograms = new HistogramFamily(
-      { name: 'x', description: 'x', unit: 's' },
-      [1],
-      (named: MetricAttributes) => named,
-    );
+    const histograms = family();
     const keys = [['a'], ['a', 'b'], ['a', 'c'], ['a', 'c', 'd'], ['a', 'c', 'd', 'e'], ['a', 'c', 'd', 'f'], ['a']];
     for (const [first = '', ...others] of keys) {
       histograms.record(1, { key: [first, ...others].join() }, first, ...others);

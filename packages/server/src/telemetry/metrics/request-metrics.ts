@@ -18,7 +18,6 @@ import {
   MCP_SECONDS,
   type Metric,
   type MetricAttributes,
-  MetricFamily,
   OTHER,
   serverAddress,
   TOKENS,
@@ -110,7 +109,7 @@ export class RequestMetrics {
     TOKENS,
     ({ completion, type }) => ({ ...completionAttributes(completion), 'gen_ai.token.type': type }),
   );
-  readonly #active = new MetricFamily((attributes): UpDownCounter => ({ attributes, value: 0 }));
+  readonly #active = new Map<string, UpDownCounter>();
 
   /** `secure` are the names of listeners with TLS. */
   constructor(secure: ReadonlySet<string> = new Set()) {
@@ -119,7 +118,8 @@ export class RequestMetrics {
 
   /** Returns the number of in-flight requests of a listener, which the caller changes. */
   activeRequests(listener: string): UpDownCounter {
-    return this.#active.cells.get(listener) ?? this.#active.open(listener, () => this.#listenerAttributes(listener));
+    const attributes = this.#listenerAttributes(listener);
+    return this.#active.getOrInsertComputed(listener, () => ({ attributes, value: 0 }));
   }
 
   /** An HTTP request ended. */
@@ -185,7 +185,7 @@ export class RequestMetrics {
       description: 'HTTP requests in flight',
       unit: '{request}',
       kind: 'updowncounter',
-      series: this.#active.series((counter) => counter.value),
+      series: Array.from(this.#active.values(), (counter) => ({ ...counter })),
     };
     const histograms = [this.#http, this.#mcpServer, this.#mcpClient, this.#rpcClient, this.#completions, this.#tokens];
     return [active, ...histograms.map(({ metric }) => metric)];
