@@ -71,7 +71,8 @@ export class BufferedMessages extends DetachedSink {
   /** Stores the response, or an error if it is too large. */
   override complete(outcome: CallOutcome): void {
     const length = sizeOf(outcome);
-    const hasRoom = length === 0 || this.#reserve(length);
+    // Also an error: the input requests, which were canceled, do not count any more.
+    const hasRoom = this.#reserve(length) || length === 0;
     this.#outcome = hasRoom ? outcome : { kind: 'failed', error: TOO_LARGE };
     if (hasRoom) this.#characters += length;
   }
@@ -183,7 +184,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     this.#capabilities = legacyCapabilities(capabilities);
     this.#buffer = new BufferedMessages(sink.client, (characters) => store.reserve(this, characters));
     this.id = store.nextId();
-    sink.onDisconnect(() => this.#disconnectListener?.());
+    sink.onDisconnect(() => this.expire());
   }
 
   /** Number of suspensions so far. */
@@ -282,7 +283,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     this.#message = retry;
     this.#request?.onRetry(retry, sink.client);
     this.inner = sink;
-    sink.onDisconnect(() => this.#disconnectListener?.());
+    sink.onDisconnect(() => this.expire());
     for (const response of this.#inputs.takeResponses(retry)) this.#post(response);
     // Each request of a modern client declares its own capabilities.
     this.#rejectUnsupported(this.#capabilities);
@@ -296,7 +297,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     else sink.onDrain(() => this.#onDrained());
   }
 
-  /** The client did not retry in time or may not any more, or others need the place: the call is canceled upstream. */
+  /** There will be no retry: it would be too late, or may not be sent, or others need the place. Cancels the call upstream. */
   expire(): void {
     this.#options.store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();

@@ -77,7 +77,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     call.resume(again, { ...message, text: ' '.repeat(retried) });
     return again.response;
   };
-  return { answer, left: left.promise, relayRequest, refused, retry, call };
+  return { answer, client, left: left.promise, relayRequest, refused, retry, call };
 }
 
 it('server requests in quick succession are sent to the client together', async () => {
@@ -187,6 +187,37 @@ it('large calls of one user make room for those of others', async () => {
   large.call.complete(responseOf(`{"id":null,"result":"${'x'.repeat(50 * 1024 * 1024)}"}`));
   expect(suspendableCall(suspended, 30 * 1024 * 1024, 'ann').relayRequest()).toBe(false);
   expect(suspendableCall(suspended, 30 * 1024 * 1024, 'bob').relayRequest()).toBe(true);
+});
+
+it('a suspended call that its client ends, as one that has become a task can be, releases its place', async () => {
+  const suspended = suspendedCalls(1);
+  const [one, two] = [suspendableCall(suspended), suspendableCall(suspended)];
+  expect(one.relayRequest()).toBe(true);
+  await one.answer;
+  expect(two.relayRequest()).toBe(false);
+  one.client.leave();
+  await one.left;
+  one.call.cancelAll();
+  expect(two.relayRequest()).toBe(true);
+  await two.answer;
+  two.call.complete(responseOf('{"id":null,"result":{}}'));
+  expect(suspendableCall(suspended).relayRequest()).toBe(false);
+  two.client.leave();
+  expect(suspendableCall(suspended).relayRequest()).toBe(true);
+});
+
+it('input requests of a suspended call whose upstream fails do not count any more, and its retry gets the error', async () => {
+  const suspended = suspendedCalls();
+  const { call, answer, retry } = suspendableCall(suspended);
+  const request = { id: 1, method: 'roots/list', params: { text: 'x'.repeat(40 * 1024 * 1024) } };
+  expect(call.relay(JSON.stringify(request), request)).toBe(true);
+  await answer;
+  const another = suspendableCall(suspended, 40 * 1024 * 1024);
+  expect(another.relayRequest()).toBe(false);
+  call.cancelAll();
+  call.complete({ kind: 'failed', error: { code: -32603, message: 'connection lost' } });
+  expect(another.relayRequest()).toBe(true);
+  await expect(retry()).rejects.toThrow('connection lost');
 });
 
 it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {
