@@ -12,16 +12,18 @@ export interface InFlightCall {
   /** The request that is executed. */
   readonly client: { readonly idText: string; readonly session: { readonly id: string } | undefined };
   readonly startedAt: number;
-  /** Time of the last activity of the other side. */
-  readonly activeAt: number;
+  /** Time of the last activity of the other side, or of the last check at which it might be idle. */
+  activeAt: number;
+  /** True while the other side may be idle: only the total time is limited. */
+  readonly mayBeIdle?: boolean;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
   slot: number;
   /** Set while its request is in flight upstream. */
   readonly attempt?: RequestInSession | undefined;
   /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
   cancel(message: NotificationMessage): void;
-  /** Called once when a limit is exceeded. */
-  onDeadline(limit: 'idle' | 'total'): void;
+  /** Called once when a limit is exceeded; undefined for a call without limits. */
+  onDeadline?(limit: 'idle' | 'total'): void;
   /** Called once when the service ends the call because it stops. */
   onShutdown?(): void;
 }
@@ -29,6 +31,8 @@ export interface InFlightCall {
 /** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
 export interface RequestInSession {
   readonly session: UpstreamSession;
+  /** True while the upstream may be idle. */
+  readonly mayBeIdle: boolean;
   /** True if the request has this progress token. */
   hasProgressToken(token: string | undefined): boolean;
   /** A progress notification for the request has arrived. */
@@ -118,9 +122,13 @@ export class InFlightCalls {
     const now = performance.now();
     for (const call of [...this.#calls]) {
       // The callback of an earlier call may have ended this one.
-      if (call.slot === -1) continue;
+      if (call.slot === -1 || !call.onDeadline) continue;
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.activeAt <= this.limits.idleMs) continue;
+      if (!total && (call.mayBeIdle || call.attempt?.mayBeIdle)) {
+        call.activeAt = now;
+        continue;
+      }
       this.remove(call);
       call.onDeadline(total ? 'total' : 'idle');
     }
@@ -147,7 +155,7 @@ export interface CancelableInput {
 /**
  * A request that waits before it is executed: for evaluators, or for the eras of its upstream. Until then its client can cancel
  * it like a call: by a notification in the legacy era, by disconnecting in the modern one. Nothing of a canceled request is sent
- * upstream.
+ * upstream. What it waits for has its own deadlines.
  */
 export class CancelableRequest implements InFlightCall {
   readonly startedAt: number;
@@ -197,12 +205,6 @@ export class CancelableRequest implements InFlightCall {
   onShutdown(): void {
     this.#canceled.resolve({ kind: 'error', error: SHUTTING_DOWN });
     this.#abort.abort('the service was stopped');
-  }
-
-  /** The awaited operation has its own deadlines. */
-  onDeadline(): void {
-    this.activeAt = performance.now();
-    this.#calls.add(this);
   }
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {

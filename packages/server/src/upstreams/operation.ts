@@ -81,6 +81,8 @@ export interface Operation {
 class OperationRun implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
+  /** Operations have their own deadlines, and waiting for a slow client does not count. */
+  readonly mayBeIdle = true;
   slot = -1;
   readonly #request: OperationRequest;
   readonly #sink: ResponseSink;
@@ -117,14 +119,8 @@ class OperationRun implements InFlightCall {
     this.#cancel(CLIENT_CANCELED);
   }
 
-  onDeadline(limit: 'idle' | 'total'): void {
+  onDeadline(): void {
     if (this.#settled) return;
-    if (limit === 'idle') {
-      // Operations have their own deadlines, and waiting for a slow client does not count.
-      this.activeAt = performance.now();
-      this.#owner.calls.add(this);
-      return;
-    }
     const what = `the call did not finish within ${this.#owner.calls.limits.totalMs / 1000} s`;
     const failure = this.#abort(new CallError('UNKNOWN', what, { errorType: TIMEOUT }));
     void responseOf(failure).then((outcome) => this.#sink.complete(outcome));

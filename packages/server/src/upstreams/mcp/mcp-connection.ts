@@ -20,7 +20,7 @@ import type { ClientFacts } from '../client-facts.ts';
 import type { CallDescription, RejectedCall, UpstreamConnection } from '../connection.ts';
 import { failedOutcome, type ResponseSink } from '../response-sink.ts';
 import { FORWARDING_LOOP } from '../upstream-headers.ts';
-import { EraTranslator, type EraTranslatorOptions } from './era-translation/era-translator.ts';
+import { startTranslated, type TranslationDeps } from './era-translation/era-translator.ts';
 import { FOREIGN_STATE } from './era-translation/request-state.ts';
 import type { CallSpec, TaskHandler } from './relay/call-spec.ts';
 import { RelayedCall } from './relay/relayed-call.ts';
@@ -31,7 +31,7 @@ import type { TaskSupport } from './task-support.ts';
 import type { Upstream, UpstreamSession } from './upstream.ts';
 
 /** What all connections to MCP servers need. */
-export interface McpParts extends EraTranslatorOptions {
+export interface McpParts extends TranslationDeps {
   readonly sessionBindings: SessionBindings;
   readonly callSessionPool: CallSessionPool;
   readonly tasks: TaskHandler;
@@ -65,12 +65,10 @@ const LOG_LEVEL_MS = 5_000;
 export class McpConnection implements UpstreamConnection {
   readonly #upstream: Upstream;
   readonly #parts: McpParts;
-  readonly #translator: EraTranslator;
 
   constructor(upstream: Upstream, parts: McpParts) {
     this.#upstream = upstream;
     this.#parts = parts;
-    this.#translator = new EraTranslator(parts);
   }
 
   get address(): string {
@@ -109,10 +107,9 @@ export class McpConnection implements UpstreamConnection {
 
   request(permit: Permit, sink: ResponseSink): void {
     requirePermit(permit);
-    const { client } = sink;
     const spec = this.#spec(permit, sink);
     if (permit.task !== undefined) this.#parts.tasks.resume(spec, permit.task, sink);
-    else if (spec.needsTranslation) this.#translator.call(client, spec, sink);
+    else if (spec.needsTranslation) startTranslated(this.#parts, spec, sink);
     else new RelayedCall(this.#parts, spec, sink).start();
   }
 

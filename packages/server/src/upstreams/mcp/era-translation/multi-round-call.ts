@@ -23,6 +23,8 @@ const MAX_ROUNDS = 10;
 export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
+  /** As is the client between two rounds. */
+  readonly mayBeIdle = true;
   slot = -1;
   readonly #context: CallDeps;
   /** Without modern metadata. */
@@ -96,11 +98,8 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#end();
   }
 
-  /** Between two rounds the client is idle: only the total timeout applies. */
-  onDeadline(limit: 'idle' | 'total'): void {
-    if (limit === 'total') return this.#fail(`it did not finish within ${this.#context.calls.limits.totalMs / 1000} s`);
-    this.activeAt = performance.now();
-    this.#context.calls.add(this);
+  onDeadline(): void {
+    this.#fail(`it did not finish within ${this.#context.calls.limits.totalMs / 1000} s`);
   }
 
   /** Sends the request upstream; `more` are further params, as JSON text. */

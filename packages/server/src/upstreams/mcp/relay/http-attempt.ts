@@ -86,9 +86,13 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     return this.#messages?.pending ?? 0;
   }
 
-  /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
-  get isPaused(): boolean {
-    return this.isBlocked || this.pending > 0 || this.#resumption?.isWaiting === true;
+  /**
+   * True while a slow client blocks the upstream or owes it a response, the upstream announced a pause, or the response is the result
+   * of a task.
+   */
+  get mayBeIdle(): boolean {
+    const { task } = this.#call.spec;
+    return this.isBlocked || this.pending > 0 || this.#resumption?.isWaiting === true || task?.isAwaited === true;
   }
 
   onActivity(): void {

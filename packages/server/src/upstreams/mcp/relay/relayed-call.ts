@@ -177,14 +177,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
-    const { upstream, task } = this.spec;
-    const { calls } = this.#context;
-    if (limit === 'idle' && (task?.isAwaited || this.#attempt?.isPaused)) {
-      this.activeAt = performance.now();
-      calls.add(this);
-      return;
-    }
-    const { idleMs, totalMs } = calls.limits;
+    const { upstream } = this.spec;
+    const { idleMs, totalMs } = this.#context.calls.limits;
     const what = limit === 'idle' ? `sent nothing for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
     this.#abandon('it took too long');
     this.#fail(new UpstreamError('timeout', upstream.transport.address, what));

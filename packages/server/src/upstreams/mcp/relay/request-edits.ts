@@ -134,12 +134,12 @@ export class RequestEdits {
     const { extensions } = declared;
     if (!isJsonObject(extensions)) {
       const object = { text, start: capabilities.start, value: declared };
-      this.#edits.push(...replaceMembers(object, `"extensions":{${extension}}`, ['extensions']));
+      this.#edits.push(...replaceMembers(object, { added: `"extensions":{${extension}}`, removed: ['extensions'] }));
       return;
     }
     const member = [...members(text, capabilities.start)].findLast(({ key }) => key === 'extensions');
     const object = { text, start: member?.start ?? 0, value: extensions };
-    this.#edits.push(...replaceMembers(object, extension, [TASKS_EXTENSION]));
+    this.#edits.push(...replaceMembers(object, { added: extension, removed: [TASKS_EXTENSION] }));
   }
 
   /** Removes the responses to requests for input other than those with these keys. */
@@ -154,46 +154,24 @@ export class RequestEdits {
    * legacy servers may reject.
    */
   toLegacy(): RequestEdits {
-    const { text, params, paramsRange } = this.#message;
-    const trace = this.#trace && traceMembers(this.#trace);
-    if (!paramsRange) return this.#with(metaEdits(this.#message, trace ?? '', []));
-    // Both kinds of edits would change the params and might overlap.
-    if (trace !== undefined && !isJsonObject(params._meta)) {
-      const object = { text, start: paramsRange.start, value: params };
-      return this.#with(replaceMembers(object, `"_meta":{${trace}}`, [...RETRY_PARAMS, '_meta']));
-    }
-    const names = trace === undefined ? MODERN_META : [...MODERN_META, ...TRACE_MEMBERS];
-    return this.#with([
-      ...removeEdits(text, paramsRange.start, (key) => RETRY_PARAMS.includes(key)),
-      ...metaEdits(this.#message, trace ?? '', names),
-    ]);
+    const meta = this.#trace
+      ? { added: traceMembers(this.#trace), removed: [...MODERN_META, ...TRACE_MEMBERS] }
+      : { added: '', removed: MODERN_META };
+    return this.#with(paramEdits(this.#message, meta, { added: '', removed: RETRY_PARAMS }));
   }
 
   /** Returns the edits for a modern upstream, with the metadata of the request. `more`: further params, as JSON text. */
   toModern({ clientInfo, capabilities, logLevel }: ModernMetadata, more: readonly string[] = []): RequestEdits {
-    const { text, params, paramsRange } = this.#message;
     const own = JSON.stringify({
       [META_PROTOCOL_VERSION]: LATEST_MODERN,
       [META_CLIENT_INFO]: clientInfo,
       [META_CLIENT_CAPABILITIES]: capabilities,
       [META_LOG_LEVEL]: logLevel,
     }).slice(1, -1);
-    const trace = this.#trace;
-    const envelope = trace ? `${own},${traceMembers(trace)}` : own;
-    const added = [`"_meta":{${envelope}}`, ...more].join(',');
-    if (!paramsRange) {
-      const end = text.lastIndexOf('}');
-      return this.#with([{ start: end, end, text: `,"params":{${added}}` }]);
-    }
-    const object = { text, start: paramsRange.start, value: params };
-    if (!isJsonObject(params._meta)) {
-      return this.#with(replaceMembers(object, added, [...REPLACED_PARAMS, '_meta']));
-    }
-    const names = trace ? [...MODERN_META, ...TRACE_MEMBERS] : MODERN_META;
-    return this.#with([
-      ...replaceMembers(object, more.join(','), REPLACED_PARAMS),
-      ...metaEdits(this.#message, envelope, names),
-    ]);
+    const meta = this.#trace
+      ? { added: `${own},${traceMembers(this.#trace)}`, removed: [...MODERN_META, ...TRACE_MEMBERS] }
+      : { added: own, removed: MODERN_META };
+    return this.#with(paramEdits(this.#message, meta, { added: more.join(','), removed: REPLACED_PARAMS }));
   }
 
   /** Returns a copy with these edits for another era, which include those of the trace. */
@@ -209,7 +187,7 @@ export class RequestEdits {
     const { start, end } = message.idRange;
     const text = String(id);
     const edits = [{ start, end, text }, ...this.#edits];
-    if (this.#trace) edits.push(...metaEdits(message, traceMembers(this.#trace), TRACE_MEMBERS));
+    if (this.#trace) edits.push(...paramEdits(message, { added: traceMembers(this.#trace), removed: TRACE_MEMBERS }));
     const isAscii = message.isAscii && edits.length === 1;
     const token = progressTokenRange(message);
     if (token) edits.push({ start: token.start, end: token.end, text });
@@ -226,17 +204,35 @@ export function calledName({ method, params }: RequestMessage): string {
   return member === undefined ? '' : String(params[member]);
 }
 
-/** Returns the edits that insert members, as JSON text, into a request's `_meta` and remove those with these names. */
-function metaEdits(message: RequestMessage, inserted: string, names: readonly string[]): Edit[] {
-  const { text, params, paramsRange, paramMembers } = message;
+/** Members that an object gets, as JSON text, and names of those that it loses. */
+interface MemberChange {
+  readonly added: string;
+  readonly removed: readonly string[];
+}
+
+const UNCHANGED: MemberChange = { added: '', removed: [] };
+
+/** Returns the edits of a request's `_meta`, which is created if it gets members, and of its other params. */
+function paramEdits(
+  { text, params, paramsRange, paramMembers }: RequestMessage,
+  meta: MemberChange,
+  others: MemberChange = UNCHANGED,
+): Edit[] {
   const { _meta: value } = params;
   const member = paramMembers.find(({ key }) => key === '_meta');
-  if (member && isJsonObject(value)) return replaceMembers({ text, start: member.start, value }, inserted, names);
-  if (inserted === '') return [];
-  const meta = `"_meta":{${inserted}}`;
-  if (paramsRange) return replaceMembers({ text, start: paramsRange.start, value: params }, meta, ['_meta']);
+  if (paramsRange && member && isJsonObject(value)) {
+    return [
+      ...replaceMembers({ text, start: paramsRange.start, value: params }, others),
+      ...replaceMembers({ text, start: member.start, value }, meta),
+    ];
+  }
+  // One edit: two might overlap.
+  const created = meta.added === '' ? [] : [`"_meta":{${meta.added}}`];
+  const added = [...created, others.added].filter((members) => members !== '').join(',');
+  const removed = meta.added === '' ? others.removed : [...others.removed, '_meta'];
+  if (paramsRange) return replaceMembers({ text, start: paramsRange.start, value: params }, { added, removed });
   const end = text.lastIndexOf('}');
-  return [{ start: end, end, text: `,"params":{${meta}}` }];
+  return added === '' ? [] : [{ start: end, end, text: `,"params":{${added}}` }];
 }
 
 /** An object in a text, and its value. */
@@ -250,10 +246,9 @@ interface ObjectText {
  * Returns the edits that insert members into an object, and remove those with these names: of two members with one name an
  * upstream might read the other.
  */
-function replaceMembers({ text, start, value }: ObjectText, inserted: string, names: readonly string[]): Edit[] {
-  if (!names.some((name) => Object.hasOwn(value, name)))
-    return inserted === '' ? [] : [insertEdit(text, start, inserted)];
-  const hasOthers = Object.keys(value).some((key) => !names.includes(key));
-  const first = { start: start + 1, end: start + 1, text: hasOthers && inserted !== '' ? `${inserted},` : inserted };
-  return [first, ...removeEdits(text, start, (key) => names.includes(key))];
+function replaceMembers({ text, start, value }: ObjectText, { added, removed }: MemberChange): Edit[] {
+  if (!removed.some((name) => Object.hasOwn(value, name))) return added === '' ? [] : [insertEdit(text, start, added)];
+  const hasOthers = Object.keys(value).some((key) => !removed.includes(key));
+  const first = { start: start + 1, end: start + 1, text: hasOthers && added !== '' ? `${added},` : added };
+  return [first, ...removeEdits(text, start, (key) => removed.includes(key))];
 }
