@@ -133,19 +133,21 @@ export function reportedTaskEdits(era: Era, text: string, start: number, task: R
   return memberEdits(text, start, (member) => reportedMember(era, member.key, sourceOf(text, member), task));
 }
 
-/** Members of a task object that are written in the form of an era, or that another one of it has. */
+/** Members of a task object that both eras have, with the names of each. */
+export const TASK_MEMBERS: readonly string[] = [
+  'taskId',
+  'status',
+  'statusMessage',
+  'createdAt',
+  'lastUpdatedAt',
+  'ttl',
+  'ttlMs',
+  'pollInterval',
+  'pollIntervalMs',
+];
+/** Members that are written in the form of an era, or that another one of it has. */
 const TRANSLATED: ReadonlySet<string> = new Set([
-  ...[
-    'taskId',
-    'status',
-    'statusMessage',
-    'createdAt',
-    'lastUpdatedAt',
-    'ttl',
-    'ttlMs',
-    'pollInterval',
-    'pollIntervalMs',
-  ],
+  ...TASK_MEMBERS,
   ...['resultType', 'result', 'error', 'inputRequests', '_meta'],
 ]);
 

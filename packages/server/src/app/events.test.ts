@@ -282,7 +282,7 @@ const SESSION = { section: 'upstream_sessions', id: JSON.stringify(['http://upst
 /** Sessions at upstreams, of which another replica opens one. */
 function sharedSessions() {
   const sealer = new TokenSealer(newSessionKey());
-  const sessions = new SharedUpstreamSessions({ shared, sealer });
+  const sessions = new SharedUpstreamSessions(shared, sealer);
   const session = { sessionId: 's', protocolVersion: '2025-11-25', identity: '{}', usedAt: Date.now() };
   const json = JSON.stringify(sealer.seal('upstreamSession', JSON.stringify(session)));
   return { sessions, open: () => sessions.apply([{ ...SESSION, json }]) };

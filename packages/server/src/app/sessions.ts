@@ -8,7 +8,6 @@ import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
-import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import { taskMessages } from '../upstreams/mcp/tasks/translation.ts';
 import { SERVER_INFO } from './core.ts';
 import { openSessionStore, openTasks } from './storage.ts';
@@ -20,7 +19,6 @@ export type WithSessions = Awaited<ReturnType<typeof addSessions>>;
 /** Adds sessions of clients with their streams, subscriptions and tasks, and the sessions at upstreams that belong to them. */
 export async function addSessions(parts: WithUpstreams) {
   const { config, logger, registry, sealer, replicaId, forwards, calls, sharedSessions, closing } = parts;
-  const log = logger.target('service::forward');
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
@@ -29,30 +27,24 @@ export async function addSessions(parts: WithUpstreams) {
   const active = new ActiveSessions(events, replicaId);
   const tasks = closing(await openTasks(parts));
 
-  const sessionSubscriptions = new SessionSubscriptions({
-    log,
-    onLegacyAvailable: (client) => sessionBindings.onListening(client, false),
-  });
   const sessionBindings = new SessionBindings({
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
       taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
-    upstreams: () => forwards.upstreams,
-    upstream: (forward) => forwards.upstreams.of(forward),
+    upstreams: forwards.upstreams,
     calls,
-    subscriptions: sessionSubscriptions,
     sharedSessions,
-    log,
+    log: logger.target('service::forward'),
   });
   sessionStore.ended?.subscribe((id) => {
     active.find(id)?.end();
     events.dropSession(id);
     forwards.upstreams.closeSession(id);
   });
-  const evictionParts = { registry, store: sessionStore, active, forwards, sessionSubscriptions };
+  const evictionParts = { registry, store: sessionStore, active, forwards, sessionBindings };
   sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
   return {
     ...parts,
-    ...{ profiles, subscriptions, sessionStore, events, tasks, sessionSubscriptions, sessionBindings },
+    ...{ profiles, subscriptions, sessionStore, events, tasks, sessionBindings },
     sessions: new ClientSessions(sealer, profiles, sessionStore, active),
     declaredParams: new DeclaredParams(profiles),
     openStreams: new OpenStreams(),

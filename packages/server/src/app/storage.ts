@@ -116,7 +116,7 @@ export async function openSharedRecords<Content>(
 /** Sessions at upstreams that the replicas share. */
 export async function openSharedSessions(shared: SharedLog, sealer: TokenSealer): Promise<SharedUpstreamSessions> {
   const { SharedUpstreamSessions } = await import('../upstreams/mcp/sessions/shared-sessions.ts');
-  const sessions = new SharedUpstreamSessions({ shared, sealer });
+  const sessions = new SharedUpstreamSessions(shared, sealer);
   await sessions.open();
   return sessions;
 }

@@ -4,7 +4,7 @@ import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Registry } from '../registry/registry.ts';
 import type { StreamListener } from '../upstreams/downstream.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
-import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
 import type { EvictedSubscription, SessionStore } from './sessions/session-store.ts';
 
@@ -14,7 +14,7 @@ export interface EvictedSubscriptionParts {
   readonly store: SessionStore;
   readonly active: ActiveSessions;
   readonly forwards: Forwards;
-  readonly sessionSubscriptions: SessionSubscriptions;
+  readonly sessionBindings: SessionBindings;
 }
 
 /**
@@ -23,20 +23,13 @@ export interface EvictedSubscriptionParts {
  * warning in its log. Ending the session instead would interrupt much more than one subscription.
  */
 export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted: EvictedSubscription) => void {
-  const { registry, store, active, forwards, sessionSubscriptions } = parts;
+  const { registry, store, active, forwards, sessionBindings } = parts;
   /** Notices for clients that do not listen, with what ends the wait for them. */
   const waiting = new Map<StreamListener, () => void>();
   return ({ session, subscription: { uri, forward } }) => {
     const { id } = session;
     const upstream = forwards.upstreams.of(forward);
-    if (upstream?.isModernOnly) sessionSubscriptions.onUnsubscribed(upstream, { id });
-    else if (upstream) {
-      const unsubscribe = async (): Promise<void> => {
-        const bound = await upstream.sessions.get(id);
-        await bound?.client?.request('resources/unsubscribe', { uri });
-      };
-      unsubscribe().catch(() => undefined);
-    }
+    if (upstream) sessionBindings.endSubscription(upstream, session, uri).catch(() => undefined);
     const channel = active.ensure(session);
     const inform = (): void => {
       channel.send(legacyResourceUpdated(uri));

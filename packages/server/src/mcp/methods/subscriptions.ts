@@ -13,14 +13,11 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { deferOutcome, type RequestOutcome } from '../../upstreams/deferred-outcome.ts';
-import type { DownstreamClient } from '../../upstreams/downstream.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { RpcReply } from '../../upstreams/mcp/rpc-client.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
-import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
-import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { FindMissing, McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
@@ -38,7 +35,6 @@ export interface SubscribeParts extends TaskMethodParts {
   readonly forwards: Forwards;
   readonly upstreamHeaders: UpstreamHeaders;
   readonly sessionBindings: SessionBindings;
-  readonly sessionSubscriptions: SessionSubscriptions;
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
   readonly subscriptions: SubscriptionShares;
@@ -68,54 +64,20 @@ function resourceSubscription(
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.upstreamHeaders.of(headers);
   if (!sent) return FORWARDING_LOOP;
-  const requested = { uri, forward, upstream, client: { session, headers: sent } };
+  const client = { session, headers: sent };
+  const { sessionBindings } = parts;
+  const subscribe = () => {
+    const store = () => session.change((before) => withSubscription(before, uri, forward));
+    return sessionBindings.subscribe(upstream, client, uri, store);
+  };
+  const unsubscribe = async () => {
+    // Ended before the upstream request, so that it ends even if the upstream is unreachable.
+    await session.change((before) => withoutSubscription(before, uri));
+    return await sessionBindings.unsubscribe(upstream, client, uri);
+  };
   const execute = method === 'resources/subscribe' ? subscribe : unsubscribe;
-  return deferOutcome(() => execute(requested, parts).catch(toError), parts.log);
+  return deferOutcome(() => execute().then(toOutcome).catch(toError), parts.log);
 }
-
-/** A subscription to begin or to end. */
-interface RequestedSubscription {
-  readonly uri: string;
-  readonly forward: string;
-  readonly upstream: Upstream;
-  readonly client: DownstreamClient & { readonly session: ClientSession };
-}
-
-async function subscribe(
-  { uri, forward, upstream, client }: RequestedSubscription,
-  { sessionBindings, sessionSubscriptions }: SubscribeParts,
-): Promise<RequestOutcome> {
-  const store = () => client.session.change((before) => withSubscription(before, uri, forward));
-  if (upstream.isModernOnly) {
-    // It has no `resources/subscribe`: probes whether it sends updates of the resource.
-    if (await sessionSubscriptions.subscribe(upstream, client, uri, store)) return EMPTY_RESULT;
-    return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
-  }
-  const reply = await sessionBindings.requestSubscription('resources/subscribe', uri, upstream, client);
-  if (reply.kind === 'result') {
-    const stored = store();
-    // A subscription that could not be stored is removed upstream too.
-    const undo = () => sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, client);
-    stored.catch(undo).catch(() => undefined);
-    await stored;
-  }
-  return toOutcome(reply);
-}
-
-async function unsubscribe(
-  { uri, upstream, client }: RequestedSubscription,
-  { sessionBindings, sessionSubscriptions }: SubscribeParts,
-): Promise<RequestOutcome> {
-  // Ended before the upstream request, so that it ends even if the upstream is unreachable.
-  await client.session.change((before) => withoutSubscription(before, uri));
-  if (upstream.isModernOnly) {
-    sessionSubscriptions.onUnsubscribed(upstream, client.session);
-    return EMPTY_RESULT;
-  }
-  return toOutcome(await sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, client));
-}
-
-const EMPTY_RESULT: RequestOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 function toOutcome(reply: RpcReply): RequestOutcome {
   if (reply.kind === 'result') return { kind: 'result', json: reply.text };

@@ -1,3 +1,4 @@
+import { HOP_BY_HOP } from '../../../http/header-lines.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import { PEER_HEADER_PREFIX } from '../../../identity/peer.ts';
 
@@ -17,16 +18,11 @@ const NEVER_COPIED: ReadonlySet<string> = new Set([
   'content-type',
   'content-length',
   'x-service-hops',
-  // Hop-by-hop headers belong to the connection with the client.
-  'connection',
-  'keep-alive',
+  // These belong to the connection with the client.
+  ...HOP_BY_HOP,
   'proxy-authenticate',
   'proxy-authorization',
   'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
 ]);
 
 /**

@@ -2,7 +2,7 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
-import { REPORTED_MEMBERS } from '@sluice/protocol/mcp/tasks';
+import { REPORTED_MEMBERS, TASK_MEMBERS } from '@sluice/protocol/mcp/tasks';
 import type { ResponseBytes } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
 
@@ -30,18 +30,8 @@ const MAX_POSITIONS = 100;
 const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '': new Set(['id', 'method', 'result', 'error']),
   '.result': new Set([
-    ...['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope', 'result'],
-    ...[
-      'task',
-      'taskId',
-      'status',
-      'statusMessage',
-      'createdAt',
-      'lastUpdatedAt',
-      'ttl',
-      'pollInterval',
-      'pollIntervalMs',
-    ],
+    ...['isError', 'resultType', 'content', 'messages', 'structuredContent', 'cacheScope', 'result', 'task'],
+    ...TASK_MEMBERS,
   ]),
   // The result of a task.
   '.result.result': new Set(['isError', 'content']),

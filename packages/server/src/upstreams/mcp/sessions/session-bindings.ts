@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -7,19 +8,15 @@ import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
+import { SessionSubscriptions } from '../streams/session-subscriptions.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
+import type { Upstreams } from '../upstreams.ts';
 import { type BoundSession, NotificationBridge } from './notification-bridge.ts';
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
-  /** Returns all upstreams. */
-  upstreams(): Iterable<Upstream>;
-  /** Returns the upstream of a forward. */
-  upstream(forward: string): Upstream | undefined;
+  readonly upstreams: Upstreams;
   readonly calls: InFlightCalls;
-  /** Subscriptions of sessions at upstreams that do not support the legacy era. */
-  readonly subscriptions: SessionSubscriptions;
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */
   taskMessages?(upstream: Upstream, bound: UpstreamSession, session: DownstreamSession): MessageTranslator;
   readonly log: TargetLogger;
@@ -32,12 +29,17 @@ const LOG_LEVEL_MS = 5_000;
 /** Maximum number of a client's notifications in flight to one upstream; more are dropped. */
 const MAX_PENDING_NOTIFICATIONS = 16;
 
+/** The reply of an upstream that is not asked. */
+const ACCEPTED: RpcReply = { kind: 'result', text: '{}', result: {} };
+
 /**
  * Upstream sessions that are bound to clients' sessions: opened with the log level and the subscriptions of the client, and
  * reopened for as long as the client listens.
  */
 export class SessionBindings {
   readonly #options: SessionBindingsOptions;
+  /** Those at upstreams that do not support the legacy era. */
+  readonly #subscriptions: SessionSubscriptions;
   /** Sessions and forwards for which a session is being reopened. */
   readonly #reopening = new Set<string>();
   /** Sessions of clients that listen here, with several replicas. */
@@ -46,12 +48,14 @@ export class SessionBindings {
 
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
+    const onLegacyAvailable = (client: DownstreamClient) => this.onListening(client, false);
+    this.#subscriptions = new SessionSubscriptions({ log: options.log, onLegacyAvailable });
     options.sharedSessions?.opened.subscribe((owner) => this.#joinShared(owner));
   }
 
   /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */
   async updateLogLevel(session: DownstreamSession): Promise<void> {
-    const bound = [...this.#options.upstreams()].map(async ({ sessions }) => {
+    const bound = [...this.#options.upstreams].map(async ({ sessions }) => {
       const upstreamSession = await sessions.get(session.id);
       if (upstreamSession) await this.#setLevelOnce(session, upstreamSession);
     });
@@ -60,7 +64,7 @@ export class SessionBindings {
 
   /** Sends a notification of the client, as text, to all upstreams of its session. */
   forwardNotification(session: DownstreamSession, headers: readonly string[], text: string): void {
-    for (const upstream of this.#options.upstreams()) {
+    for (const upstream of this.#options.upstreams) {
       const bound = upstream.sessions.get(session.id);
       // A client that notifies faster than an upstream accepts must not use up our connections.
       if (!bound || bound instanceof Promise || bound.pendingNotifications >= MAX_PENDING_NOTIFICATIONS) continue;
@@ -73,14 +77,55 @@ export class SessionBindings {
 
   /** Other resources may be hidden from clients: subscriptions to restored ones continue. */
   onResourcesChanged(): void {
-    for (const upstream of this.#options.upstreams()) {
+    for (const upstream of this.#options.upstreams) {
       upstream.sessions.onResourcesChanged();
-      this.#options.subscriptions.onResourcesChanged(upstream);
+      this.#subscriptions.onResourcesChanged(upstream);
     }
   }
 
-  /** Subscribes to or unsubscribes from a resource. Rejects with {@link UpstreamError} if the upstream does not reply. */
-  async requestSubscription(
+  /**
+   * Subscribes to a resource, and stores that with `store` once the upstream has accepted it. Rejects with {@link UpstreamError} if
+   * the upstream does not reply, and as `store` does.
+   */
+  async subscribe(
+    upstream: Upstream,
+    client: DownstreamClient,
+    uri: string,
+    store: () => Promise<void>,
+  ): Promise<RpcReply> {
+    if (upstream.isModernOnly) {
+      // It has no `resources/subscribe`: probes whether it sends updates of the resource.
+      if (await this.#subscriptions.subscribe(upstream, client, uri, store)) return ACCEPTED;
+      const message = `forward "${upstream.forward}" does not support subscriptions to ${uri}`;
+      return { kind: 'error', code: INVALID_PARAMS, message, data: undefined };
+    }
+    const reply = await this.#request('resources/subscribe', uri, upstream, client);
+    if (reply.kind === 'error') return reply;
+    try {
+      await store();
+    } catch (error) {
+      // It is removed upstream too.
+      this.#request('resources/unsubscribe', uri, upstream, client).catch(() => undefined);
+      throw error;
+    }
+    return reply;
+  }
+
+  /** Ends a subscription at its upstream. Rejects with {@link UpstreamError} if the upstream does not reply. */
+  async unsubscribe(upstream: Upstream, client: DownstreamClient, uri: string): Promise<RpcReply> {
+    if (!upstream.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
+    this.#subscriptions.onUnsubscribed(upstream, client.session);
+    return ACCEPTED;
+  }
+
+  /** Ends a subscription that made room for others, unless its upstream has lost the session. */
+  async endSubscription(upstream: Upstream, session: Pick<DownstreamSession, 'id'>, uri: string): Promise<void> {
+    if (upstream.isModernOnly) return this.#subscriptions.onUnsubscribed(upstream, session);
+    const bound = await upstream.sessions.get(session.id);
+    await bound?.client?.request('resources/unsubscribe', { uri });
+  }
+
+  async #request(
     method: 'resources/subscribe' | 'resources/unsubscribe',
     uri: string,
     upstream: Upstream,
@@ -118,9 +163,9 @@ export class SessionBindings {
     }
     const forwards = new Set(session.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
-      const upstream = this.#options.upstream(forward);
+      const upstream = this.#options.upstreams.of(forward);
       if (upstream?.isModernOnly) {
-        this.#options.subscriptions.onListening(upstream, client, gap);
+        this.#subscriptions.onListening(upstream, client, gap);
         continue;
       }
       const bound = upstream?.sessions.get(session.id);
@@ -134,7 +179,7 @@ export class SessionBindings {
     const { sharedSessions, upstreams } = this.#options;
     const client = this.#listening.get(owner);
     if (!client?.session.isListening) return;
-    for (const upstream of upstreams()) {
+    for (const upstream of upstreams) {
       if (upstream.sessions.get(owner) || !sharedSessions?.find(upstream.transport.address, owner)) continue;
       this.open(upstream, client).catch(() => undefined);
     }
@@ -169,7 +214,7 @@ export class SessionBindings {
   /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
   async #onOpened(opened: BoundSession): Promise<void> {
     const { upstream, client, bound, rpc, backoff } = opened;
-    const { calls, subscriptions, log, taskMessages } = this.#options;
+    const { calls, log, taskMessages } = this.#options;
     await withTimeout(LOG_LEVEL_MS, setLevel(client.session, rpc));
     const bridge = new NotificationBridge({
       ...opened,
@@ -183,7 +228,7 @@ export class SessionBindings {
     });
     bound.bridge = bridge;
     // The upstream now supports the legacy era: subscriptions are created in this session.
-    subscriptions.close(upstream, client.session);
+    this.#subscriptions.close(upstream, client.session);
     // Calls do not wait for the subscriptions.
     void bridge.resubscribe();
   }
@@ -214,13 +259,13 @@ export class SessionBindings {
   async #tryReopen(forward: string, client: DownstreamClient, backoff: Backoff, waitMs: number): Promise<boolean> {
     if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
     const { session } = client;
-    const upstream = this.#options.upstream(forward);
+    const upstream = this.#options.upstreams.of(forward);
     const isSubscribed = session.subscriptions.some((subscription) => subscription.forward === forward);
     if (!upstream || !isSubscribed || !session.isListening) return true;
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
     if (!bound && upstream.isModernOnly) {
-      this.#options.subscriptions.onListening(upstream, client, false);
+      this.#subscriptions.onListening(upstream, client, false);
       return true;
     }
     try {

@@ -31,13 +31,6 @@ export interface ClosedSession {
   readonly sessionId: string;
 }
 
-/** Options of {@link SharedUpstreamSessions}. */
-export interface SharedUpstreamSessionsOptions {
-  readonly shared: SharedLog;
-  /** Seals the sessions, so that the database alone does not suffice to use them. */
-  readonly sealer: TokenSealer;
-}
-
 /**
  * Sessions at upstreams that replicas share (docs/replicas.md): all calls of one client session reach a stateful upstream in one
  * session, whichever replica they arrive at. Found by the address of the upstream and the id of the client session.
@@ -53,7 +46,8 @@ export class SharedUpstreamSessions implements Follower {
   readonly #sessions = new Map<string, SharedSession>();
   readonly #expiry = new ExpiryScan(() => this.#removeExpired());
 
-  constructor({ shared, sealer }: SharedUpstreamSessionsOptions) {
+  /** `sealer` seals the sessions, so that the database alone does not suffice to use them. */
+  constructor(shared: SharedLog, sealer: TokenSealer) {
     this.#shared = shared;
     this.#sealer = sealer;
   }
@@ -93,11 +87,8 @@ export class SharedUpstreamSessions implements Follower {
     const id = idOf(address, owner);
     if (this.#sessions.get(id)?.sessionId !== sessionId) return;
     this.#sessions.delete(id);
-    const removal: RecordedChange = { op: 'remove', section: SECTION, id };
-    // Another replica may have opened the next one meanwhile.
-    const isReopened = () => this.#sessions.has(id);
-    const removed = (): Commit => ({ changes: isReopened() ? [] : [removal], publish: () => undefined });
-    this.#shared.update(removed, isReopened).catch(() => undefined);
+    // Unless another replica has opened the next one meanwhile.
+    this.#commit(id, () => (this.#sessions.has(id) ? undefined : null)).catch(() => undefined);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
@@ -125,18 +116,21 @@ export class SharedUpstreamSessions implements Follower {
     return this.#sessions.size;
   }
 
-  /** Stores what `make` returns, unless that is undefined; it is called again if other replicas have committed. */
-  async #commit(id: string, make: () => SharedSession | undefined): Promise<void> {
+  /** Stores what `make` returns: null removes, undefined changes nothing. It is called again if other replicas have committed. */
+  async #commit(id: string, make: () => SharedSession | null | undefined): Promise<void> {
+    const before = this.#sessions.get(id);
     const commit = (): Commit => {
       const session = make();
-      if (!session) return { changes: [], publish: () => undefined };
-      const json = JSON.stringify(this.#sealer.seal('upstreamSession', JSON.stringify(session)));
-      const expires = session.usedAt + LIFETIME_MS;
-      const put: RecordedChange = { op: 'put', section: SECTION, id, json, expires };
-      return { changes: [put], publish: () => void this.#sessions.set(id, session) };
+      const changes = session === undefined ? [] : [this.#changeOf(id, session)];
+      return { changes, publish: () => void (session && this.#sessions.set(id, session)) };
     };
-    const before = this.#sessions.get(id);
     await this.#shared.update(commit, () => this.#sessions.get(id) !== before);
+  }
+
+  #changeOf(id: string, session: SharedSession | null): RecordedChange {
+    if (!session) return { op: 'remove', section: SECTION, id };
+    const json = JSON.stringify(this.#sealer.seal('upstreamSession', JSON.stringify(session)));
+    return { op: 'put', section: SECTION, id, json, expires: session.usedAt + LIFETIME_MS };
   }
 
   #unseal(json: string): SharedSession | undefined {
