@@ -50,7 +50,7 @@ export function singleLine(text: string, maxLength: number): string {
  * Control characters, line and paragraph separators, direction marks and invisible characters, apart from C0 controls: they
  * manipulate a terminal or mislead its reader.
  */
-const INVISIBLE: RegExp =
+export const INVISIBLE: RegExp =
   /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/;
 const ALL_INVISIBLE: RegExp = new RegExp(INVISIBLE, 'g');
 
