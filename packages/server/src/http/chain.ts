@@ -34,9 +34,7 @@ export interface NamedFilter<F> extends FilterRoute<F> {
 }
 
 /** A compiled filter. */
-interface Step<F> {
-  readonly name: string;
-  readonly filter: F;
+interface Step<F> extends Pick<NamedFilter<F>, 'name' | 'filter'> {
   /** Whether the filter is called, by number of the method; undefined for all. */
   readonly accepts: readonly boolean[] | undefined;
   readonly counters: FilterCounters;

@@ -103,10 +103,8 @@ export class ProxiedExchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
   readonly #request: ServerRequest;
   readonly #response: ResponseLike;
-  readonly #observer: ExchangeObserver | undefined;
   #call: UpstreamCall | undefined = undefined;
   #body: StreamedBody | undefined = undefined;
-  #headSent = false;
   #ended = false;
   /** The request is complete or will never be. */
   #requestEnded = false;
@@ -115,7 +113,6 @@ export class ProxiedExchange implements ResponseHandler {
     this.#plan = plan;
     this.#request = request;
     this.#response = response;
-    this.#observer = plan.observer;
   }
 
   /** Sends the request. */
@@ -125,7 +122,7 @@ export class ProxiedExchange implements ResponseHandler {
     this.#response.on('close', () => this.#onClientClose());
     const body = this.#plan.body ?? this.#streamedBody();
     if (Buffer.isBuffer(body)) {
-      this.#observer?.requestChunk(body);
+      this.#plan.observer?.requestChunk(body);
       this.#onRequestEnd();
     }
     this.#call = transport.dispatch({ method, path, headers, ...(body !== undefined && { body }) }, this);
@@ -133,7 +130,7 @@ export class ProxiedExchange implements ResponseHandler {
 
   #streamedBody(): StreamedBody | undefined {
     const request = this.#request;
-    const observer = this.#observer;
+    const { observer } = this.#plan;
     if (observer) request.once('end', () => this.#onRequestEnd()).once('close', () => this.#onRequestEnd());
     this.#body = incomingBody(request, observer && ((chunk) => observer.requestChunk(chunk)));
     if (!this.#body) request.resume();
@@ -143,8 +140,8 @@ export class ProxiedExchange implements ResponseHandler {
   #onRequestEnd(): void {
     if (this.#requestEnded) return;
     this.#requestEnded = true;
-    this.#observer?.requestEnd();
-    if (this.#ended) this.#observer?.end();
+    this.#plan.observer?.requestEnd();
+    if (this.#ended) this.#plan.observer?.end();
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
@@ -167,15 +164,14 @@ export class ProxiedExchange implements ResponseHandler {
         }),
       );
     }
-    this.#headSent = true;
     // A body of unknown length may be slow: the head must not wait for it.
     if (headers['content-length'] === undefined) this.#response.write(EMPTY);
-    this.#observer?.responseHead(status, headers);
+    this.#plan.observer?.responseHead(status, headers);
   }
 
   onData(chunk: Buffer): boolean {
     const more = this.#response.write(chunk);
-    this.#observer?.responseChunk(chunk);
+    this.#plan.observer?.responseChunk(chunk);
     if (!more) this.#response.once('drain', () => this.#call?.resume());
     return more;
   }
@@ -190,7 +186,7 @@ export class ProxiedExchange implements ResponseHandler {
     if (this.#ended) return;
     this.#ended = true;
     // A response that has begun can only be aborted.
-    if (this.#headSent) this.#response.destroy();
+    if (this.#response.headersSent) this.#response.destroy();
     else {
       drainRequestBody(this.#request);
       this.#respond(this.#plan.failureResponse());
@@ -210,13 +206,13 @@ export class ProxiedExchange implements ResponseHandler {
       ...this.#plan.responseHeaders,
     ]);
     this.#response.end(bytes);
-    this.#observer?.responseHead(status, { 'content-type': 'application/json' });
-    this.#observer?.responseChunk(bytes);
+    this.#plan.observer?.responseHead(status, { 'content-type': 'application/json' });
+    this.#plan.observer?.responseChunk(bytes);
   }
 
   /** Ends the observer, unless the client is still sending a body that the upstream did not read. */
   #endIfComplete(): void {
-    if (this.#requestEnded) this.#observer?.end();
+    if (this.#requestEnded) this.#plan.observer?.end();
   }
 
   #onClientClose(): void {
@@ -224,6 +220,6 @@ export class ProxiedExchange implements ResponseHandler {
     this.#ended = true;
     this.#requestEnded = true;
     this.#call?.abort();
-    this.#observer?.end();
+    this.#plan.observer?.end();
   }
 }

@@ -160,8 +160,9 @@ export class AnswerCapture implements BodySink {
   #recorded(): RecordedBody {
     const answer = this.#stream?.take();
     if (answer !== undefined && this.#stream) {
-      const { body, isTruncated } = toJsonBody(answer, this.#stream.maxDepth + OWN_DEPTH, this.#options.limit);
-      return { body, truncated: this.#isTruncated || isTruncated || this.#stream.isTruncated };
+      const { values } = this.#stream;
+      const { body, isTruncated } = toJsonBody(answer, values.maxDepth + OWN_DEPTH, this.#options.limit);
+      return { body, truncated: this.#isTruncated || isTruncated || values.isTruncated };
     }
     const truncated = this.#isTruncated || this.#text?.isTruncated === true;
     return { body: toStoredBody(this.#text?.take(), truncated, this.#json), truncated };

@@ -91,11 +91,11 @@ export class ExchangeRecording {
   readonly #request: RequestCapture;
   readonly #requestDecoder: BodySink | undefined;
   #isRequestComplete = false;
-  #isRequestDecoded = false;
   #status = 0;
   #response: AnswerCapture | undefined = undefined;
   #responseDecoder: BodySink | undefined = undefined;
-  #isResponseDecoded = false;
+  /** Bodies that are not decoded yet: recording ends with the last one. */
+  #undecoded = 2;
   #hasEnded = false;
   /** Set if the exchange is not recorded. */
   #isDiscarded = false;
@@ -143,7 +143,7 @@ export class ExchangeRecording {
     this.#attempt(() => {
       const { bodyLimit: limit, budget } = this.#options;
       const isLabeledEvents = mediaType(headers) === 'text/event-stream';
-      const onEnd = () => this.#onResponseDecoded();
+      const onEnd = () => this.#onDecoded();
       const response = new AnswerCapture({ path: this.#path, isLabeledEvents, limit, budget, onEnd });
       this.#responseDecoder = this.#decoder(headers['content-encoding']?.toString(), response);
       // A body in an unknown coding is not stored.
@@ -163,28 +163,20 @@ export class ExchangeRecording {
     this.#hasEnded = true;
     this.#durationMs = performance.now() - this.#startedAt;
     this.requestEnd();
-    if (this.#responseDecoder === undefined) this.#onResponseDecoded();
+    if (this.#responseDecoder === undefined) this.#onDecoded();
     else this.#attempt(() => this.#responseDecoder?.end());
   }
 
   #onRequestDecoded(): void {
-    this.#isRequestDecoded = true;
     const { isTruncated, fields } = this.#request;
     const hasConversation = fields.hasMessages || fields.hasConversation;
     const isReadable = fields.isComplete && hasConversation;
-    if (isReadable || (isTruncated && (hasConversation || this.#path.endsWith(COMPLETIONS_PATH))))
-      this.#recordWhenDecoded();
+    if (isReadable || (isTruncated && (hasConversation || this.#path.endsWith(COMPLETIONS_PATH)))) this.#onDecoded();
     else this.#discard();
   }
 
-  #onResponseDecoded(): void {
-    this.#isResponseDecoded = true;
-    this.#recordWhenDecoded();
-  }
-
-  #recordWhenDecoded(): void {
-    if (this.#isDiscarded || !this.#hasEnded || !this.#isRequestDecoded || !this.#isResponseDecoded) return;
-    this.#attempt(() => this.#record());
+  #onDecoded(): void {
+    if (--this.#undecoded === 0 && !this.#isDiscarded) this.#attempt(() => this.#record());
   }
 
   #record(): void {

@@ -9,5 +9,5 @@ export function streamed(data: readonly (object | string)[], path = '/v1/chat/co
   const stream = new StreamedAnswer({ fields, path, limit, budget: new MemoryBudget(64 * limit) });
   for (const each of data) stream.onEvent({ data: typeof each === 'string' ? each : JSON.stringify(each) });
   const answer: unknown = JSON.parse(JSON.stringify(stream.take() ?? null));
-  return { answer, fields, isTruncated: stream.isTruncated };
+  return { answer, fields, isTruncated: stream.values.isTruncated };
 }

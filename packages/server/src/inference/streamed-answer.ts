@@ -35,8 +35,9 @@ interface StreamedAnswerOptions {
  * limit. The fields are read from all events. Data that is not JSON, and data after the end, is ignored.
  */
 export class StreamedAnswer implements EventSink {
+  /** The values of the answer: their depth, and whether some were dropped. */
+  readonly values: BoundedValues;
   readonly #options: StreamedAnswerOptions;
-  readonly #values: BoundedValues;
   #api: ReadableApi | undefined = undefined;
   #assembler: AnswerAssembler | undefined = undefined;
   /** Events of no known API so far. */
@@ -50,17 +51,7 @@ export class StreamedAnswer implements EventSink {
   constructor(options: StreamedAnswerOptions) {
     this.#options = options;
     // Values cost about twice their JSON.
-    this.#values = new BoundedValues(2 * options.limit, options.budget);
-  }
-
-  /** Whether parts were dropped. */
-  get isTruncated(): boolean {
-    return this.#values.isTruncated;
-  }
-
-  /** Upper bound of the depth of the values of the answer. */
-  get maxDepth(): number {
-    return this.#values.maxDepth;
+    this.values = new BoundedValues(2 * options.limit, options.budget);
   }
 
   onEvent({ data }: ServerSentEvent): void {
@@ -88,12 +79,12 @@ export class StreamedAnswer implements EventSink {
     if (scan === undefined || held === undefined) return;
     const bytes = held.take();
     const event = held.isTruncated ? undefined : tryParseJson(bytes?.toString() ?? '');
-    if (event === undefined) this.#values.isTruncated = true;
+    if (event === undefined) this.values.isTruncated = true;
     else this.#add(event, MAX_PENDING_CHARACTERS / 2);
   }
 
   onEventError(): void {
-    this.#values.isTruncated = true;
+    this.values.isTruncated = true;
   }
 
   /** Returns the answer as far as it has arrived; undefined if the events are not those of a completion. */
@@ -107,7 +98,7 @@ export class StreamedAnswer implements EventSink {
     this.#hasEnded = true;
     this.#assembler = undefined;
     this.#pending = [];
-    this.#values.release();
+    this.values.release();
     this.#held?.take();
     this.#held = undefined;
   }
@@ -129,7 +120,7 @@ export class StreamedAnswer implements EventSink {
 
   #begin(api: ReadableApi): void {
     this.#api = api;
-    this.#assembler = api.assembler(this.#values);
+    this.#assembler = api.assembler(this.values);
     for (const event of this.#pending) this.#assembler.add(event);
     this.#pending = [];
     this.#options.onKnown?.();
@@ -139,7 +130,7 @@ export class StreamedAnswer implements EventSink {
     this.#pendingCharacters += characters;
     if (this.#pending.length < MAX_PENDING && this.#pendingCharacters <= MAX_PENDING_CHARACTERS)
       this.#pending.push(event);
-    else this.#values.isTruncated = true;
+    else this.values.isTruncated = true;
   }
 
   /** Takes the API from the path if no event tells it: every API has events with only an error or usage. */

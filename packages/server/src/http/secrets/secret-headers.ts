@@ -16,17 +16,17 @@ const MAX_SECRETS = 8;
 export class SecretHeaders {
   /** In lower case. */
   readonly names: ReadonlySet<string>;
+  /** Search for the secrets that were sent; undefined while there is nothing to redact. */
+  search: SecretSearch | undefined = undefined;
   readonly #headers: ForwardHeaders;
   readonly #origins: readonly string[];
   readonly #secrets: Secrets;
   readonly #log: TargetLogger;
-  #block: HeaderBlock | undefined = undefined;
+  #block: HeaderBlock | Promise<HeaderBlock> | undefined = undefined;
   /** Milliseconds of `performance.now()` until which the block is used. */
   #validUntil = 0;
-  #resolving: Promise<HeaderBlock> | undefined = undefined;
   /** Secrets that were sent, the newest first. */
   #sent: readonly string[] = [];
-  #search: SecretSearch | undefined = undefined;
 
   /** `origins` get the headers: at least that of the upstream. */
   constructor(headers: ForwardHeaders, origins: readonly string[], secrets: Secrets, log: TargetLogger) {
@@ -40,20 +40,11 @@ export class SecretHeaders {
   /** The headers to send now; a promise while a file is read, which never rejects. */
   current(): HeaderBlock | Promise<HeaderBlock> {
     if (this.#block && performance.now() < this.#validUntil) return this.#block;
-    if (this.#resolving) return this.#resolving;
     const values = Object.values(this.#headers).map((value) => this.#resolve(value));
     if (values.every(isResolved)) return this.#store(values);
-    this.#resolving = Promise.all(values)
-      .then((resolved) => this.#store(resolved))
-      .finally(() => {
-        this.#resolving = undefined;
-      });
-    return this.#resolving;
-  }
-
-  /** Search for the secrets that were sent; undefined while there is nothing to redact. */
-  get search(): SecretSearch | undefined {
-    return this.#search;
+    this.#validUntil = Number.POSITIVE_INFINITY;
+    this.#block = Promise.all(values).then((resolved) => this.#store(resolved));
+    return this.#block;
   }
 
   #resolve(value: string): Resolved | Promise<Resolved> {
@@ -94,7 +85,7 @@ export class SecretHeaders {
       const references = Object.values(this.#headers).flatMap(referencesIn);
       this.#log.warn('secret too short to be redacted', { references: references.map(({ text }) => text) });
     }
-    this.#search = redacted.length > 0 ? new SecretSearch(redacted) : undefined;
+    this.search = redacted.length > 0 ? new SecretSearch(redacted) : undefined;
   }
 }
 
