@@ -141,21 +141,30 @@ export interface DecodedSink {
 export class StreamingDecoder {
   readonly #coding: string;
   readonly #sink: DecodedSink;
+  readonly #maxBytes: number;
+  /** Bytes that were passed to the next one. */
+  #passedBytes = 0;
   /** Decodes what this one outputs. */
   readonly #next: StreamingDecoder | undefined = undefined;
   /** Created for the first byte, which decides about the format; an empty body has none. */
   #stream: Transform | undefined = undefined;
 
-  constructor([coding = '', ...others]: readonly string[], sink: DecodedSink) {
+  /**
+   * `maxBytes`: limit of what is decoded of each coding for the next one, which may be a thousand times the input of the first and
+   * yield nothing.
+   */
+  constructor([coding = '', ...others]: readonly string[], sink: DecodedSink, maxBytes: number) {
     this.#coding = coding;
     this.#sink = sink;
+    this.#maxBytes = maxBytes;
     if (others.length === 0) return;
-    this.#next = new StreamingDecoder(others, {
+    const next: DecodedSink = {
       onDecoded: (chunk) => sink.onDecoded(chunk),
       onDecodedEnd: () => sink.onDecodedEnd(),
       onCodingError: (error) => sink.onCodingError(error),
       onDrain: () => this.#stream?.resume(),
-    });
+    };
+    this.#next = new StreamingDecoder(others, next, maxBytes);
   }
 
   /** Returns false to pause the input until `onDrain`. */
@@ -187,12 +196,19 @@ export class StreamingDecoder {
     const stream = createDecompressor(this.#coding, first);
     return stream
       .on('data', (chunk: Buffer) => {
-        const more = this.#next ? this.#next.write(chunk) : this.#sink.onDecoded(chunk);
+        const more = this.#next ? this.#pass(chunk, this.#next) : this.#sink.onDecoded(chunk);
         if (!more) stream.pause();
       })
       .on('drain', () => this.#sink.onDrain())
       .on('end', () => this.#onEnd())
       .on('error', (error) => this.#sink.onCodingError(damaged(this.#coding, error)));
+  }
+
+  #pass(chunk: Buffer, next: StreamingDecoder): boolean {
+    this.#passedBytes += chunk.length;
+    if (this.#passedBytes <= this.#maxBytes) return next.write(chunk);
+    this.#sink.onCodingError(new CodingError(`a ${this.#coding} body of more than ${this.#maxBytes} decoded bytes`));
+    return true;
   }
 
   #onEnd(): void {

@@ -294,6 +294,16 @@ describe('a body that expands', () => {
     expect(longest).toBeLessThan(5_000);
   });
 
+  it('is stopped by its limit in each coding, also if nothing is left in the end', async () => {
+    const nothing = gzipSync('');
+    const members = Buffer.alloc(800_000 * nothing.length, nothing);
+    const { port } = await serverOf(['gzip, br'], brotliCompressSync(members));
+    const { error, body } = await new Sent(pool({ port }, { maxDecodedBytes: 8_000_000 })).done;
+    expect(error).toMatchObject({ kind: 'invalid' });
+    expect(error?.message).toContain('answered with a br body of more than 8000000 decoded bytes');
+    expect(body).toBe('');
+  });
+
   it('is stopped by the limit of its reader', async () => {
     const { port } = await serverOf(['gzip, br'], bomb());
     const to = pool({ port });

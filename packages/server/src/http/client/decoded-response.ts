@@ -166,7 +166,9 @@ export class DecodedResponse implements ResponseHandler {
   /** Decodes what was collected, and all that follows, as a stream. Returns false to pause the input. */
   #stream(): boolean {
     clearImmediate(this.#turn);
-    const decoder = new StreamingDecoder(this.#response.codings, this);
+    const { codings, maxBytes } = this.#response;
+    // An event stream may have any length.
+    const decoder = new StreamingDecoder(codings, this, this.#isEventStream ? Number.POSITIVE_INFINITY : maxBytes);
     this.#decoder = decoder;
     let more = true;
     for (const chunk of this.#collected) more = decoder.write(chunk);
