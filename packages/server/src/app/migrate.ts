@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../http/settings.ts';
 import { PostgresSessionStore, sessionRecords } from '../mcp/sessions/postgres-session-store.ts';
-import { SNAPSHOT_NAME as SESSIONS_FILE, snapshotSlices as sessionSlices } from '../mcp/sessions/session-snapshot.ts';
+import { SNAPSHOT_NAME as SESSIONS_FILE, sessionSlices } from '../mcp/sessions/session-snapshot.ts';
 import { FileSessionStore } from '../mcp/sessions/session-store.ts';
 import type { SessionTable } from '../mcp/sessions/session-table.ts';
 import { PostgresRevisionStore, revisionRecords } from '../policy/postgres-revision-store.ts';

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { operations } from '@sluice/contract';
-import { snapshotSlices } from '../mcp/sessions/session-snapshot.ts';
+import { sessionSlices } from '../mcp/sessions/session-snapshot.ts';
 import { revisionSlices } from '../policy/revision-store.ts';
 import { type BackupSource, createBackup } from '../registry/store/backup-archive.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -30,6 +30,6 @@ function backupSources({ registry, evaluators, sessionStore }: ManagementContext
   return [
     { name: 'registry.json', slices: registrySlices },
     { name: 'evaluator-revisions.json', slices: () => revisionSlices(storedRevisions) },
-    { name: 'sessions.json', slices: () => snapshotSlices(entries, forgotten, 1) },
+    { name: 'sessions.json', slices: () => sessionSlices(entries, forgotten, 1) },
   ];
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { errorReason } from '../../registry/store/files.ts';
 import { CorruptFileError, requireVersion } from '../../registry/store/journaled-file.ts';
+import { snapshotSlices } from '../../registry/store/journaled-store.ts';
 import type { ForgottenSessions } from './ended-sessions.ts';
 import { forgottenSchema, type StoredSession, storedSession } from './session-state.ts';
 
@@ -9,8 +10,6 @@ export const SNAPSHOT_NAME = 'sessions.json';
 
 /** Version of the file format. */
 const VERSION = 2;
-/** Characters of one slice of a snapshot; the event loop turns between slices. */
-const SLICE_CHARACTERS = 128 * 1024;
 
 const versionSchema = z.object({ version: z.number() });
 const snapshotSchema = z.object({
@@ -37,23 +36,13 @@ export function readSnapshot(bytes: Buffer): z.output<typeof snapshotSchema> {
   throw new CorruptFileError(SNAPSHOT_NAME, `is not valid: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
-/**
- * Yields the text of `sessions.json` in slices, each small enough for one turn of the event loop. `generation`: the
- * first journal generation that is not in `sessions`.
- */
-export function* snapshotSlices(
+/** Text of `sessions.json` in slices. `generation`: the first journal generation that is not in `sessions`. */
+export function sessionSlices(
   sessions: readonly (readonly [string, StoredSession])[],
   forgotten: readonly ForgottenSessions[],
   generation: number,
 ): Generator<string> {
-  let slice = `{\n  "version": ${VERSION},\n  "forgotten": ${JSON.stringify(forgotten)},\n  "journal": ${generation},\n  "sessions": {`;
-  let separator = '\n    ';
-  for (const [id, session] of sessions) {
-    slice += `${separator}${JSON.stringify(id)}: ${JSON.stringify(session)}`;
-    separator = ',\n    ';
-    if (slice.length < SLICE_CHARACTERS) continue;
-    yield slice;
-    slice = '';
-  }
-  yield `${slice}${sessions.length > 0 ? '\n  ' : ''}}\n}\n`;
+  const head = `"version": ${VERSION},\n  "forgotten": ${JSON.stringify(forgotten)},\n  "journal": ${generation}`;
+  const items = sessions.values().map(([id, session]) => `${JSON.stringify(id)}: ${JSON.stringify(session)}`);
+  return snapshotSlices(`{\n  ${head},\n  "sessions": {`, items, '}\n}\n');
 }

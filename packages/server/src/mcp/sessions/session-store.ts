@@ -5,7 +5,7 @@ import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
 import type { JournaledBatch, Pending } from '../../registry/store/journal-writer.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
 import { JournaledStore, type JournaledStoreOptions, journalLine } from '../../registry/store/journaled-store.ts';
-import { readSnapshot, snapshotSlices } from './session-snapshot.ts';
+import { readSnapshot, sessionSlices } from './session-snapshot.ts';
 import {
   applyChange,
   applyRecords,
@@ -240,7 +240,7 @@ export class FileSessionStore extends SessionStore {
         batch: (changes) => new ChangeBatch(sessions, changes),
         snapshot: (generation) => {
           sessions.removeExpired(now());
-          return snapshotSlices(sessions.entries(), sessions.forgotten(), generation);
+          return sessionSlices(sessions.entries(), sessions.forgotten(), generation);
         },
       },
       options,

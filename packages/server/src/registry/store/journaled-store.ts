@@ -69,6 +69,23 @@ export class JournaledStore<Change extends object> extends JournalWriter<Change>
   }
 }
 
+/** Characters of one slice of a snapshot. */
+const SLICE_CHARACTERS = 128 * 1024;
+
+/** Text of a snapshot in slices, each small enough for one turn of the event loop: the items, as JSON text, between its other parts. */
+export function* snapshotSlices(before: string, items: Iterable<string>, after: string): Generator<string> {
+  let slice = before;
+  let separator = '\n    ';
+  for (const item of items) {
+    slice += `${separator}${item}`;
+    separator = ',\n    ';
+    if (slice.length < SLICE_CHARACTERS) continue;
+    yield slice;
+    slice = '';
+  }
+  yield `${slice}\n  ${after}`;
+}
+
 /** The line of the journal with these records. */
 export function journalLine(records: readonly unknown[]): Iterable<string> | undefined {
   return records.length === 0 ? undefined : jsonArray(records.map((record) => JSON.stringify(record)));

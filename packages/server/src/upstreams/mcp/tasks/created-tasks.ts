@@ -42,7 +42,6 @@ import { isOwnedBy, stateOf, type TaskRecord, type UpstreamTask } from './task-r
 import { newTask, sessionRecord } from './tasks.ts';
 import { ownState, plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
 
-/** Prefix of the messages of failed calls. */
 const CALL_FAILURE = 'forwarded tool call failed';
 
 export interface CreatedTasksOptions extends TaskDeps {
@@ -53,7 +52,7 @@ export interface CreatedTasksOptions extends TaskDeps {
   onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
   readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
-  /** Maximum time until the retry, in milliseconds. */
+  /** Maximum time until the retry. */
   readonly suspendedMs: number;
 }
 
@@ -92,7 +91,7 @@ export class CreatedTasks implements TaskHandler {
       if (this.#options.isEnabled) return this.#continue(task);
       return reject(INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
-    let isClientDisconnected = created.isClientDisconnected;
+    let { isClientDisconnected } = created;
     sink.onDisconnect(() => {
       isClientDisconnected = true;
     });
@@ -155,7 +154,6 @@ export class CreatedTasks implements TaskHandler {
     return (sink) => this.#takeOver(record, resumed, new ObservedSink(sink, events.observerOf(record)));
   }
 
-  /** Continues the call of a stored task. */
   #takeOver(record: UpstreamTask, spec: CallSpec, sink: ResponseSink, input?: string): void {
     const session = taskSession(this.#options.tasks, record, spec.upstream);
     const created = { spec, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };

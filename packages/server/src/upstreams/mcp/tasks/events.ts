@@ -46,15 +46,12 @@ export class TaskEvents {
     return this.#ended;
   }
 
-  #end({ record, report }: EndedTask): void {
-    const outcome = outcomeOf(record, report.by);
+  #end({ record, report: { by, content = {} } }: EndedTask): void {
+    const outcome = outcomeOf(record, by);
     this.#ended[outcome]++;
-    this.#publish(record, report.by);
-    const call = callOf(record);
-    if (!call) return;
+    this.#publish(record, by);
     const observer = this.observerOf(record);
-    observer.task = () => eventTaskOf(record, report.by);
-    const { by, content = {} } = report;
+    observer.task = () => eventTaskOf(record, by);
     const reason = WITHOUT_RESULT[by];
     if (reason === undefined && (content.result ?? content.error) !== undefined) observer.responded(content);
     else if (outcome === 'completed') observer.completed(false, NO_CONTENT);
@@ -62,13 +59,13 @@ export class TaskEvents {
       const message = reason ?? record.statusMessage ?? `the task has the status ${outcome}`;
       observer.failed('UNKNOWN', message, outcome === 'cancelled' ? CANCELED : '_OTHER');
     }
-    this.#trace(record, call, outcome);
+    this.#trace(record, outcome);
   }
 
   /** Observes the call of a record for its client, which another process has begun. */
   observerOf(record: TaskRecord): CallObserver {
-    const call = callOf(record);
     const { eventId } = record;
+    const call = callOf(record);
     if (!call || eventId === undefined) return new CallObserver();
     const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call) };
     return new CallObserver(undefined, undefined, tool, Math.min(call.startedAt, Date.now()));
@@ -76,23 +73,16 @@ export class TaskEvents {
 
   #publish(record: TaskRecord, end?: TaskEnd): void {
     const { id, namespace, tool, forward, statusMessage, eventId } = record;
-    this.#options.stateEvents.publish('tasks', {
-      timestamp: new Date().toISOString(),
-      id,
-      namespace,
-      tool: tool.key,
-      ...(forward !== undefined && { forward }),
-      status: statusOf(record),
-      ...(statusMessage !== undefined && { statusMessage }),
-      ...(end !== undefined && { end }),
-      ...(eventId !== undefined && { eventId }),
-    });
+    const known = { id, namespace, tool: tool.key, forward, status: statusOf(record), statusMessage, end, eventId };
+    this.#options.stateEvents.publish('tasks', { timestamp: new Date().toISOString(), ...known });
   }
 
   /** A span from the creation of the task to its end, below that of the request that created it. */
-  #trace({ tool, created }: TaskRecord, { trace }: TaskCall, outcome: TaskOutcome): void {
+  #trace(record: TaskRecord, outcome: TaskOutcome): void {
     const { tracing } = this.#options;
+    const trace = callOf(record)?.trace;
     if (!tracing || !trace) return;
+    const { tool, created } = record;
     const startedAt = created - performance.timeOrigin;
     const parent = { ...trace, state: trace.state };
     const span = tracing.begin({ name: `task ${tool.key}`, role: 'internal', startedAt }, parent);
@@ -116,7 +106,6 @@ export function eventTaskOf({ id, states }: TaskRecord, end?: TaskEnd): EventTas
   return { id, end, states };
 }
 
-/** The call that a task of an upstream continues, if it has events. */
 function callOf(record: TaskRecord): TaskCall | undefined {
   return record.kind === 'call' ? undefined : record.call;
 }

@@ -1,13 +1,16 @@
 import { z } from 'zod';
 import { forEachInSteps } from '../../../registry/steps.ts';
 import { CorruptFileError } from '../../../registry/store/journaled-file.ts';
-import { JournaledStore, type JournaledStoreOptions, journalLine } from '../../../registry/store/journaled-store.ts';
+import {
+  JournaledStore,
+  type JournaledStoreOptions,
+  journalLine,
+  snapshotSlices,
+} from '../../../registry/store/journaled-store.ts';
 import { recordSchema, type TaskChange, type TaskRecord, type TaskStore, taskChangeSchema } from './task-record.ts';
 
 /** Version of the file format. */
 const VERSION = 1;
-/** Characters of one slice of a snapshot; the event loop turns between slices. */
-const SLICE_CHARACTERS = 128 * 1024;
 
 const snapshotSchema = z.object({
   version: z.literal(VERSION),
@@ -52,7 +55,14 @@ export class FileTaskStore implements TaskStore {
             for (const { operation } of changes) apply(operation);
           },
         }),
-        snapshot: (generation) => snapshotSlices([...this.#records.values()], generation),
+        snapshot: (generation) => {
+          const records = [...this.#records.values()].values().map((record) => JSON.stringify(record));
+          return snapshotSlices(
+            `{\n  "version": ${VERSION},\n  "journal": ${generation},\n  "tasks": [`,
+            records,
+            ']\n}\n',
+          );
+        },
       },
       options,
     );
@@ -89,19 +99,6 @@ export class FileTaskStore implements TaskStore {
       if (before) this.#records.set(subject, { ...before, ...change });
     }
   }
-}
-
-function* snapshotSlices(records: readonly TaskRecord[], generation: number): Generator<string> {
-  let slice = `{\n  "version": ${VERSION},\n  "tasks": [`;
-  let separator = '\n    ';
-  for (const record of records) {
-    slice += `${separator}${JSON.stringify(record)}`;
-    separator = ',\n    ';
-    if (slice.length < SLICE_CHARACTERS) continue;
-    yield slice;
-    slice = '';
-  }
-  yield `${slice}${records.length > 0 ? '\n  ' : ''}],\n  "journal": ${generation}\n}\n`;
 }
 
 function parse<Content>(bytes: Buffer, schema: z.ZodType<Content>, file: string, problem: string): Content {

@@ -59,7 +59,6 @@ const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not 
 /** A call of a client, and the task of a modern upstream that is polled for it. */
 export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDisconnected'> {
   readonly target: TaskTarget;
-  /** As last reported. */
   readonly state: TaskState;
   /** Input of the client with which it continues, as JSON text. */
   readonly input?: string | undefined;
@@ -91,6 +90,8 @@ export class PolledCall implements Operation {
   #activeAt = performance.now();
   /** There is nothing to cancel upstream any more. */
   #isTaskOver = false;
+  /** The call continues with a retry. */
+  #isSuspended = false;
   #isClientDisconnected: boolean;
   #sendProgress: ReportProgress = async () => undefined;
   /** Keys of the requests for input that the client got. */
@@ -127,6 +128,7 @@ export class PolledCall implements Operation {
       signal.throwIfAborted();
       if (this.#inputProblem !== undefined) throw failure(this.#inputProblem);
       const outcome = this.#isUnused ? UNUSED : await this.#poll(signal);
+      if (outcome && !this.#isSuspended) this.#end();
       if (outcome) return outcome;
       if (this.#inputProblem === undefined && !this.#isUnused) await this.#pause.wait(pollDelayMs(this.#state));
     }
@@ -203,8 +205,8 @@ export class PolledCall implements Operation {
     const text = reply.isLarge ? '' : reply.text();
     const error = memberText(text, 'error');
     const result = reply.inlined ?? memberText(text, 'result');
-    if (status === 'completed' && result?.startsWith('{')) return this.#complete('result', this.#plain(result));
-    if (status === 'failed' && error?.startsWith('{')) return this.#complete('error', error);
+    if (status === 'completed' && result?.startsWith('{')) return this.#outcome('result', this.#plain(result));
+    if (status === 'failed' && error?.startsWith('{')) return this.#outcome('error', error);
     throw failure(status === 'cancelled' ? 'the upstream canceled the task' : INVALID_TASK);
   }
 
@@ -267,23 +269,17 @@ export class PolledCall implements Operation {
     this.#pause.end();
   }
 
-  /** Stores the task, and responds that input is required. */
   async #suspend(inputRequests: string): Promise<CallOutcome> {
     const stored = this.#call.suspend?.(this.#state);
     const requestState = await stored?.catch(() => Promise.reject(failure('the task could not be stored')));
     if (requestState === undefined) throw failure('too many tasks');
+    this.#isSuspended = true;
     const more = `"inputRequests":${inputRequests},"requestState":${JSON.stringify(requestState)}`;
     return this.#outcome('result', `{"resultType":"input_required",${more}}`);
   }
 
-  /** Sends a status message as progress. */
   #report(message: string | undefined): void {
     if (message !== undefined && !this.#isClientDisconnected) void this.#sendProgress(message);
-  }
-
-  #complete(member: 'result' | 'error', content: string): Promise<CallOutcome> {
-    this.#end();
-    return this.#outcome(member, content);
   }
 
   /** Returns the outcome of a response with this content, in the form for the client. */
@@ -310,12 +306,10 @@ const UNUSED: CallOutcome = {
   report: { category: 'UNKNOWN', message: CLIENT_DISCONNECTED, errorType: CANCELED },
 };
 
-/** Fails the call. */
 function failure(what: string): CallError {
   return new CallError('UNKNOWN', what, { errorType: '_OTHER' });
 }
 
-/** True if a client with these capabilities can provide the required input. */
 function isAccepted(request: JsonValue, capabilities: JsonObject): boolean {
   const { method, params }: JsonObject = isJsonObject(request) ? request : {};
   return typeof method === 'string' && acceptsServerRequest(capabilities, method, params);

@@ -182,7 +182,6 @@ class PromotedCall extends ForwardingSink {
   /** The client, until it has its response. */
   #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
-  /** Set once the call is a task. */
   #record: TaskRecord | undefined = undefined;
   #status: TaskStatus = 'working';
   /** Ends the call upstream, as if its client had disconnected. */
@@ -238,8 +237,6 @@ class PromotedCall extends ForwardingSink {
     if (current.isCanceled) this.cancel();
   }
 
-  // The response to the call.
-
   override onDisconnect(listener: () => void): void {
     this.#disconnect = listener;
   }
@@ -290,7 +287,6 @@ class PromotedCall extends ForwardingSink {
     this.#finish('completed', `"result":${result}`);
   }
 
-  /** Messages of progress become those of the task. */
   #onNotification(data: string): void {
     const { message } = progressParams(data) ?? {};
     if (typeof message === 'string' && this.#record) this.#owner.report(this.#record, this.#status, message);
@@ -314,8 +310,6 @@ class PromotedCall extends ForwardingSink {
       (text) => this.#onNotification(text),
     );
   }
-
-  // The task.
 
   /** The state of the task as result of `tasks/get`; the record is that of now. */
   state(record: TaskRecord): RequestOutcome {
@@ -406,7 +400,6 @@ class PromotedCall extends ForwardingSink {
     this.#next = undefined;
   }
 
-  /** Reserves memory for what another round takes. */
   #reserveInput(): boolean {
     if (!this.#record || !this.#next) return false;
     const { capabilities, mcpHeaders, copiedHeaders } = this.client;
@@ -424,7 +417,6 @@ class PromotedCall extends ForwardingSink {
     else this.#set('input_required');
   }
 
-  /** Continues the call with the input. */
   #repeat(): void {
     if (!this.#next) return;
     const { input, repeat } = this.#next;

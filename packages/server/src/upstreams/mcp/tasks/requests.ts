@@ -21,9 +21,8 @@ import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { Calls } from '../../calls.ts';
 import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
-import { deferOutcome, type RequestOutcome, startOutcome } from '../../deferred-outcome.ts';
+import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import { ObservedSink } from '../../observed-sink.ts';
-import type { ResponseSink } from '../../response-sink.ts';
 import { FORWARDING_LOOP } from '../../upstream-headers.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { legacySession, type McpParts } from '../mcp-connection.ts';
@@ -122,28 +121,27 @@ export class TaskRequests {
     const { server } = upstream;
     const trace = observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server });
     const target = this.#targetFor(client, copiedHeaders, record, upstream);
-    const start = (sink: ResponseSink): void => {
-      const outcome = this.#execute({ client, message, target, trace }, record);
-      if (outcome instanceof Promise) deferOutcome(() => outcome, log).start(sink);
-      else startOutcome(outcome, sink);
-    };
-    return { kind: 'deferred', start: (sink) => start(new ObservedSink(sink, observer)) };
+    const execute = async () => this.#execute({ client, message, target, trace }, record);
+    return { kind: 'deferred', start: (sink) => deferOutcome(execute, log).start(new ObservedSink(sink, observer)) };
   }
 
   #execute(request: TaskRequest, record: UpstreamTask): RequestOutcome | Promise<RequestOutcome> {
-    const { method } = request.message;
+    const { message, target } = request;
+    const isTranslated = record.clientEra !== target.era;
     if (record.kind === 'core') {
-      if (record.clientEra === 'modern') {
-        if (method === 'tasks/update') return this.#answer(request, record);
-        return method === 'tasks/cancel' ? this.#requestCancellation(request, record) : this.#getCore(request, record);
+      if (message.method === 'tasks/cancel') {
+        return isTranslated ? this.#requestCancellation(target, record) : this.#cancelCore(request, record);
       }
-      return method === 'tasks/cancel' ? this.#cancelCore(request, record) : this.#relay(request, record);
+      if (!isTranslated) return this.#relay(request, record);
+      if (message.method === 'tasks/update') return this.#answer(request, record);
+      return resultOf(this.#readCore(record, target), '"resultType":"complete",');
     }
-    if (record.clientEra === 'legacy') {
-      if (method === 'tasks/result') return this.#awaitResult(request, record);
-      return method === 'tasks/cancel' ? this.#cancelForGood(request, record) : this.#getExtension(request, record);
+    if (!isTranslated) {
+      return message.method === 'tasks/update' ? this.#update(request, record) : this.#relay(request, record);
     }
-    return method === 'tasks/update' ? this.#update(request, record) : this.#relay(request, record);
+    if (message.method === 'tasks/cancel') return this.#cancelForGood(target, record);
+    if (message.method === 'tasks/result') return this.#awaitResult(request, record);
+    return resultOf(this.#readExtension(record, target));
   }
 
   /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */
@@ -272,18 +270,6 @@ export class TaskRequests {
 
   // Between eras.
 
-  async #getCore({ target }: TaskRequest, record: CoreTask): Promise<RequestOutcome> {
-    const reading = await this.#readCore(record, target);
-    return reading.kind === 'error'
-      ? reading
-      : { kind: 'result', json: `{"resultType":"complete",${reading.members}}` };
-  }
-
-  async #getExtension({ target }: TaskRequest, record: ExtensionTask): Promise<RequestOutcome> {
-    const reading = await this.#readExtension(record, target);
-    return reading.kind === 'error' ? reading : { kind: 'result', json: `{${reading.members}}` };
-  }
-
   /** Reads the state of a task of the extension for a legacy client. */
   async #readExtension(record: ExtensionTask, target: TaskTarget): Promise<TaskReading> {
     const { tasks } = this.#options;
@@ -389,7 +375,7 @@ export class TaskRequests {
   }
 
   /** In the extension, a cancellation is a request that the upstream need not honor, and so no error if it is too late. */
-  async #requestCancellation({ target }: TaskRequest, record: CoreTask): Promise<RequestOutcome> {
+  async #requestCancellation(target: TaskTarget, record: CoreTask): Promise<RequestOutcome> {
     const reply = await requestTask(this.#options, target, 'tasks/cancel');
     if (reply.kind === 'error') {
       const isTooLate = reply.error.code === INVALID_PARAMS || reply.error.code === METHOD_NOT_FOUND;
@@ -402,7 +388,7 @@ export class TaskRequests {
   }
 
   /** Cancels a task of the extension for a legacy client. That it is canceled is durable before the response. */
-  async #cancelForGood({ target }: TaskRequest, record: ExtensionTask): Promise<RequestOutcome> {
+  async #cancelForGood(target: TaskTarget, record: ExtensionTask): Promise<RequestOutcome> {
     const reading = await this.#readExtension(record, target);
     if (reading.kind === 'error') return reading;
     const { status } = reading.state;
@@ -422,6 +408,12 @@ export class TaskRequests {
     const call = { spec, isClientDisconnected: false, target, state: stateOf(record), known: record };
     return { kind: 'deferred', start: (sink) => new PolledCall(this.#options, { ...call, sink }).start() };
   }
+}
+
+/** The state of a task as result; `type` is a further member, as JSON text. */
+async function resultOf(read: Promise<TaskReading>, type = ''): Promise<RequestOutcome> {
+  const reading = await read;
+  return reading.kind === 'error' ? reading : { kind: 'result', json: `{${type}${reading.members}}` };
 }
 
 /** The state of a task of the extension, for legacy clients: one whose result has `isError` has failed. */

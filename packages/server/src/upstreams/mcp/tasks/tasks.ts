@@ -400,7 +400,6 @@ export class Tasks extends TaskIndex {
     });
   }
 
-  /** Takes over what another replica has stored. */
   #follow(id: string, record: TaskRecord | undefined): void {
     const task = this.tasks.get(id);
     if (!record) {
@@ -462,7 +461,6 @@ export function sessionRecord({ sessionId, protocolVersion }: UpstreamSession): 
   return { ...(sessionId !== undefined && { id: sessionId }), protocolVersion };
 }
 
-/** Keys of the open questions of a task. */
 function questionKeys(record: TaskRecord): string | undefined {
   return record.kind === 'core' ? record.questions.map(({ key }) => key).join() : undefined;
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, type Edit, type Member, members, memberText } from '@sluice/protocol/json/text';
 import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
@@ -67,12 +67,17 @@ export function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
   return { id, maxTtlMs: MAX_TTL_MS, status: isCanceled ? 'cancelled' : undefined };
 }
 
-/** Replaces what is reported of a task in the member `name` of a message. */
-export function withReportedTask(era: Era, text: string, name: 'params' | 'result', task: ReportedTask): string {
-  const edits = [...members(text)].flatMap(({ key, start }) =>
-    key === name ? reportedTaskEdits(era, text, start, task) : [],
+/** Edits the params or the result of a message: all of them, since a member may be repeated. */
+function editContent(text: string, name: 'params' | 'result', edit: (member: Member) => Edit[]): string {
+  return applyEdits(
+    text,
+    [...members(text)].flatMap((member) => (member.key === name ? edit(member) : [])),
   );
-  return applyEdits(text, edits);
+}
+
+/** Replaces what is reported of a task in the params or the result of a message. */
+export function withReportedTask(era: Era, text: string, name: 'params' | 'result', task: ReportedTask): string {
+  return editContent(text, name, ({ start }) => reportedTaskEdits(era, text, start, task));
 }
 
 /**
@@ -90,13 +95,10 @@ export function taskRewriter(
   const task = reportedTask(record);
   /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
   const observe = (result: JsonObject): string | undefined => {
-    if (method === 'tasks/get') {
-      const observed = observeState(tasks, record, result);
-      return typeof observed === 'string' ? observed : undefined;
-    }
+    const observed = method === 'tasks/get' ? observeState(tasks, record, result) : undefined;
     if (method === 'tasks/result') tasks.end(record, { by: 'polled', content: { result } });
     if (method === 'tasks/cancel') tasks.end(record, { by: 'cancelled' });
-    return undefined;
+    return typeof observed === 'string' ? observed : undefined;
   };
   return {
     rewrite(text, value) {
@@ -134,10 +136,7 @@ function errorResponse(id: string, { error: { code, message } }: ErrorOutcome): 
 
 /** Removes the related task from the `_meta` of the params or the result of a message. */
 function withoutTask(text: string, name: 'params' | 'result'): string {
-  const edits = [...members(text)].flatMap(({ key, start, end }) =>
-    key === name ? [{ start, end, text: unrelated(text.slice(start, end)) }] : [],
-  );
-  return applyEdits(text, edits);
+  return editContent(text, name, ({ start, end }) => [{ start, end, text: unrelated(text.slice(start, end)) }]);
 }
 
 /** The result of a task as that of the call, for a client that does not know the task; then as the call's own rewriter does. */
@@ -220,7 +219,6 @@ export function plainMessages(upstreamId: string, requestId: string, token: stri
   const isTaskProgress = (value: JsonObject): boolean =>
     token !== undefined && value.method === 'notifications/progress' && tokenOf(value) === requestId;
   return {
-    /** Changes of the status message become progress. */
     toClient(text, value) {
       const params = isJsonObject(value.params) ? value.params : {};
       if (value.method === TASK_STATUS_NOTIFICATION) {

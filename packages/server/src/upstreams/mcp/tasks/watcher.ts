@@ -332,7 +332,6 @@ export class TaskPolls {
 
 const FAILED: TaskReading = rpcError(INTERNAL_ERROR, 'the state could not be read');
 
-/** The poll of a task. */
 interface TaskPoll {
   /** What each client knows. */
   readonly clients: Map<OnChanged, string>;
