@@ -1,7 +1,7 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { z } from 'zod';
 import { readComponent, removeComponents, storeComponent } from '../registry/store/postgres/components.ts';
-import type { StoredChange } from '../registry/store/postgres/records.ts';
+import { replacement, type StoredChange } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { RecordedChange, RecordedPut, SharedRecord } from '../registry/store/store.ts';
 import {
@@ -23,7 +23,6 @@ const checksums = z.record(z.string(), z.string());
 
 /** Revisions of evaluators that replicas share (docs/replicas.md): one record each, and one with the active one. */
 export class PostgresRevisionStore implements RevisionStore, Follower {
-  // In this order, the actions of a revision are known when it is loaded.
   readonly sections = [ACTIONS, SECTION] as const;
   readonly actions: SharedActions;
   readonly newer = new Emitter<NewerRevisions>();
@@ -77,22 +76,17 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
     const records = { [SECTION]: new Map(this.#records[SECTION]), [ACTIONS]: new Map(this.#records[ACTIONS]) };
-    for (const section of this.sections) {
-      for (const { section: changed, id, json } of changes) {
-        if (changed !== section) continue;
-        if (json === null) records[section].delete(id);
-        else records[section].set(id, json);
-      }
+    for (const { section, id, json } of changes) {
+      const changed = records[section === ACTIONS ? ACTIONS : SECTION];
+      if (json === null) changed.delete(id);
+      else changed.set(id, json);
     }
     this.#adopt(records);
   }
 
   async reload(stored: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
-    const records = emptyRecords();
-    for (const section of this.sections) {
-      for (const { id, json } of stored.get(section) ?? []) records[section].set(id, json);
-    }
-    this.#adopt(records);
+    this.#records = emptyRecords();
+    await this.apply(this.sections.flatMap((section) => replacement(section, [], stored)));
   }
 
   async settled(): Promise<void> {

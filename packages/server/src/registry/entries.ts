@@ -1,4 +1,4 @@
-import type { Expose, ForwardHeaders, ServiceType } from '@sluice/contract';
+import type { Expose, ForwardHeaders, ServiceInput } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Section } from './store/store.ts';
 
@@ -170,21 +170,9 @@ export interface Forward {
   readonly unknown?: UnknownMembers | undefined;
 }
 
-/**
- * Address and type of a capability service. It belongs to no namespace; its health is not part of it.
- */
-export interface ServiceEntry {
-  readonly name: string;
-  /** A host name or IP address; IPv6 without brackets. */
-  readonly host: string;
-  readonly port: number;
-  readonly serviceType: ServiceType;
-  /** Type of a code-execution engine. */
-  readonly serviceSubType?: string | undefined;
-  /** Language of a code-execution engine. */
-  readonly languageName?: string | undefined;
+/** Address and type of a capability service. It belongs to no namespace; its health is not part of it. */
+export interface ServiceEntry extends Readonly<Omit<ServiceInput, 'labels'>> {
   readonly labels: Labels;
-  readonly id?: string | undefined;
   /** Order of lists. A service that replaces another takes over its id. */
   readonly registrationId: number;
   readonly unknown?: UnknownMembers | undefined;

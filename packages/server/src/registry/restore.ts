@@ -82,40 +82,34 @@ export class StateRestorer {
   }
 
   #put(section: Section, json: string, id: string | undefined): void {
+    const draft = this.#draft;
     let problem: string | undefined;
     try {
-      if (section === 'namespaces') problem = this.#putNamespace(json);
-      else if (section === 'forwards') problem = this.#putForward(json);
-      else if (section === 'services') problem = this.#putService(json);
-      else problem = this.#putEntry(section, kindOf(section), json);
+      if (section === 'namespaces') {
+        const read = readNamespace(json);
+        if (typeof read === 'string') problem = read;
+        else draft.putNamespace(read.name, read.labels, read.unknown);
+      } else if (section === 'forwards') {
+        const read = readForward(json, () => this.#nextId(), this.#addressProblem);
+        problem = this.#use(read, (forward) => draft.putForward(forward));
+      } else if (section === 'services') {
+        problem = this.#use(
+          readService(json, () => this.#nextId()),
+          (service) => draft.putService(service),
+        );
+      } else problem = this.#putEntry(section, kindOf(section), json);
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
     }
     if (problem !== undefined) this.#preserve(section, json, id, problem);
-    else if (id !== undefined) this.#draft.removeUnusable(section, id);
+    else if (id !== undefined) draft.removeUnusable(section, id);
   }
 
-  /** Returns why the record cannot be used; so do the next ones. */
-  #putNamespace(json: string): string | undefined {
-    const namespace = readNamespace(json);
-    if (typeof namespace === 'string') return namespace;
-    this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
-    return undefined;
-  }
-
-  #putForward(json: string): string | undefined {
-    const forward = readForward(json, () => this.#nextId(), this.#addressProblem);
-    if (typeof forward === 'string') return forward;
-    this.#draft.reserveRegistrationId(forward.registrationId);
-    this.#draft.putForward(forward);
-    return undefined;
-  }
-
-  #putService(json: string): string | undefined {
-    const service = readService(json, () => this.#nextId());
-    if (typeof service === 'string') return service;
-    this.#draft.reserveRegistrationId(service.registrationId);
-    this.#draft.putService(service);
+  /** Puts a record that could be read; else returns the problem. */
+  #use<T extends { readonly registrationId: number }>(read: T | string, put: (record: T) => void): string | undefined {
+    if (typeof read === 'string') return read;
+    this.#draft.reserveRegistrationId(read.registrationId);
+    put(read);
     return undefined;
   }
 

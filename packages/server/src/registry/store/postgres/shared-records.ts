@@ -1,5 +1,5 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { RecordedChange, SharedRecord } from '../store.ts';
+import type { Commit, RecordedChange, RecordedPut, SharedRecord } from '../store.ts';
 import { replacement, type StoredChange } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
@@ -14,15 +14,15 @@ export class SharedRecords<Content> implements Follower {
   readonly sections: readonly string[];
   /** A record has changed, whichever replica has changed it. */
   readonly changed = new Emitter<ChangedRecord<Content>>();
-  readonly #log: SharedLog;
+  protected readonly log: SharedLog;
   readonly #section: string;
-  readonly #read: (json: string) => Content;
+  protected readonly read: (json: string) => Content | undefined;
   protected readonly records = new Map<string, Content>();
 
-  protected constructor(log: SharedLog, section: string, read: (json: string) => Content) {
-    this.#log = log;
+  protected constructor(log: SharedLog, section: string, read: (json: string) => Content | undefined) {
+    this.log = log;
     this.#section = section;
-    this.#read = read;
+    this.read = read;
     this.sections = [section];
   }
 
@@ -46,8 +46,31 @@ export class SharedRecords<Content> implements Follower {
     const section = this.#section;
     const change: RecordedChange =
       json === undefined ? { op: 'remove', section, id } : { op: 'put', section, id, json };
-    await this.#log.commit({ changes: [change], publish: () => this.#put(id, json) });
-    return await this.#log.confirm();
+    await this.log.commit({ changes: [change], publish: () => this.#put(id, json) });
+    return await this.log.confirm();
+  }
+
+  /**
+   * Stores what `make` returns: null removes the record, undefined changes nothing. It is called again if another replica has changed
+   * the record. `stored`: its form in the database.
+   */
+  protected async update(
+    id: string,
+    make: (before: Content | undefined) => Content | null | undefined,
+    stored: (content: Content) => Pick<RecordedPut, 'json' | 'expires'>,
+  ): Promise<void> {
+    let before: Content | undefined;
+    const commit = (): Commit => {
+      before = this.records.get(id);
+      const content = make(before);
+      if (content === undefined) return { changes: [], publish: () => undefined };
+      if (content === null) {
+        return { changes: [{ op: 'remove', section: this.#section, id }], publish: () => void this.records.delete(id) };
+      }
+      const put: RecordedPut = { op: 'put', section: this.#section, id, ...stored(content) };
+      return { changes: [put], publish: () => void this.records.set(id, content) };
+    };
+    await this.log.update(commit, () => this.records.get(id) !== before);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
@@ -59,7 +82,7 @@ export class SharedRecords<Content> implements Follower {
   }
 
   #put(id: string, json: string | undefined): void {
-    const content = json === undefined ? undefined : this.#log.readRecord(this.#section, json, this.#read);
+    const content = json === undefined ? undefined : this.log.readRecord(this.#section, json, this.read);
     if (content !== undefined) this.records.set(id, content);
     else if (json === undefined) this.records.delete(id);
     else return;
