@@ -98,17 +98,19 @@ export class ActionLoader {
     { recorded, isExact = false, onIgnored }: LoadOptions,
   ): Promise<Component> {
     const checksum = recorded?.get(path);
+    if (checksum === undefined) return await this.#readFile(path);
     const file = await this.#readFile(path).catch((error: unknown) => {
-      if (checksum === undefined || !(error instanceof ActionFileError)) throw error;
-      return error;
+      if (error instanceof ActionFileError) return error;
+      throw error;
     });
-    if (checksum === undefined || (!isExact && !(file instanceof ActionFileError))) return rejected(file);
-    if ('checksum' in file && file.checksum === checksum) return file;
+    const isRead = !(file instanceof ActionFileError);
+    if (isRead && (!isExact || file.checksum === checksum)) return file;
     const stored = compiled.has(checksum) ? { checksum, bytes: undefined } : await this.#readShared(checksum);
+    if (stored && isRead) onIgnored?.(path);
+    if (stored) return stored;
     // What is missing was removed by hand: the file is the best guess.
-    if (!stored) return rejected(file);
-    if ('checksum' in file) onIgnored?.(path);
-    return stored;
+    if (isRead) return file;
+    throw file;
   }
 
   async #readFile(path: string): Promise<Component> {
@@ -136,11 +138,6 @@ export class ActionLoader {
 /** A file that is not readable as an action; the message may be returned to clients and contains no path. */
 export class ActionFileError extends Error {
   override readonly name = 'ActionFileError';
-}
-
-function rejected(file: Component | ActionFileError): Component {
-  if (file instanceof ActionFileError) throw file;
-  return file;
 }
 
 /** Options of {@link ActionFiles}. */

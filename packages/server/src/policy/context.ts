@@ -4,6 +4,7 @@ import { findMemberProblem } from '@sluice/protocol/json/duplicates';
 import { type Member, stringValue } from '@sluice/protocol/json/text';
 import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { truncateCharacters } from '@sluice/protocol/text';
+import { Turns } from '@sluice/protocol/turns';
 import type { Correlation } from '../exchange/correlation.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
 import type { RequestHead } from '../exchange/head.ts';
@@ -69,6 +70,22 @@ export async function evaluatedRequest(
   return { ...request, arguments: [[args.key, await valueText(text.slice(args.start, args.end))]] };
 }
 
+/** The context of a request without duplicate or too many members; the problem of any other one as text. */
+export async function evaluableRequest(
+  message: RequestMessage,
+  { namespace, conversationId }: { readonly namespace: string; readonly conversationId: string | undefined },
+  maxMembers: number,
+): Promise<EvaluatedRequest | string> {
+  try {
+    const request = await evaluatedRequest(message, namespace, conversationId);
+    await checkNestedMembers(message, maxMembers);
+    return request;
+  } catch (error) {
+    if (error instanceof UnevaluableRequestError) return error.message;
+    throw error;
+  }
+}
+
 /** Names in messages, which the client chooses. */
 const MAX_NAME_CHARACTERS = 100;
 
@@ -83,9 +100,10 @@ export async function checkNestedMembers(
 ): Promise<void> {
   const args = method === 'tools/call' ? paramMembers.find(({ key }) => key === 'arguments') : undefined;
   const values = method === 'tools/call' ? (args?.members ?? (args ? [args] : [])) : paramMembers;
+  const turns = new Turns();
   for (const { key, kind, start, end } of values) {
     if ((kind !== 'object' && kind !== 'array') || (key === '_meta' && method !== 'tools/call')) continue;
-    const problem = await finish(findMemberProblem(text, start, end, maxMembers));
+    const problem = await turns.run(findMemberProblem(text, start, end, maxMembers));
     if (problem === undefined) continue;
     const argument = `argument ${JSON.stringify(truncateCharacters(key, MAX_NAME_CHARACTERS))}`;
     if (problem.kind === 'crowded') {
@@ -125,15 +143,6 @@ const LARGE_CHARACTERS = 64 * 1024;
 
 async function valueText(json: string): Promise<string> {
   if (json.length > LARGE_CHARACTERS) await nextTurn();
-  if (!json.startsWith('"')) return finish(compactJson(json));
+  if (!json.startsWith('"')) return new Turns().run(compactJson(json));
   return stringValue(json).toWellFormed();
-}
-
-/** Runs a generator to its end, one step per turn of the event loop. */
-async function finish<Result>(steps: Generator<void, Result>): Promise<Result> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-    await nextTurn();
-  }
 }

@@ -3,7 +3,7 @@ import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { truncateBytes } from '@sluice/protocol/text';
 import { OperationError } from '../registry/operation-error.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
-import { checkNestedMembers, type EvaluatedRequest, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { type EvaluatedRequest, evaluableRequest } from './context.ts';
 import { type EvaluationOptions, userPromptOf } from './evaluation.ts';
 import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
 import { LlmError } from './llm/client.ts';
@@ -66,13 +66,9 @@ export class DryRuns {
       const reason = message.kind === 'malformed' ? message.message : 'not a request';
       throw new OperationError('BAD_REQUEST', `invalid dry run: request ${reason}`);
     }
-    try {
-      await checkNestedMembers(message, this.#options.limits.members);
-      return await evaluatedRequest(message, namespace, conversationId);
-    } catch (error) {
-      if (error instanceof UnevaluableRequestError) throw new OperationError('BAD_REQUEST', error.message);
-      throw error;
-    }
+    const evaluable = await evaluableRequest(message, { namespace, conversationId }, this.#options.limits.members);
+    if (typeof evaluable === 'string') throw new OperationError('BAD_REQUEST', evaluable);
+    return evaluable;
   }
 }
 

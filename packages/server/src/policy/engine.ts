@@ -7,7 +7,7 @@ import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
 import { CancelableRequest, type InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { type EvaluationInput, evaluableRequest } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
@@ -109,8 +109,8 @@ export class EvaluatorEngine {
     signal: AbortSignal,
   ): Promise<RequestOutcome | undefined> {
     const conversationId = input.correlation.conversationId ?? this.#options.bindings.get(namespace);
-    const request = await requestOrRejection(message, namespace, conversationId, this.#options.maxMembers);
-    if ('kind' in request) return request;
+    const request = await evaluableRequest(message, { namespace, conversationId }, this.#options.maxMembers);
+    if (typeof request === 'string') return rpcError(INVALID_PARAMS, request);
     for (const evaluator of evaluators) {
       const verdict = await new Evaluation(evaluator, request, input, this.#evaluationOptions, signal).run();
       if (verdict.kind === 'reject') {
@@ -129,21 +129,5 @@ export class EvaluatorEngine {
     if (!current) return rpcError(INVALID_REQUEST, `namespace not found: ${namespace}`, 404);
     input.namespace = current;
     return undefined;
-  }
-}
-
-async function requestOrRejection(
-  message: RequestMessage,
-  namespace: string,
-  conversationId: string | undefined,
-  maxMembers: number,
-) {
-  try {
-    const request = await evaluatedRequest(message, namespace, conversationId);
-    await checkNestedMembers(message, maxMembers);
-    return request;
-  } catch (error) {
-    if (error instanceof UnevaluableRequestError) return rpcError(INVALID_PARAMS, error.message);
-    throw error;
   }
 }

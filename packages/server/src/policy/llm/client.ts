@@ -42,29 +42,17 @@ export const llmConnectionEntry = z.object(
   { error: 'must be a map with name, model and url' },
 );
 
-/**
- * Category of a failed LLM call.
- *
- * - `network`: the connection failed or was closed before the response was complete
- * - `timeout`: the response was not complete in time
- * - `status`: a status other than 2xx; redirects are not followed
- * - `too-large`: a response over the limit
- * - `invalid`: a response that is not valid HTTP, UTF-8 or JSON
- * - `no-content`: a response without text in `choices[0].message.content`
- * - `refusal`: the model refused to respond
- * - `request`: a request that cannot be sent
- * - `aborted`: canceled by this side
- */
+/** Category of a failed LLM call. */
 export type LlmFault =
-  | 'network'
-  | 'timeout'
-  | 'status'
-  | 'too-large'
-  | 'invalid'
-  | 'no-content'
-  | 'refusal'
-  | 'request'
-  | 'aborted';
+  | 'network' // the connection failed or was closed before the response was complete
+  | 'timeout' // the response was not complete in time
+  | 'status' // a status other than 2xx; redirects are not followed
+  | 'too-large' // a response over the limit
+  | 'invalid' // a response that is not valid HTTP, UTF-8 or JSON
+  | 'no-content' // a response without text in `choices[0].message.content`
+  | 'refusal' // the model refused to respond
+  | 'request' // a request that cannot be sent
+  | 'aborted'; // canceled by this side
 
 /**
  * A failed LLM call. The message contains the name of the connection, but neither its model, URL and key nor any content,

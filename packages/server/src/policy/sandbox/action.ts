@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { z } from 'zod';
 
 /**
  * Interface between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`, with the
@@ -34,14 +35,24 @@ export interface HistoryMessage {
   readonly content: string;
 }
 
+const text = z.string();
+
 /** Response function that decided a run (interface `response`), with its arguments. */
-export type ActionResponse =
-  | { readonly kind: 'pass' }
-  | { readonly kind: 'block'; readonly reason: string }
-  | { readonly kind: 'reject_malformed'; readonly reason: string }
-  | { readonly kind: 'warn'; readonly message: string }
-  | { readonly kind: 'filter_tools'; readonly tools: readonly string[] }
-  | { readonly kind: 'set_metadata'; readonly key: string; readonly value: string };
+export const actionResponse = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('pass') }),
+  z.object({ kind: z.literal(['block', 'reject_malformed']), reason: text }),
+  z.object({ kind: z.literal('warn'), message: text }),
+  // Validated up to the first invalid item: it may be long.
+  z.object({ kind: z.literal('filter_tools'), tools: z.custom<readonly string[]>(isStringList) }),
+  z.object({ kind: z.literal('set_metadata'), key: text, value: text }),
+]);
+
+/** See {@link actionResponse}. */
+export type ActionResponse = z.output<typeof actionResponse>;
+
+function isStringList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
 
 /** Level of a log line. `debug` is for output on stdout and stderr; the others are functions of the interface `log`. */
 export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ModuleInfo } from './action.ts';
+import { actionResponse, type ModuleInfo } from './action.ts';
 import { HEADER_BYTES } from './host/parent-pipe.ts';
 
 /**
@@ -90,7 +90,6 @@ const LEFT_BRACE = 0x7b;
 const text = z.string();
 const call = z.literal('call');
 
-/** Lists are validated up to the first invalid item; everything else is small. */
 const hostMessage = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal(['ready', 'loaded']) }),
   z.discriminatedUnion('function', [
@@ -107,15 +106,7 @@ const hostMessage = z.discriminatedUnion('kind', [
   }),
   z.object({
     kind: z.literal('done'),
-    response: z
-      .discriminatedUnion('kind', [
-        z.object({ kind: z.literal('pass') }),
-        z.object({ kind: z.literal(['block', 'reject_malformed']), reason: text }),
-        z.object({ kind: z.literal('warn'), message: text }),
-        z.object({ kind: z.literal('filter_tools'), tools: z.custom<string[]>(isStringList) }),
-        z.object({ kind: z.literal('set_metadata'), key: text, value: text }),
-      ])
-      .optional(),
+    response: actionResponse.optional(),
     ignored: z.int().min(0),
   }),
   z.object({
@@ -131,10 +122,6 @@ export type HostMessage = z.output<typeof hostMessage>;
 
 /** Call of a host function; the host process blocks until it has the result. */
 export type HostCall = HostMessage & { readonly kind: 'call' };
-
-function isStringList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
-}
 
 /**
  * Parses a frame from a host process; undefined if it is not a valid message. A compromised host must not control the

@@ -124,26 +124,29 @@ export function createGuestBindings(
   const tokens: Record<string, ModuleToken> = Object.create(null);
   for (const module of modules) tokens[module.name] = new ModuleToken(module);
 
-  // State of the current run.
-  let textBytes = 0;
-  let copiedBytes = 0;
-  let pages = 0;
-  let memories: WebAssembly.Memory[] = [];
-  let logLines = 0;
-  let ignoredResponses = 0;
-  /** JSON of the response. */
-  let response: string | undefined;
-  /** Further responses are ignored. */
-  let isFinal = false;
-  let failure: Error | undefined;
-  /** Exception that the action has reported. */
-  let uncaught: string | undefined;
-  /** Results of calls by name and argument: each call is sent once. */
-  let results: Record<string, string> = Object.create(null);
+  /** State of a run. */
+  class Run {
+    textBytes = 0;
+    copiedBytes = 0;
+    pages = 0;
+    memories: WebAssembly.Memory[] = [];
+    logLines = 0;
+    ignoredResponses = 0;
+    /** JSON of the response. */
+    response: string | undefined = undefined;
+    /** Further responses are ignored. */
+    isFinal = false;
+    failure: Error | undefined = undefined;
+    /** Exception that the action has reported. */
+    uncaught: string | undefined = undefined;
+    /** Results of calls by name and argument: each call is sent once. */
+    results: Record<string, string> = Object.create(null);
+  }
+  let current = new Run();
 
   /** Fails the run, even if the action's glue catches the error. */
   const fail = (error: Error): never => {
-    failure ??= error;
+    current.failure ??= error;
     throw error;
   };
   /** The bytes of a view, counted as text. Reads no member of the view, which a script may have defined. */
@@ -151,8 +154,8 @@ export function createGuestBindings(
     const isTypedArray = apply(typedArrayName, view, []) !== undefined;
     const { buffer, byteOffset, byteLength } = isTypedArray ? typedArrayBounds : dataViewBounds;
     const bytes = new Uint8Array(apply(buffer, view, []), apply(byteOffset, view, []), apply(byteLength, view, []));
-    textBytes += bytes.length + TEXT_OVERHEAD;
-    if (textBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of text passed to the host'));
+    current.textBytes += bytes.length + TEXT_OVERHEAD;
+    if (current.textBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of text passed to the host'));
     return bytes;
   };
   // Glue copies lists of numbers out of memory this way before it passes them on. The lists of one argument may overlap:
@@ -160,8 +163,8 @@ export function createGuestBindings(
   Object.assign(ArrayBuffer.prototype, {
     slice(this: ArrayBuffer, start?: number, end?: number): ArrayBuffer {
       const part = apply(slice, this, [start, end]);
-      copiedBytes += apply(bufferLength, part, []);
-      if (copiedBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of lists passed to the host'));
+      current.copiedBytes += apply(bufferLength, part, []);
+      if (current.copiedBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of lists passed to the host'));
       return part;
     },
   });
@@ -199,18 +202,18 @@ export function createGuestBindings(
   };
   const callOnce = (name: string, first?: string): unknown => {
     const key = first === undefined ? name : `${name} ${first}`;
-    results[key] ??= call(name, first);
-    return parse(results[key]);
+    current.results[key] ??= call(name, first);
+    return parse(current.results[key]);
   };
 
   /** All members are our own text by now. */
   const respond = (value: { kind: string; [member: string]: string | string[] }): void => {
-    if (response !== undefined) ignoredResponses++;
-    if (isFinal) return;
+    if (current.response !== undefined) current.ignoredResponses++;
+    if (current.isFinal) return;
     const json = stringify(value);
     if (bridge.utf8Length(json) > MAX_MESSAGE_BYTES) fail(new LimitError('response exceeds 1 MiB'));
-    response = json;
-    isFinal = value.kind === 'block' || value.kind === 'reject_malformed';
+    current.response = json;
+    current.isFinal = value.kind === 'block' || value.kind === 'reject_malformed';
   };
 
   /** One line count per run, for log functions and output streams together. */
@@ -218,12 +221,13 @@ export function createGuestBindings(
     (level: string) =>
     (message: string): void => {
       // After a reported exception, the output of the engine adds nothing.
-      if (level === 'debug' && uncaught !== undefined) return;
+      if (level === 'debug' && current.uncaught !== undefined) return;
       const line = textOf(message).slice(0, MAX_LOG_LINE_LENGTH);
-      if (level === 'error' && line.startsWith(UNCAUGHT)) uncaught = line.split('\n')[0]?.slice(UNCAUGHT.length);
-      logLines++;
-      if (logLines <= MAX_LOG_LINES) bridge.log(level, line);
-      else if (logLines === MAX_LOG_LINES + 1)
+      if (level === 'error' && line.startsWith(UNCAUGHT))
+        current.uncaught = line.split('\n')[0]?.slice(UNCAUGHT.length);
+      current.logLines++;
+      if (current.logLines <= MAX_LOG_LINES) bridge.log(level, line);
+      else if (current.logLines === MAX_LOG_LINES + 1)
         bridge.log('warn', 'log limit reached: further lines of this run are dropped');
     };
 
@@ -233,7 +237,7 @@ export function createGuestBindings(
       listToolsInNamespace: (namespace: string) => callOnce('tools', namespace),
       getTool: (name: string) => callOnce('tool', name) ?? undefined,
       copyToolToNamespace(name: string, namespace: string): boolean {
-        results = Object.create(null);
+        current.results = Object.create(null);
         return parse(call('copy', name, namespace)) === true;
       },
     },
@@ -265,11 +269,11 @@ export function createGuestBindings(
   const coreModule = (name: string): object => tokens[name] ?? fail(new TypeError(`unknown module ${name}`));
   const instantiateCore = (token: object, imports: object): WebAssembly.Instance => {
     const { module, pages: maxPages } = moduleOf(token);
-    pages += maxPages;
-    if (pages > MAX_PAGES) fail(new MemoryError('memories exceed 64 MiB'));
+    current.pages += maxPages;
+    if (current.pages > MAX_PAGES) fail(new MemoryError('memories exceed 64 MiB'));
     const instance = new Instance(module, imports);
     for (const exported of Object.values(instance.exports)) {
-      if (exported instanceof Memory && !memories.includes(exported)) memories.push(exported);
+      if (exported instanceof Memory && !current.memories.includes(exported)) current.memories.push(exported);
     }
     return instance;
   };
@@ -284,7 +288,7 @@ export function createGuestBindings(
     let message = NOT_AN_ERROR;
     try {
       fault = faultOf(error);
-      const reported = fault === 'trap' ? uncaught : undefined;
+      const reported = fault === 'trap' ? current.uncaught : undefined;
       message = (reported ?? textOf(error.message)).slice(0, MAX_FAILURE_MESSAGE_LENGTH);
     } catch {
       // A script may have defined its members.
@@ -309,22 +313,12 @@ export function createGuestBindings(
 
     lastRunPages() {
       let total = 0;
-      for (const memory of memories) total += memory.buffer.byteLength / PAGE_BYTES;
+      for (const memory of current.memories) total += memory.buffer.byteLength / PAGE_BYTES;
       return total;
     },
 
     run(instantiate, context) {
-      textBytes = 0;
-      copiedBytes = 0;
-      pages = 0;
-      memories = [];
-      logLines = 0;
-      ignoredResponses = 0;
-      response = undefined;
-      isFinal = false;
-      failure = undefined;
-      uncaught = undefined;
-      results = Object.create(null);
+      current = new Run();
       try {
         let wasi: WasiStubs | undefined;
         const imports = new Proxy(service, {
@@ -338,12 +332,12 @@ export function createGuestBindings(
         instantiate(coreModule, imports, instantiateCore).evaluate(parse(context));
         wasi?.flush();
       } catch (error) {
-        failure ??= isError(error) ? error : new Error(NOT_AN_ERROR);
+        current.failure ??= isError(error) ? error : new Error(NOT_AN_ERROR);
       }
-      results = Object.create(null);
-      if (failure) return failedMessage(failure);
-      const responseMember = response === undefined ? '' : `"response":${response},`;
-      return `{"kind":"done",${responseMember}"ignored":${ignoredResponses}}`;
+      current.results = Object.create(null);
+      if (current.failure) return failedMessage(current.failure);
+      const responseMember = current.response === undefined ? '' : `"response":${current.response},`;
+      return `{"kind":"done",${responseMember}"ignored":${current.ignoredResponses}}`;
     },
   };
 }
