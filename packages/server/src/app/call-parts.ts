@@ -123,15 +123,15 @@ export function addCalls(parts: WithPolicy) {
   };
 }
 
-function createSuspendedCalls({ config, sealer, replicaId, access: { rules } }: WithPolicy): SuspendedCalls {
+function createSuspendedCalls({ config, sealer, replicaId, access }: WithPolicy): SuspendedCalls {
   return new SuspendedCalls({
     sealer,
     replica: replicaId,
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
     isHidden: ({ entry, forward, uri }) => {
-      if (forward !== undefined && uri !== undefined) return !rules.allowsUri(forward, uri);
-      return entry !== undefined && rules.isHidden(entry);
+      if (forward !== undefined && uri !== undefined) return !access.rules.allowsUri(forward, uri);
+      return entry !== undefined && access.rules.isHidden(entry);
     },
   });
 }
