@@ -72,7 +72,7 @@ export function addCalls(parts: WithPolicy) {
       const upstream = forwards.upstreams.of(name);
       return upstream ? connectionTo(upstream) : forwards.connection(name);
     },
-    entry: (entry) => bridge.forEntry(entry),
+    entry: bridge,
     server: (address) => connectionTo(forwards.upstreams.at(address)),
   };
   const promotedCalls = new PromotedCalls({

@@ -3,7 +3,7 @@ import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
 import { Management, managementTelemetry } from '../management/server.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
-import { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Parts } from './inference.ts';
 import type { Listeners } from './listeners.ts';
 import { stateMetrics } from './metrics.ts';
@@ -36,7 +36,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       log,
       legacyBackend: closing(new LegacyBackendProxy(classicUrl, { onFailure, egress })),
       plugins: closing(await Plugins.open({ path: pluginsPath, targets: bootstrap.plugins, egress, log })),
-      provisioning: new Provisioner({ ...parts, settings }),
+      provisionTool: provisioner({ ...parts, settings }),
       metricSource,
       checkFiles: () => checkFiles(config, state.startedAt),
       addresses: () => state.addresses,

@@ -2,7 +2,7 @@ import { serviceAddress } from '@sluice/contract';
 import { Access } from '../access/access.ts';
 import { publishRegistryChanges } from '../management/registry-changes.ts';
 import { Forwards } from '../upstreams/forwards.ts';
-import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
+import { grpcBridge } from '../upstreams/grpc/bridge.ts';
 import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
@@ -50,7 +50,7 @@ export async function addUpstreams(parts: WithTelemetry) {
   disableGrpcLogging();
   const protocols = loadProtocols();
   const channels = closing(new GrpcChannels(registry));
-  const bridge = new GrpcBridge({ registry, protocols, channels, operations, settings, log });
+  const bridge = grpcBridge({ registry, protocols, channels, operations, settings, log });
   const serviceHealth = closing(
     new ServiceHealthMonitor({
       registry,

@@ -37,7 +37,7 @@ import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
-import { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
@@ -237,7 +237,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     serviceHealth,
-    provisioning: new Provisioner({ channels, protocols: loadProtocols(), settings: calling }),
+    provisionTool: provisioner({ channels, protocols: loadProtocols(), settings: calling }),
     metrics,
     metricSource,
     toolCalls,

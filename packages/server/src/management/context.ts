@@ -21,7 +21,7 @@ import type { TimeSeries } from '../telemetry/time-series.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
-import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import type { Provision } from '../upstreams/grpc/provisioning.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
@@ -54,7 +54,7 @@ export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
-  readonly provisioning: Pick<Provisioner, 'provision'>;
+  readonly provisionTool: Provision;
   readonly evaluators: Evaluators;
   readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;

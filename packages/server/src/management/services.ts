@@ -10,7 +10,7 @@ import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/services`. */
-export function serviceRoutes(router: Router, { registry, serviceHealth, provisioning }: ManagementContext): void {
+export function serviceRoutes(router: Router, { registry, serviceHealth, provisionTool }: ManagementContext): void {
   const { list, create, get, remove, provision } = operations.services;
   const toBody = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));
 
@@ -38,7 +38,7 @@ export function serviceRoutes(router: Router, { registry, serviceHealth, provisi
 
   router.addWithBody(provision, async ({ http, name, query, body }) => {
     const [first] = findServices(registry.current, name, query('serviceType'));
-    const result = await provisioning.provision(first, body, serviceRequestId(correlationOf(http.headers).requestId));
+    const result = await provisionTool(first, body, serviceRequestId(correlationOf(http.headers).requestId));
     return dataResponse(JSON.stringify(result));
   });
 }

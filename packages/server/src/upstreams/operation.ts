@@ -57,9 +57,9 @@ export interface OperationContext {
 /** Sends progress, if the client requests that. Resolves when the client can receive more, so that nothing is buffered here. */
 export type ReportProgress = (text: string) => Promise<void>;
 
-/** What becomes of a failed operation. */
+/** What becomes of a failed operation: its outcome, and what is recorded of it. */
 export interface OperationFailure {
-  readonly report?: CallReport;
+  readonly report: CallReport;
   outcome(): CallOutcome | Promise<CallOutcome>;
 }
 
@@ -70,8 +70,8 @@ export type OperationRequest = Pick<Target, 'entry' | 'message'>;
 export interface Operation {
   /** Rejects with {@link CallError}; other errors are logged and end as an internal error. */
   execute(context: OperationContext): Promise<CallOutcome>;
-  /** Called once at most; by default, the client gets a JSON-RPC error. */
-  onFailure?(error: CallError): OperationFailure;
+  /** Called once at most; by default, the client gets a JSON-RPC error, and the report is that of the error. */
+  onFailure?(error: CallError): Partial<OperationFailure>;
 }
 
 /**
@@ -151,7 +151,7 @@ class OperationRun implements InFlightCall {
     }
   }
 
-  #failure(error: CallError): OperationFailure & { readonly report: CallReport } {
+  #failure(error: CallError): OperationFailure {
     const { message, report } = error;
     const outcome = (): CallOutcome => ({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
     return { report, outcome, ...this.#operation.onFailure?.(error) };
@@ -169,7 +169,7 @@ class OperationRun implements InFlightCall {
     this.#sink.complete({ kind: 'canceled', report });
   }
 
-  #abort(error: CallError): OperationFailure & { readonly report: CallReport } {
+  #abort(error: CallError): OperationFailure {
     this.#settle();
     const failure = this.#failure(error);
     this.#canceled.abort();

@@ -8,18 +8,16 @@ import {
   contentOfTexts,
   TIMEOUT,
   TOOL_ERROR,
-  type ToolTarget,
 } from '../../telemetry/tool-calls/event.ts';
-import type { ClientFacts } from '../client-facts.ts';
 import { CallError, type OperationContext } from '../operation.ts';
-import type { CallFailure, CallOutcome } from '../response-sink.ts';
+import type { CallFailure } from '../response-sink.ts';
 import { findCodeService } from './channels.ts';
 import { type CodeTarget, codeRequest } from './code-request.ts';
-import { BLOCK_CHARACTERS, contentJson, contentOutcome, toolResult } from './content-result.ts';
+import { BLOCK_CHARACTERS, contentOutcome, toolResult } from './content-result.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
 import { callStream } from './grpc-client.ts';
-import type { GrpcParts, ServiceCall, ServiceExecutor, ServiceInput } from './service-call.ts';
+import type { GrpcParts, ServiceExecutor } from './service-call.ts';
 import { sendRequest } from './service-error.ts';
 import { ContentSize, describeUpstreamRequest, parseArguments } from './tool-operation.ts';
 
@@ -140,94 +138,78 @@ interface CodeRun {
 }
 
 /** Executes the code of a tool with the uri `code-execution-engine://{engine}/{language}`. Failures are results with `isError`. */
-export class CodeExecutor implements ServiceExecutor {
-  readonly target: ToolTarget;
-  readonly #parts: GrpcParts;
-  readonly #tool: Entry;
-  readonly #code: CodeTarget | undefined;
-  readonly #service: ServiceEntry | undefined;
-
-  /** `code` is undefined if the uri is invalid. */
-  constructor(parts: GrpcParts, tool: Entry, code: CodeTarget | undefined) {
-    this.#parts = parts;
-    this.#tool = tool;
-    this.#code = code;
-    this.#service = code && findCodeService(parts.registry.current.services, code.engine, code.language);
-    this.target = {
+export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | undefined): ServiceExecutor {
+  const { registry, protocols, log } = parts;
+  const found = code && findCodeService(registry.current.services, code.engine, code.language);
+  return {
+    target: {
       transport: 'code',
       toolName: code && codeToolName(code.engine, code.language),
-      serviceId: this.#service?.name,
-      serviceAddress: this.#service && serviceAddress(this.#service),
-    };
-  }
-
-  call({ permit, client, requestId }: ServiceInput): ServiceCall {
-    const { protocols, log } = this.#parts;
-    const { name } = this.#tool;
-    const service = this.#service ?? throwServiceNotFound(this.#tool, this.#code);
-    const { serviceSubType: engine = '', languageName: language = '' } = service;
-    const request = codeRequest(this.#tool, { engine, language }, parseArguments(permit.message));
-    const execution = new CodeExecution();
-    return {
-      request: describeUpstreamRequest(protocols.codeExecutor.ExecuteCode, this.#tool, serviceAddress(service)),
-      summary: codeSummary(Object.keys(request.arguments).length),
-      execute: (context) =>
-        sendRequest({ name, service, requestId }, { log, signal: context.signal }, async () => {
-          await this.#processStream({ request, service, requestId, execution }, context);
+      serviceId: found?.name,
+      serviceAddress: found && serviceAddress(found),
+    },
+    call({ permit, client, requestId }) {
+      const service = found ?? throwServiceNotFound(tool, code);
+      const { serviceSubType: engine = '', languageName: language = '' } = service;
+      const request = codeRequest(tool, { engine, language }, parseArguments(permit.message));
+      const execution = new CodeExecution();
+      return {
+        request: describeUpstreamRequest(protocols.codeExecutor.ExecuteCode, tool, serviceAddress(service)),
+        summary: codeSummary(Object.keys(request.arguments).length),
+        execute: (context) =>
+          sendRequest({ name: tool.name, service, requestId }, { log, signal: context.signal }, async () => {
+            await processStream(parts, { request, service, requestId, execution }, context);
+            const failure = failureOf(execution);
+            const { output } = execution;
+            // An error result needs a text.
+            const content = failure && output.length === 0 ? [failure.message] : output;
+            const outcome = await contentOutcome(toolResult(client.era, content, failure !== undefined));
+            return { ...outcome, report: failure ?? { isError: false, content: contentOfTexts(output) } };
+          }),
+        onFailure: ({ message }) => {
+          const outcome = () => contentOutcome(toolResult(client.era, [...execution.output, message], true));
           const failure = failureOf(execution);
-          const { output } = execution;
-          // An error result needs a text.
-          const content = failure && output.length === 0 ? [failure.message] : output;
-          const outcome = await contentOutcome(toolResult(client.era, content, failure !== undefined));
-          return { ...outcome, report: failure ?? { isError: false, content: contentOfTexts(output) } };
-        }),
-      onFailure: ({ message }) => {
-        const outcome = () => contentOutcome(toolResult(client.era, [...execution.output, message], true));
-        const failure = failureOf(execution);
-        // A failure of the code takes precedence over one of the stream.
-        return failure ? { outcome, report: failure } : { outcome };
-      },
-    };
-  }
+          // A failure of the code takes precedence over one of the stream.
+          return failure ? { outcome, report: failure } : { outcome };
+        },
+      };
+    },
+  };
+}
 
-  failed({ era }: ClientFacts, { message }: CallError): CallOutcome {
-    return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
-  }
-
-  /** Executes the code and processes its stream to the end. */
-  async #processStream(
-    { request, service, requestId, execution }: CodeRun,
-    { progress, trace, signal }: OperationContext,
-  ): Promise<void> {
-    const { protocols, channels, settings, log } = this.#parts;
-    const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
-    const report = progress(deadlineMs);
-    const replies = callStream(
-      channels.get(serviceAddress(service)),
-      protocols.codeExecutor.ExecuteCode,
-      request,
-      { requestId, trace, signal },
-      { ...settings, deadlineMs },
-    );
-    let isReported = false;
-    let unyielded = 0;
-    for await (const reply of replies) {
-      const applied = execution.apply(reply);
-      if (applied.statusIgnored && !isReported) {
-        isReported = true;
-        log.warn('invalid execution status ignored', {
-          service: service.name,
-          service_request_id: requestId,
-          state: execution.state,
-          status: reply.status,
-        });
-      }
-      for (const update of applied.updates) await report(update);
-      unyielded += reply.content.reduce((sum, { length }) => sum + length + BLOCK_CHARACTERS, REPLY_CHARACTERS);
-      if (unyielded < CHARACTERS_PER_TURN) continue;
-      unyielded = 0;
-      await nextTurn();
+/** Executes the code and processes its stream to the end. */
+async function processStream(
+  { protocols, channels, settings, log }: GrpcParts,
+  { request, service, requestId, execution }: CodeRun,
+  { progress, trace, signal }: OperationContext,
+): Promise<void> {
+  const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
+  const report = progress(deadlineMs);
+  const replies = callStream(
+    channels.get(serviceAddress(service)),
+    protocols.codeExecutor.ExecuteCode,
+    request,
+    { requestId, trace, signal },
+    { ...settings, deadlineMs },
+  );
+  let isReported = false;
+  let unyielded = 0;
+  for await (const reply of replies) {
+    const applied = execution.apply(reply);
+    if (applied.statusIgnored && !isReported) {
+      isReported = true;
+      log.warn('invalid execution status ignored', {
+        service: service.name,
+        service_request_id: requestId,
+        state: execution.state,
+        status: reply.status,
+      });
     }
+    for (const update of applied.updates) await report(update);
+    unyielded += reply.content.reduce((sum, { length }) => sum + length + BLOCK_CHARACTERS, REPLY_CHARACTERS);
+    if (unyielded < CHARACTERS_PER_TURN) continue;
+    unyielded = 0;
+    await nextTurn();
   }
 }
 

@@ -23,6 +23,11 @@ export function toolResult(era: Era, texts: readonly string[], isError: boolean)
   return contentResult(era, { content: [], isError }, { type: 'text' }, texts);
 }
 
+/** The outcome of a tool call that has failed. */
+export function toolFailure(era: Era, { message }: Error): CallOutcome {
+  return { kind: 'result', json: contentJson(toolResult(era, [message], true)) };
+}
+
 /** Result of reading a resource, with one text content per text. */
 export function resourceResult(era: Era, uri: string, mimeType: string, texts: readonly string[]): ContentResult {
   // The modern era requires cache hints (2026-07-28, "Caching"): a result for one caller must not be cached.

@@ -56,35 +56,27 @@ export function statusDetails({ details }: StatusError): string {
 }
 
 /**
- * Retries a call while the service is unavailable, by default after 100, 200 and 400 ms: exact delays without jitter, unlike
- * those of upstream reconnects.
+ * Creates the function that waits for the next attempt of a call while the service is unavailable, by default 100, 200 and 400 ms:
+ * exact delays without jitter, unlike those of upstream reconnects. It rejects with the error of the call if there is no further
+ * attempt; `signal` cancels the wait.
  */
-class RetryPolicy {
-  readonly #settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
-  readonly #signal: AbortSignal | undefined;
-  #retries = 0;
-  #unavailable: unknown;
-
-  /** `signal` cancels the wait. */
-  constructor(settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>, signal: AbortSignal | undefined) {
-    this.#settings = settings;
-    this.#signal = signal;
-  }
-
-  /** Resolves when the next attempt is due; rejects with the error of the call if there is no further attempt. */
-  async waitOrThrow(error: unknown): Promise<void> {
-    const { maxRetries, retryDelayMs } = this.#settings;
+function retryPolicy(
+  { maxRetries, retryDelayMs }: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>,
+  signal: AbortSignal | undefined,
+): (error: unknown) => Promise<void> {
+  let retries = 0;
+  let unavailable: unknown;
+  return async (error) => {
     // For a channel that was closed meanwhile the library reports only that: the previous status is more helpful.
-    if (this.#retries > 0 && !isStatusError(error)) throw this.#unavailable;
-    if (this.#retries >= maxRetries || statusCode(error) !== status.UNAVAILABLE || this.#signal?.aborted) throw error;
-    this.#unavailable = error;
-    const delayMs = Math.min(retryDelayMs * 2 ** this.#retries++, MAX_TIMER_MS);
-    await wait(delayMs, undefined, { signal: this.#signal });
-  }
+    if (retries > 0 && !isStatusError(error)) throw unavailable;
+    if (retries >= maxRetries || statusCode(error) !== status.UNAVAILABLE || signal?.aborted) throw error;
+    unavailable = error;
+    await wait(Math.min(retryDelayMs * 2 ** retries++, MAX_TIMER_MS), undefined, { signal });
+  };
 }
 
 /**
- * Calls a unary method, with retries while the service is unavailable ({@link RetryPolicy}). Rejects with the status of the
+ * Calls a unary method, with retries while the service is unavailable ({@link retryPolicy}). Rejects with the status of the
  * last attempt.
  */
 export async function callUnary<Request, Reply>(
@@ -94,12 +86,12 @@ export async function callUnary<Request, Reply>(
   call: CallMetadata,
   settings: CallSettings,
 ): Promise<Reply> {
-  const retries = new RetryPolicy(settings, call.signal);
+  const retry = retryPolicy(settings, call.signal);
   for (;;) {
     try {
       return await attempt(client, method, request, call, settings.timeoutMs);
     } catch (error) {
-      await retries.waitOrThrow(error);
+      await retry(error);
     }
   }
 }
@@ -176,7 +168,7 @@ export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retry
 
 /**
  * Calls a server-streaming method. The stream is read with backpressure and canceled at the service when the loop over it is
- * left. Retried while the service is unavailable ({@link RetryPolicy}), but not after the first message: the code has started.
+ * left. Retried while the service is unavailable ({@link retryPolicy}), but not after the first message: the code has started.
  * Throws the status of the last attempt.
  */
 export async function* callStream<Request, Reply>(
@@ -186,7 +178,7 @@ export async function* callStream<Request, Reply>(
   call: CallMetadata,
   settings: StreamSettings,
 ): AsyncGenerator<Reply, void, undefined> {
-  const retries = new RetryPolicy(settings, call.signal);
+  const retry = retryPolicy(settings, call.signal);
   for (;;) {
     let hasStarted = false;
     try {
@@ -197,7 +189,7 @@ export async function* callStream<Request, Reply>(
       return;
     } catch (error) {
       if (hasStarted) throw error;
-      await retries.waitOrThrow(error);
+      await retry(error);
     }
   }
 }

@@ -95,7 +95,6 @@ export class ServiceHealthMonitor {
   /** The health of a service has changed. */
   readonly changed = new Emitter<ServiceHealthChange>();
   readonly #options: ServiceHealthOptions;
-  readonly #maxConcurrentProbes: number;
   /** By `serviceId`. */
   readonly #services = new Map<string, MonitoredService>();
   /** Waiting for their probe, in order. */
@@ -107,7 +106,6 @@ export class ServiceHealthMonitor {
 
   constructor(options: ServiceHealthOptions) {
     this.#options = options;
-    this.#maxConcurrentProbes = options.maxConcurrentProbes ?? 8;
   }
 
   /** Result of the last probe of the entry; `pending` before the first. */
@@ -161,10 +159,11 @@ export class ServiceHealthMonitor {
   }
 
   #queue(due: Iterable<MonitoredService>): void {
+    const { maxConcurrentProbes = 8 } = this.#options;
     // A pending probe of the last round serves this one too.
     for (const service of due) if (!service.probing) this.#waiting.add(service);
     for (const service of this.#waiting) {
-      if (this.#inFlight >= this.#maxConcurrentProbes) return;
+      if (this.#inFlight >= maxConcurrentProbes) return;
       this.#waiting.delete(service);
       void this.#probe(service);
     }

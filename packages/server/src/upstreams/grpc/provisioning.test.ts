@@ -4,7 +4,7 @@ import { startCapabilityService, unaryHandler } from '../../../testing/capabilit
 import { loadProtocols } from './channels.ts';
 import type { ProvisionReply } from './generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from './generated/tool/ProvisionRequest.ts';
-import { Provisioner } from './provisioning.ts';
+import { provisioner } from './provisioning.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 /** Provisions with a service that answers like this; returns its requests and the result. */
@@ -20,14 +20,14 @@ async function provisioned(input: { name: string; text: string }, reply: Provisi
   onTestFinished(() => service.close());
   const client = new Client(service.address, credentials.createInsecure());
   onTestFinished(() => client.close());
-  const provisioning = new Provisioner({
+  const provision = provisioner({
     channels: { get: () => client },
     protocols: loadProtocols(),
     settings: { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 1 },
   });
   const { name, text } = input;
   const given = { name, configuration: text, secrets: text, uri: text };
-  return { requests, answer: await provisioning.provision(entryAt(service.port), given, 'r') };
+  return { requests, answer: await provision(entryAt(service.port), given, 'r') };
 }
 
 test('a lone surrogate is replaced', async () => {

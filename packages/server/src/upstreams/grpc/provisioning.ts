@@ -1,4 +1,4 @@
-import { type Client, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { GrpcChannels, Protocols } from './channels.ts';
@@ -19,24 +19,15 @@ export class ProvisioningError extends Error {
   override readonly name = 'ProvisioningError';
 }
 
-/** Stores configuration and secrets of tools in capability services. */
-export class Provisioner {
-  readonly #options: ProvisionerOptions;
+/**
+ * Stores configuration and secrets of a tool in a capability service, under the name of the input. Resolves with their uris;
+ * rejects with {@link ProvisioningError} if the call fails.
+ */
+export type Provision = (entry: ServiceEntry, input: ProvisionInput, requestId: string) => Promise<ProvisionResult>;
 
-  constructor(options: ProvisionerOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Stores both in the service under the name. Resolves with their uris; rejects with ProvisioningError if the call fails.
-   */
-  async provision(
-    entry: ServiceEntry,
-    { name, configuration, secrets, uri }: ProvisionInput,
-    requestId: string,
-  ): Promise<ProvisionResult> {
-    const { channels, protocols, settings } = this.#options;
-    const client: Client = channels.get(serviceAddress(entry));
+/** Returns the function that provisions with these settings. */
+export function provisioner({ channels, protocols, settings }: ProvisionerOptions): Provision {
+  return async (entry, { name, configuration, secrets, uri }, requestId) => {
     const storedName = name.toWellFormed();
     const request = {
       uri: uri.toWellFormed(),
@@ -44,14 +35,15 @@ export class Provisioner {
       secret: { type: 'BUILTIN', name: storedName, payload: secrets.toWellFormed() },
     } as const;
     try {
-      const reply = await callUnary(client, protocols.provisioner.Provision, request, { requestId }, settings);
+      const channel = channels.get(serviceAddress(entry));
+      const reply = await callUnary(channel, protocols.provisioner.Provision, request, { requestId }, settings);
       const { configurationUri, secretUri, properties } = reply;
       return { configurationUri, secretUri, properties };
     } catch (error) {
       // Without the text of the service or a cause, which may contain secrets.
       throw new ProvisioningError(`${describeService(entry)} ${describeFailure(error)}`);
     }
-  }
+  };
 }
 
 function describeFailure(error: unknown): string {

@@ -6,8 +6,9 @@ import type { RequestSummary, ToolTarget } from '../../telemetry/tool-calls/even
 import type { ClientFacts } from '../client-facts.ts';
 import type { CallDescription, RejectedCall, UpstreamConnection } from '../connection.ts';
 import { CallError, type Operation, type RunningOperations } from '../operation.ts';
-import type { CallOutcome, ResponseSink } from '../response-sink.ts';
+import type { ResponseSink } from '../response-sink.ts';
 import type { GrpcChannels, Protocols } from './channels.ts';
+import { toolFailure } from './content-result.ts';
 import type { CallSettings } from './grpc-client.ts';
 import { serviceRequestId } from './tool-operation.ts';
 
@@ -39,8 +40,6 @@ export interface ServiceExecutor {
   readonly target: ToolTarget;
   /** Throws {@link CallError} if the request cannot be built. */
   call(input: ServiceInput): ServiceCall;
-  /** Returns the outcome of a call that has failed. */
-  failed(client: ClientFacts, error: CallError): CallOutcome;
 }
 
 /** Executes requests about an entry by a capability service. */
@@ -71,7 +70,8 @@ export class ServiceConnection implements UpstreamConnection {
       return { kind: 'described', target: identified, request: call.request, summary: call.summary };
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      const outcome = { ...this.#executor.failed(client, error), report: error.report };
+      // Only requests of tools are built of arguments.
+      const outcome = { ...toolFailure(client.era, error), report: error.report };
       return { kind: 'rejected', target: identified, outcome };
     }
   }

@@ -134,7 +134,7 @@ export class PolledCall implements Operation {
     }
   }
 
-  onFailure(error: CallError): OperationFailure {
+  onFailure(error: CallError): Partial<OperationFailure> {
     const { known, spec, target } = this.#call;
     this.#end();
     if (!known && !this.#isTaskOver) void requestTask(this.#context, target, 'tasks/cancel');
