@@ -4,7 +4,7 @@ import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../http/outcome.ts';
 import type { RequestOutcome } from './deferred-outcome.ts';
-import type { UpstreamSession } from './mcp/upstream.ts';
+import type { UpstreamSession } from './mcp/upstream-sessions.ts';
 import { tokenOf } from './progress.ts';
 
 /** A call that has deadlines, and that messages of the client or the upstream may refer to. Times are those of `performance.now()`. */

@@ -1,4 +1,6 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
+import type { ResponseHeaders } from '../../http/client/client.ts';
+import { mediaType } from '../../http/client/response-parser.ts';
 
 const OPEN_BRACE = 0x7b;
 /** First bytes of JSON and of web pages, which no line of an event stream has. */
@@ -48,6 +50,15 @@ export class BodyStart {
 /** True if a body that begins like this is a JSON object. */
 export function isObjectStart(byte: number | undefined): boolean {
   return byte === OPEN_BRACE;
+}
+
+/** True if the label of a response is that of an event stream. */
+export function isEventStream(headers: ResponseHeaders): boolean {
+  const { 'content-type': type } = headers;
+  return (
+    mediaType(headers) === 'text/event-stream' ||
+    (Array.isArray(type) && type.every((line) => /^text\/event-stream\b/i.test(line)))
+  );
 }
 
 /** True if a body that begins like this is no event stream, whatever its label says. */

@@ -83,17 +83,18 @@ async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs =
 /** The result of the attempts. Rejects like {@link probeEras}. */
 async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<EraProbe> {
   const { legacy: old = {}, modern } = attempts;
-  const { address } = options.transport;
-  const inconclusive: InconclusiveProbe[] = [];
-  if (old.error !== undefined && !isConclusive(old.error)) inconclusive.push({ era: 'legacy', error: old.error });
-  if (modern.error !== undefined && !isConclusive(modern.error)) {
-    inconclusive.push({ era: 'modern', error: modern.error });
-  }
+  const { transport, signal } = options;
+  const errors = [
+    { era: 'legacy', error: old.error },
+    { era: 'modern', error: modern.error },
+  ] as const;
+  const inconclusive = errors.flatMap(({ era, error }) => (error && !isConclusive(error) ? { era, error } : []));
   if (old.client === undefined && modern.client === undefined) {
-    if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, options.transport, options.signal);
-    const error = unusableUpstreamError(address, old.error, modern.error);
-    const isOld = !isProved(old.error, modern.error) && (await usesSseTransport(options.transport, options.signal));
-    throw isOld ? sseTransportError(address) : error;
+    if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, transport, signal);
+    const proof = [modern.error, old.error].find((error) => error && provesModern(error));
+    if (proof) throw rejectingModernError(transport.address, proof);
+    const isOld = await usesSseTransport(transport, signal);
+    throw isOld ? sseTransportError(transport.address) : notMcpError(transport.address, old.error, modern.error);
   }
   return { legacy: old.client, modern: modern.client, legacyProbed: attempts.legacy !== undefined, inconclusive };
 }
@@ -138,10 +139,6 @@ function provesModern({ code }: UpstreamError): boolean {
   return code !== undefined && MODERN_ERROR_CODES.has(code);
 }
 
-function isProved(...errors: readonly (UpstreamError | undefined)[]): boolean {
-  return errors.some((error) => error !== undefined && provesModern(error));
-}
-
 /** Error for a server with the transport of version 2024-11-05. */
 function sseTransportError(address: string): UpstreamError {
   const what = 'is an MCP server with the HTTP+SSE transport of 2024-11-05, which is not supported';
@@ -150,25 +147,25 @@ function sseTransportError(address: string): UpstreamError {
   return new UpstreamError('invalid', address, what, { remedy });
 }
 
-/** Error for an upstream that was probed for both eras and cannot be used in either. */
-function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
-  const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
-  const reason = (error: UpstreamError | undefined) => (error ? `it ${error.what}` : '');
-  if (!proof) {
-    const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
-    const errors = isSame ? [legacy] : [legacy, modern];
-    const reasons = new Set(errors.map(reason).filter((text) => text !== ''));
-    const remedies = new Set(errors.flatMap((error) => error?.remedy ?? []));
-    const remedy = remedies.size > 0 ? [...remedies].join(', or ') : undefined;
-    const what = `is not an MCP server: ${[...reasons].join('; ')}`;
-    return new UpstreamError('invalid', address, what, { cause: legacy, remedy });
-  }
+/** Error for an upstream that was probed for both eras and has neither. */
+function notMcpError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
+  const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
+  const errors = (isSame ? [legacy] : [legacy, modern]).filter((error) => error !== undefined);
+  const reasons = new Set(errors.map(({ what }) => `it ${what}`));
+  const remedies = new Set(errors.flatMap(({ remedy }) => remedy ?? []));
+  const remedy = remedies.size > 0 ? [...remedies].join(', or ') : undefined;
+  const what = `is not an MCP server: ${[...reasons].join('; ')}`;
+  return new UpstreamError('invalid', address, what, { cause: legacy, remedy });
+}
+
+/** Error for an upstream that has proved the modern era by this error, and cannot be used in it. */
+function rejectingModernError(address: string, proof: UpstreamError): UpstreamError {
   const versions = supportedVersions(proof.data);
   const isKnown = versions.some((version) => MODERN_VERSIONS.includes(version) || LEGACY_VERSIONS.includes(version));
   const what =
     versions.length > 0 && !isKnown
       ? `supports only unknown versions of MCP: ${quoted(versions.join(', '))}`
-      : `supports the modern era of MCP but rejects requests: ${reason(proof)}`;
+      : `supports the modern era of MCP but rejects requests: it ${proof.what}`;
   const remedy = 'update the upstream, or Sluice';
   return new UpstreamError('invalid', address, what, { cause: proof, remedy });
 }

@@ -28,7 +28,8 @@ import { calledName, RequestEdits } from './relay/request-edits.ts';
 import type { CallSessionPool } from './sessions/call-session-pool.ts';
 import type { SessionBindings } from './sessions/session-bindings.ts';
 import type { TaskSupport } from './task-support.ts';
-import type { Upstream, UpstreamSession } from './upstream.ts';
+import type { Upstream } from './upstream.ts';
+import type { UpstreamSession } from './upstream-sessions.ts';
 
 /** What all connections to MCP servers need. */
 export interface McpParts extends TranslationDeps {

@@ -22,6 +22,7 @@ class RequestIds {
   /** The ids in use, each at the place of its lowest bits. A `Set` would allocate with each request. */
   readonly #slots = new Int32Array(SLOTS);
 
+  /** Returns the id of a new request to an upstream, to be released when the request has ended. */
   next(): number {
     let id = 0;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -32,6 +33,7 @@ class RequestIds {
     return id;
   }
 
+  /** Allows an id to be used again. */
   release(id: number): void {
     if (this.#slots[id % SLOTS] === id) this.#slots[id % SLOTS] = 0;
   }
@@ -46,17 +48,7 @@ class RequestIds {
 }
 
 /** Shared by all upstreams of the process: ids are unique in each upstream session. */
-const requestIds = new RequestIds();
-
-/** Returns the id of a new request to an upstream, to be released when the request has ended. */
-export function newRequestId(): number {
-  return requestIds.next();
-}
-
-/** Allows an id to be used again. */
-export function releaseRequestId(id: number): void {
-  requestIds.release(id);
-}
+export const requestIds = new RequestIds();
 
 /**
  * Whether an error with this id may be the response to any request: null or none, if the server could not read the request, or

@@ -11,15 +11,14 @@ import type {
   UpstreamTransport,
 } from '../../http/client/client.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { mediaType } from '../../http/client/response-parser.ts';
 import { copyOf } from '../../http/message-parser.ts';
-import { BodyStart, isNoEventStream, isObjectStart } from './body-start.ts';
+import { BodyStart, isEventStream, isNoEventStream, isObjectStart } from './body-start.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './relay/large-message.ts';
 import { isAnonymousId, isSameId } from './request-ids.ts';
 import type { BodyScan, ReadRequest, Rejection, RpcResponseHandler } from './response-handler.ts';
 import { ScannedBody } from './scanned-body.ts';
-import { rejectionText, type SessionVerdict, sessionVerdict } from './session-loss.ts';
-import { describeUnusable, remedyOf } from './unusable-response.ts';
+import { type SessionVerdict, sessionVerdict } from './session-loss.ts';
+import { unusableResponse } from './unusable-response.ts';
 
 type Mode = 'head' | 'start' | 'json' | 'stream' | 'scan' | 'other' | 'done';
 
@@ -27,9 +26,8 @@ type Mode = 'head' | 'start' | 'json' | 'stream' | 'scan' | 'other' | 'done';
 const MAX_OTHER_BYTES = 4 * 1024;
 /** Time for the body of an error, in milliseconds: it may never end. */
 const ERROR_BODY_MS = 5_000;
-/** Time an upstream may keep a response open after it is complete, so that its connection can be reused, in milliseconds. */
+/** Time, in milliseconds, and bytes after which a response that is complete is closed: till then its connection can be reused. */
 const LINGER_MS = 1_000;
-/** Bytes of it. */
 const MAX_LINGERING_BYTES = 64 * 1024;
 /** Messages of an array, which are passed on in one turn of the event loop. */
 const MAX_BATCH_MESSAGES = 5_000;
@@ -48,6 +46,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Status of the response; 0 before its head. */
   status = 0;
   headers: ResponseHeaders = {};
+  /** Whether it is an event stream. */
+  isStream = false;
   /** What the response reveals about the session, once the handler is called. */
   session: SessionVerdict = 'known';
   readonly #handler: RpcResponseHandler;
@@ -55,7 +55,6 @@ export class ResponseReader implements ResponseHandler, EventSink {
   readonly #address: string;
   #call: UpstreamCall | undefined = undefined;
   #mode: Mode = 'head';
-  #isStream = false;
   /** Whether the label says so, and nothing was read yet. */
   #isStreamByLabel = false;
   #decoder: EventStreamDecoder | undefined = undefined;
@@ -97,15 +96,9 @@ export class ResponseReader implements ResponseHandler, EventSink {
     return typeof length === 'string' ? Number(length) - (this.#start?.skippedBytes ?? 0) : undefined;
   }
 
-  /** True if the response is an event stream. */
-  get isStream(): boolean {
-    return this.#isStream;
-  }
-
   /** Aborts the request; nothing is called afterwards. */
   abort(): void {
     this.#finish();
-    clearTimeout(this.#timer);
     this.#call?.abort();
   }
 
@@ -121,17 +114,19 @@ export class ResponseReader implements ResponseHandler, EventSink {
     // A stream that is resumed must contain a message.
     if (!requiresStream) this.#handler.onActivity();
     if (id === undefined && !requiresStream && this.#isSuccess) {
-      this.#finish();
-      this.#linger();
-      return this.#handler.onEnd({ kind: 'done' });
+      return this.#endEarly();
     }
     if (this.#isSuccess && isEventStream(headers)) {
       this.#isStreamByLabel = !requiresStream;
       return this.#beginStream();
     }
     this.#mode = 'start';
-    if (!this.#isSuccess || requiresStream)
-      this.#timer = setTimeout(() => this.#onBodyTimeout(), ERROR_BODY_MS).unref();
+    if (this.#isSuccess && !requiresStream) return;
+    this.#timer = setTimeout(() => {
+      this.#mayBeProcessed = true;
+      this.#guard(() => this.#complete());
+      this.#call?.abort();
+    }, ERROR_BODY_MS).unref();
   }
 
   get #isSuccess(): boolean {
@@ -141,7 +136,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   #beginStream(): void {
     const { scan } = this.#request;
     if (this.#request.requiresStream) clearTimeout(this.#timer);
-    this.#isStream = true;
+    this.isStream = true;
     if (scan && this.#isSuccess) return this.#beginScan(scan(true));
     this.#mode = 'stream';
     this.#decoder = new EventStreamDecoder(this, this.#request.maxBytes);
@@ -179,7 +174,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
       case 'start':
         return this.#readStart(chunk);
       case 'scan':
-        return this.#readScan(chunk);
+        if (this.#scanned) void this.#readScan(this.#scanned, chunk);
+        return false;
       case 'other':
         this.#body ??= new ChunkBuffer();
         this.#body.push(chunk);
@@ -213,7 +209,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
   /** Decides by the first bytes of a body what it is. */
   #readStart(chunk: Buffer): boolean {
     const { scan, maxBytes, requiresStream } = this.#request;
-    this.#isStream = false;
+    this.isStream = false;
     if (!requiresStream) this.#handler.onActivity();
     const isKnown = !this.#start && isObjectStart(chunk[0]);
     if (!isKnown) this.#start ??= new BodyStart();
@@ -230,31 +226,30 @@ export class ResponseReader implements ResponseHandler, EventSink {
     const { maxBytes } = this.#request;
     this.#handler.onActivity();
     this.#body ??= new ChunkBuffer();
-    const body = this.#body;
-    const size = (this.#large ?? body).length + chunk.length;
+    const size = (this.#large ?? this.#body).length + chunk.length;
     if (size > maxBytes && !this.#large?.isTaken) return this.#rejectTooLarge(`more than ${maxBytes} bytes`);
-    const isFirst = !this.#large;
-    if (!isFirst) this.#writeLarge(chunk);
-    else {
-      body.push(chunk);
-      if (size >= LARGE_MESSAGE_BYTES) for (const part of body.chunks) this.#writeLarge(part);
-    }
-    if (this.#large) this.#handler.onLargePart?.(this.#large, isFirst);
+    if (this.#large) return this.#writeLarge([chunk], false);
+    this.#body.push(chunk);
+    if (size >= LARGE_MESSAGE_BYTES) this.#writeLarge(this.#body.chunks, true);
   }
 
   /** Scans a large message as it arrives. */
-  #writeLarge(bytes: Buffer): void {
+  #writeLarge(parts: readonly Buffer[], isFirst: boolean): void {
     this.#large ??= new LargeMessage();
-    this.#large.write(bytes);
+    for (const part of parts) this.#large.write(part);
+    this.#handler.onLargePart?.(this.#large, isFirst);
   }
 
-  #readScan(chunk: Buffer): boolean {
-    const scanned = this.#scanned;
-    scanned?.write(chunk).then(
-      (isEnough) => this.#guard(() => this.#onScanStep(scanned, isEnough)),
-      (error: unknown) => this.#onError(error),
-    );
-    return scanned === undefined;
+  async #readScan(scanned: ScannedBody, chunk: Buffer): Promise<void> {
+    try {
+      const isEnough = await scanned.write(chunk);
+      if (this.#mode === 'done') return;
+      if (isEnough && scanned.scan.isFound) this.#endEarly();
+      else if (scanned.hasEnded) this.#complete();
+      this.#call?.resume();
+    } catch (error) {
+      this.#onError(error);
+    }
   }
 
   /** Returns for how long a scan was busy since the last call, in milliseconds. */
@@ -262,27 +257,10 @@ export class ResponseReader implements ResponseHandler, EventSink {
     return this.#scanned?.takeBusyMs() ?? 0;
   }
 
-  #onScanStep({ scan, hasEnded }: ScannedBody, isEnough: boolean): void {
-    if (this.#mode === 'done') return;
-    if (isEnough && scan.isFound) {
-      this.#finish();
-      this.#linger();
-      this.#handler.onEnd({ kind: 'done' });
-    } else if (hasEnded) this.#complete();
-    this.#call?.resume();
-  }
-
   onEnd(): void {
     if (this.#mode === 'done') return clearTimeout(this.#timer);
     if (this.#scanned?.isBusy) this.#scanned.hasEnded = true;
     else this.#guard(() => this.#complete());
-  }
-
-  /** 5 s after the head of an error: the upstream may keep its body open. */
-  #onBodyTimeout(): void {
-    this.#mayBeProcessed = true;
-    this.#guard(() => this.#complete());
-    this.#call?.abort();
   }
 
   #guard(step: () => void): void {
@@ -300,7 +278,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#mayBeProcessed = true;
     if (isKnown && error.kind !== 'aborted' && error.kind !== 'timeout') return this.#guard(() => this.#complete());
     this.#finish();
-    if (this.#isStream) this.#handler.onEnd({ kind: 'interrupted', error, isRegular: false });
+    if (this.isStream) this.#handler.onEnd({ kind: 'interrupted', error, isRegular: false });
     else this.#handler.onEnd({ kind: 'rejected', error, status: this.status || undefined });
   }
 
@@ -311,8 +289,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       case 'json':
         return this.#completeJson();
       case 'stream':
-        if (!this.#isSuccess) return this.#rejectBody(Buffer.alloc(0));
-        return this.#onStreamEnd();
+        return this.#isSuccess ? this.#onStreamEnd() : this.#rejectBody(Buffer.alloc(0));
       case 'scan':
         return this.#completeScan();
       default:
@@ -326,32 +303,37 @@ export class ResponseReader implements ResponseHandler, EventSink {
     if (body) this.#decode(body, 0, body.length);
     const text = this.#text;
     const value = tryParseJson(text);
-    if (isJsonObject(value) ? this.#takeJson(text, value) : this.#takeBatch(text, value)) return;
-    this.#rejectBody(Buffer.from(text.slice(0, MAX_OTHER_BYTES)), value);
+    if (!this.#takeBody(text, value)) this.#rejectBody(Buffer.from(text.slice(0, MAX_OTHER_BYTES)), value);
   }
 
-  /** Version 2025-03-26 allows arrays of messages. */
-  #takeBatch(text: string, value: unknown): boolean {
-    if (!Array.isArray(value)) return false;
-    if (this.#rejectLargeBatch(value)) return true;
-    let index = 0;
-    for (const { start, end } of elements(text)) {
-      const message: unknown = value[index++];
-      if (!isJsonObject(message)) continue;
-      // A copy: a stream may store the message, which must not retain the whole array.
-      const own = detach(text.slice(start, end));
-      if (typeof message.method === 'string') this.#handler.onMessage(own, message);
-      else if (this.#takeJson(own, message)) return true;
-      if (this.#mode === 'done') return true;
+  /** Takes a JSON body, an array of messages too, which version 2025-03-26 allows; false if it has no response. */
+  #takeBody(content: string | LargeMessage, value: unknown): boolean {
+    if (isJsonObject(value)) this.#takeJson(content, value);
+    else if (typeof content === 'string' && Array.isArray(value)) {
+      for (const [text, message] of this.#messagesIn(content, value)) {
+        if (this.#mode === 'done') break;
+        if (!isJsonObject(message)) continue;
+        if (typeof message.method === 'string') this.#handler.onMessage(text, message);
+        else this.#takeJson(text, message);
+      }
     }
-    return false;
+    return this.#mode === 'done';
   }
 
-  /** Takes a JSON body; false if it is not the response. */
-  #takeJson(content: string | LargeMessage, value: JsonObject): boolean {
-    if (!this.#isResponse(value, !this.#isSuccess)) return false;
-    this.#respond(content, value, this.#isAscii);
-    return true;
+  /**
+   * Yields the messages of an array, as text and parsed; rejects an array of too many. The texts are copies: a stream may store
+   * one, which must not retain the whole array.
+   */
+  *#messagesIn(text: string, values: readonly unknown[]): Generator<readonly [string, unknown]> {
+    const { length } = values;
+    if (length > MAX_BATCH_MESSAGES)
+      return this.#rejectTooLarge(`an array of ${length} messages: the limit is ${MAX_BATCH_MESSAGES}`);
+    let index = 0;
+    for (const { start, end } of elements(text)) yield [detach(text.slice(start, end)), values[index++]];
+  }
+
+  #takeJson(content: string | LargeMessage, value: JsonObject): void {
+    if (this.#isResponse(value, !this.#isSuccess)) this.#respond(content, value, this.#isAscii);
   }
 
   /**
@@ -367,23 +349,16 @@ export class ResponseReader implements ResponseHandler, EventSink {
   }
 
   #respond(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void {
-    const { id, sessionId } = this.#request;
-    const isFailure = 'error' in value || !this.#isSuccess;
-    if (isFailure && sessionId !== undefined) {
-      const isOwn = id !== undefined && isSameId(id, value.id);
-      this.#evaluateSession(rejectionText(value, ''), isOwn, sessionId);
-    }
+    if ('error' in value || !this.#isSuccess) this.session = this.#sessionVerdict(value, '');
     this.#finish();
-    if (this.#isStream) this.#linger();
+    if (this.isStream) this.#linger();
     if (this.session !== 'unknown') return this.#handler.onResponse(content, value, isAscii);
     const body = Buffer.from(typeof content === 'string' ? content : '');
     this.#handler.onEnd({ kind: 'session-unknown', ...this.reject(body, value) });
   }
 
-  /** A request that the upstream may have processed is not repeated. */
-  #evaluateSession(text: string, isOwn: boolean, sessionId: string): void {
-    const verdict = sessionVerdict({ status: this.status, text, isOwn, sessionId });
-    this.session = verdict === 'unknown' && this.#mayBeProcessed ? 'lost' : verdict;
+  #sessionVerdict(value: unknown, body: string): SessionVerdict {
+    return sessionVerdict(this.#request, { status: this.status, value, body, mayBeProcessed: this.#mayBeProcessed });
   }
 
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
@@ -395,8 +370,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
       return;
     }
     const { value } = large;
-    const isMessage = isJsonObject(value);
-    const isResponse = isMessage && value.method === undefined;
+    const isResponse = isJsonObject(value) && value.method === undefined;
     const mustBeText = !isResponse || this.#handler.requiresText(value);
     const isText = value !== undefined && (mustBeText || value.error !== undefined);
     const result = isText ? large.parse() : undefined;
@@ -410,20 +384,17 @@ export class ResponseReader implements ResponseHandler, EventSink {
       return;
     }
     const known = parsed ? parsed.value : value;
-    if (isJsonObject(known) ? this.#takeJson(parsed?.text ?? large, known) : false) return;
-    if (parsed && this.#takeBatch(parsed.text, known)) return;
-    this.#rejectBody(large.start(MAX_OTHER_BYTES), known);
+    if (!this.#takeBody(parsed?.text ?? large, known)) this.#rejectBody(large.start(MAX_OTHER_BYTES), known);
   }
 
   #completeScan(): void {
     const { scan, start = Buffer.alloc(0) } = this.#scanned ?? {};
-    if (this.#isStream && !scan?.isFound) return this.#onStreamEnd();
+    if (this.isStream && !scan?.isFound) return this.#onStreamEnd();
     this.#finish();
     if (scan?.isFound) this.#handler.onEnd({ kind: 'done' });
     else this.#handler.onEnd({ kind: 'rejected', ...this.reject(start, scan?.isJson ? {} : undefined) });
   }
 
-  /** The event stream has ended before the response. */
   #onStreamEnd(): void {
     this.#finish();
     // Of JSON, which may be the result of another request, it has only the names of the members.
@@ -441,8 +412,7 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   onLargeData(bytes: Buffer): void {
     this.#handler.onActivity();
-    this.#writeLarge(bytes);
-    if (this.#large) this.#handler.onLargePart?.(this.#large, false);
+    this.#writeLarge([bytes], false);
   }
 
   onLargeEvent(event: Omit<ServerSentEvent, 'data'>): void {
@@ -457,10 +427,8 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #takeEvent(data: string, value: unknown): void {
     if (!Array.isArray(value)) return this.#takeMessage(data, value);
-    if (this.#rejectLargeBatch(value)) return;
-    let index = 0;
-    for (const { start, end } of elements(data)) {
-      if (this.#mode === 'stream') this.#takeMessage(detach(data.slice(start, end)), value[index++]);
+    for (const [text, message] of this.#messagesIn(data, value)) {
+      if (this.#mode === 'stream') this.#takeMessage(text, message);
     }
   }
 
@@ -476,54 +444,44 @@ export class ResponseReader implements ResponseHandler, EventSink {
 
   #rejectBody(body: Buffer, parsed?: unknown): void {
     const value = parsed ?? tryParseJson(body.toString());
-    const { sessionId } = this.#request;
-    const text = rejectionText(value, body.toString('utf8', 0, MAX_OTHER_BYTES));
-    const isOwn = isJsonObject(value) && this.#request.id !== undefined && isSameId(this.#request.id, value.id);
-    if (sessionId !== undefined && !this.#isSuccess) this.#evaluateSession(text, isOwn, sessionId);
+    if (!this.#isSuccess) this.session = this.#sessionVerdict(value, body.toString('utf8', 0, MAX_OTHER_BYTES));
     const rejection = this.reject(body, value);
     // The rest of the body is of no use.
-    const call = this.#call;
-    const { session } = this;
-    this.#finish();
-    call?.abort();
-    this.#handler.onEnd({ kind: session === 'unknown' ? 'session-unknown' : 'rejected', ...rejection });
+    this.abort();
+    this.#handler.onEnd({ kind: this.session === 'unknown' ? 'session-unknown' : 'rejected', ...rejection });
   }
 
   /** Describes the response as one that cannot be used; `parsed` is its body, undefined if that is not JSON. */
   reject(body: Buffer, parsed: unknown): Rejection {
     const { status, headers } = this;
-    const content = body.subarray(0, MAX_OTHER_BYTES);
-    const path = URL.parse(this.#address)?.pathname ?? '/';
-    const response = { request: this.#request.name, path, status, headers, body: content, value: parsed };
-    const error = new UpstreamError(status < 300 ? 'invalid' : 'http', this.#address, describeUnusable(response), {
-      status,
-      remedy: remedyOf(response),
-    });
-    return { error, status, value: isJsonObject(parsed) ? parsed : undefined };
-  }
-
-  #rejectLargeBatch({ length }: readonly unknown[]): boolean {
-    if (length <= MAX_BATCH_MESSAGES) return false;
-    this.#rejectTooLarge(`an array of ${length} messages: the limit is ${MAX_BATCH_MESSAGES}`);
-    return true;
+    const start = body.subarray(0, MAX_OTHER_BYTES);
+    const response = { request: this.#request.name, status, headers, body: start, value: parsed };
+    const value = isJsonObject(parsed) ? parsed : undefined;
+    return { error: unusableResponse(this.#address, response), status, value };
   }
 
   #rejectTooLarge(what: string): void {
     const { status } = this;
-    const error = new UpstreamError('too-large', this.#address, `answered ${this.#request.name} with ${what}`, {
-      status,
-    });
-    this.abort();
-    this.#handler.onEnd({ kind: 'rejected', error, status });
+    const problem = `answered ${this.#request.name} with ${what}`;
+    this.#fail(new UpstreamError('too-large', this.#address, problem, { status }));
   }
 
   /** Reading or the handler failed. */
   #onError(error: unknown): void {
-    if (error instanceof UpstreamError && this.#mode !== 'done') {
-      this.abort();
-      return this.#handler.onEnd({ kind: 'rejected', error, status: this.status });
-    }
-    this.#handler.onInternalError(error);
+    if (error instanceof UpstreamError && this.#mode !== 'done') this.#fail(error);
+    else this.#handler.onInternalError(error);
+  }
+
+  #fail(error: UpstreamError): void {
+    this.abort();
+    this.#handler.onEnd({ kind: 'rejected', error, status: this.status });
+  }
+
+  /** Nothing more of the response is needed. */
+  #endEarly(): void {
+    this.#finish();
+    this.#linger();
+    this.#handler.onEnd({ kind: 'done' });
   }
 
   /** Lets the rest of the response arrive, so that the connection can be reused. */
@@ -539,13 +497,4 @@ export class ResponseReader implements ResponseHandler, EventSink {
     this.#large = undefined;
     this.#body = undefined;
   }
-}
-
-/** Whether the label of a response is that of an event stream. */
-function isEventStream(headers: ResponseHeaders): boolean {
-  const { 'content-type': type } = headers;
-  return (
-    mediaType(headers) === 'text/event-stream' ||
-    (Array.isArray(type) && type.every((line) => /^text\/event-stream\b/i.test(line)))
-  );
 }

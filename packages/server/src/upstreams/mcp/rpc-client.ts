@@ -20,7 +20,7 @@ import {
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { type ResultScan, type RpcRequest, type RpcResponse, sendMessage } from './rpc-request.ts';
+import { type ResultScan, type RpcFailure, type RpcRequest, type RpcResponse, sendMessage } from './rpc-request.ts';
 import { isProxyStatus } from './session-loss.ts';
 
 /** Connection and identity of an {@link RpcClient}. */
@@ -40,16 +40,13 @@ export interface RpcClientOptions {
 }
 
 /** Response to a request: the exact text of the result and its parsed form, or the upstream's error. */
-export type RpcReply =
-  | { readonly kind: 'result'; readonly text: string; readonly result: Readonly<Record<string, unknown>> }
-  | {
-      readonly kind: 'error';
-      readonly code: number;
-      readonly message: string;
-      readonly data: unknown;
-      /** Whether the error names the loss of the session. */
-      readonly isSessionLost?: boolean;
-    };
+export type RpcReply = RpcResult | RpcFailure;
+
+interface RpcResult {
+  readonly kind: 'result';
+  readonly text: string;
+  readonly result: Params;
+}
 
 /** Methods of lists. */
 export type ListMethod = 'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list';
@@ -72,12 +69,8 @@ const MAX_CLOSE_BYTES = 1024 * 1024;
 type Params = Readonly<Record<string, unknown>>;
 
 /** Format of the messages of one era and version: the era's headers, and its metadata in `params`. */
-interface Envelope<E extends Era> {
-  readonly era: E;
-  readonly protocolVersion: string;
-  readonly sessionId: string | undefined;
-  /** Headers of the session: version and session id. */
-  readonly sessionHeaders: readonly string[];
+interface Envelope<E extends Era>
+  extends Pick<RpcClient<E>, 'era' | 'protocolVersion' | 'sessionId' | 'sessionHeaders'> {
   /** All headers of a message. */
   headers(method?: Method): readonly string[];
   params(params: Params | undefined): Params | undefined;
@@ -146,30 +139,24 @@ function send(
 }
 
 /** Reads the response to a request. Throws `invalid` for a result that is not an object. */
-function toReply(response: RpcResponse, method: string, address: string): RpcReply {
-  const outcome = toOutcome(response, method, address);
-  if (outcome.kind === 'error') return outcome;
-  return { kind: 'result', text: memberText(response.text ?? '', 'result') ?? '{}', result: outcome.result };
-}
-
-type ObjectOutcome = Extract<RpcReply, { kind: 'error' }> | { readonly kind: 'result'; readonly result: Params };
-
-function toOutcome(response: RpcResponse, method: string, address: string): ObjectOutcome {
-  const { outcome, status, isSessionLost = false } = response;
-  if (outcome?.kind === 'error') return { ...outcome, isSessionLost };
-  if (outcome && isJsonObject(outcome.result)) return { kind: 'result', result: outcome.result };
+function toReply({ outcome, status, text = '' }: RpcResponse, method: string, address: string): RpcReply {
+  if (outcome?.kind === 'error') return outcome;
+  if (outcome && isJsonObject(outcome.result)) {
+    return { kind: 'result', text: memberText(text, 'result') ?? '{}', result: outcome.result };
+  }
   throw new UpstreamError('invalid', address, `answered ${method} with a result that is not an object`, { status });
 }
 
-/** The result of a request that requires one: an error is thrown as an {@link UpstreamError} `rpc`. */
-function requireResult(reply: RpcReply, method: string, address: string): Extract<RpcReply, { kind: 'result' }> {
+/** Reads the response to a request that requires a result: an error is thrown as an {@link UpstreamError} `rpc`. */
+function requireResult(response: RpcResponse, method: string, address: string): RpcResult {
+  const reply = toReply(response, method, address);
   if (reply.kind === 'result') return reply;
   throw toUpstreamError(reply, method, address);
 }
 
 /** An upstream's own error as a failure of the request. */
 export function toUpstreamError(
-  { code, data, message, isSessionLost }: Extract<RpcReply, { kind: 'error' }>,
+  { code, data, message, isSessionLost }: RpcFailure,
   method: string,
   address: string,
 ): UpstreamError {
@@ -221,15 +208,15 @@ export class RpcClient<E extends Era = Era> {
 
   /**
    * Sends one request whose response is scanned while it arrives: the scan for the request's id is created when the response
-   * begins. Rejects with an {@link UpstreamError} if there is no result.
+   * begins; the reply has no text. Rejects with an {@link UpstreamError} if there is no result.
    */
   async requestScanned(
     method: ListMethod,
     params: Params | undefined,
     scan: (id: number, isStream: boolean) => ResultScan,
-  ): Promise<ObjectOutcome> {
+  ): Promise<RpcReply> {
     const response = await send(this.#options, this.#envelope, method, params, scan);
-    return toOutcome(response, method, this.#options.transport.address);
+    return toReply(response, method, this.#options.transport.address);
   }
 
   /**
@@ -263,9 +250,9 @@ export class RpcClient<E extends Era = Era> {
  */
 async function pingIn(options: RpcClientOptions, envelope: Envelope<Era>): Promise<boolean | 'rejected' | undefined> {
   try {
-    const { outcome, isSessionLost } = await send(options, envelope, 'ping');
+    const { outcome } = await send(options, envelope, 'ping');
     if (outcome?.kind !== 'error') return false;
-    if (isSessionLost) return true;
+    if (outcome.isSessionLost) return true;
     return outcome.code === METHOD_NOT_FOUND ? false : 'rejected';
   } catch (error) {
     if (!(error instanceof UpstreamError)) return undefined;
@@ -288,7 +275,7 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const { address } = transport;
   const params = { protocolVersion: requested, capabilities, clientInfo };
   const response = await send(options, legacyEnvelope(options), 'initialize', params);
-  const { text, result } = requireResult(toReply(response, 'initialize', address), 'initialize', address);
+  const { text, result } = requireResult(response, 'initialize', address);
   const { protocolVersion } = result;
   if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
     const what = 'answered initialize without protocolVersion or capabilities';
@@ -331,20 +318,19 @@ export function resumeLegacy(
 export async function openModern(options: RpcClientOptions): Promise<ModernClient> {
   const method = 'server/discover';
   const { address } = options.transport;
-  const discover = async (envelope: Envelope<'modern'>) =>
-    toReply(await send(options, envelope, method), method, address);
   let envelope = modernEnvelope(options, LATEST_MODERN);
-  let reply = await discover(envelope);
-  if (reply.kind === 'error' && reply.code === UNSUPPORTED_VERSION) {
-    const supported = isJsonObject(reply.data) ? stringArray(reply.data.supported) : undefined;
+  let response = await send(options, envelope, method);
+  const { outcome } = response;
+  if (outcome?.kind === 'error' && outcome.code === UNSUPPORTED_VERSION) {
+    const supported = isJsonObject(outcome.data) ? stringArray(outcome.data.supported) : undefined;
     // An upstream that lists the rejected version gets it once more.
     const common = MODERN_VERSIONS.find((version) => supported?.includes(version));
     if (common !== undefined) {
       envelope = modernEnvelope(options, common);
-      reply = await discover(envelope);
+      response = await send(options, envelope, method);
     }
   }
-  const { text, result } = requireResult(reply, method, address);
+  const { text, result } = requireResult(response, method, address);
   const { capabilities } = result;
   const versions = stringArray(result.supportedVersions);
   if (versions === undefined || !isJsonObject(capabilities)) {

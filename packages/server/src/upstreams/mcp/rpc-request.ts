@@ -3,7 +3,7 @@ import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { newRequestId, releaseRequestId } from './request-ids.ts';
+import { requestIds } from './request-ids.ts';
 import type { BodyScan, ResponseEnd, RpcResponseHandler } from './response-handler.ts';
 import { ResponseReader } from './response-reader.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
@@ -49,9 +49,17 @@ export interface ResultScan extends BodyScan {
 }
 
 /** Parsed content of a JSON-RPC response. */
-export type RpcOutcome =
-  | { readonly kind: 'result'; readonly result: unknown }
-  | { readonly kind: 'error'; readonly code: number; readonly message: string; readonly data: unknown };
+export type RpcOutcome = { readonly kind: 'result'; readonly result: unknown } | RpcFailure;
+
+/** The upstream's error in response to a request. */
+export interface RpcFailure {
+  readonly kind: 'error';
+  readonly code: number;
+  readonly message: string;
+  readonly data: unknown;
+  /** Whether the error names the loss of the session. */
+  readonly isSessionLost?: boolean;
+}
 
 export interface RpcResponse {
   readonly status: number;
@@ -61,8 +69,6 @@ export interface RpcResponse {
   readonly text?: string;
   /** Parsed content of the text. */
   readonly outcome?: RpcOutcome;
-  /** Whether the response is an error that names the loss of the session. */
-  readonly isSessionLost?: boolean;
 }
 
 /** Bytes of a response that is parsed, which takes a few milliseconds. Lists are scanned instead. */
@@ -98,7 +104,7 @@ class Exchange implements RpcResponseHandler {
 
   constructor(transport: UpstreamTransport, request: RpcRequest, maxBytes: number) {
     const { method, sessionId, scan, signal, message, headers, timeoutMs } = request;
-    const id = typeof message === 'string' ? undefined : newRequestId();
+    const id = typeof message === 'string' ? undefined : requestIds.next();
     this.#address = transport.address;
     this.#request = request;
     this.#id = id;
@@ -134,7 +140,8 @@ class Exchange implements RpcResponseHandler {
     if (!outcome || (outcome.kind === 'error' && isInconclusive(status))) {
       return this.#fail(this.#reader.reject(Buffer.from(text), value).error);
     }
-    this.#succeed({ text, outcome, isSessionLost: session === 'lost' });
+    const isSessionLost = session === 'lost';
+    this.#succeed({ text, outcome: outcome.kind === 'error' ? { ...outcome, isSessionLost } : outcome });
   }
 
   onEnd(end: ResponseEnd): void {
@@ -191,7 +198,7 @@ class Exchange implements RpcResponseHandler {
 
   #settle(): void {
     clearTimeout(this.#timer);
-    if (this.#id !== undefined) releaseRequestId(this.#id);
+    if (this.#id !== undefined) requestIds.release(this.#id);
     this.#request.signal?.removeEventListener('abort', this.#onAbort);
   }
 
@@ -203,7 +210,7 @@ class Exchange implements RpcResponseHandler {
 }
 
 /** The outcome of a response with this error; undefined if it is none. */
-export function readError(error: unknown): RpcOutcome | undefined {
+export function readError(error: unknown): RpcFailure | undefined {
   if (!isJsonObject(error) || typeof error.code !== 'number') return undefined;
   const message = typeof error.message === 'string' ? error.message : '';
   return { kind: 'error', code: error.code, message, data: error.data };

@@ -1,4 +1,6 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
+import { isSameId } from './request-ids.ts';
+import type { ReadRequest } from './response-handler.ts';
 
 /** What a response reveals about the session that its request was sent in. */
 export type SessionVerdict =
@@ -10,15 +12,14 @@ export type SessionVerdict =
   | 'uncertain'
   | 'known';
 
-/** A response, or the part of it that says something about the session. */
-export interface SessionSignal {
+/** A response that is a failure; `value` is its parsed body. */
+interface FailedResponse {
   readonly status: number;
-  /** See {@link rejectionText}. */
-  readonly text: string;
-  /** Whether the response is a JSON-RPC response with the id of its request. */
-  readonly isOwn: boolean;
-  /** The id of the session, which servers repeat in their texts. */
-  readonly sessionId: string;
+  readonly value: unknown;
+  /** The beginning of a body that may be no JSON. */
+  readonly body: string;
+  /** Whether the upstream may have processed the request nevertheless: then that must not be repeated. */
+  readonly mayBeProcessed: boolean;
 }
 
 /** Words that say that a session is not valid. */
@@ -59,10 +60,18 @@ export function isProxyStatus(status: number | undefined): boolean {
  * 404; many servers send 400 with a text. An upstream that has processed a request may say the same of a session of its own
  * business (a checkout, a browser), so only texts without any other word count, and only with these two statuses.
  */
-export function sessionVerdict({ status, text, isOwn, sessionId }: SessionSignal): SessionVerdict {
-  const reason = text.replaceAll(sessionId, ' ').trim();
-  if (status === 404 && (!isOwn || isSessionRejection(reason.replace(STATUS_PREFIX, '')))) return 'unknown';
-  if (status === 400 && isSessionRejection(reason.replace(STATUS_PREFIX, ''))) return 'unknown';
+export function sessionVerdict(
+  { id, sessionId }: Pick<ReadRequest, 'id' | 'sessionId'>,
+  { status, value, body, mayBeProcessed }: FailedResponse,
+): SessionVerdict {
+  if (sessionId === undefined) return 'known';
+  const isOwn = id !== undefined && isJsonObject(value) && isSameId(id, value.id);
+  // Servers repeat the id of the session.
+  const reason = rejectionText(value, body).replaceAll(sessionId, ' ').trim();
+  const isRejected = () => isSessionRejection(reason.replace(STATUS_PREFIX, ''));
+  if (status === 404 ? !isOwn || isRejected() : status === 400 && isRejected()) {
+    return mayBeProcessed ? 'lost' : 'unknown';
+  }
   const error = reason.replace(ERROR_PREFIX, '');
   if (status === 410 || NOT_INITIALIZED.test(error) || isSessionRejection(error)) return 'lost';
   if (isProxyStatus(status)) return 'known';

@@ -1,14 +1,12 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { escapeInvisible } from '@sluice/protocol/text';
 import type { ResponseHeaders } from '../../http/client/client.ts';
-import { quoted } from '../../http/client/errors.ts';
+import { quoted, UpstreamError } from '../../http/client/errors.ts';
 import { mediaType } from '../../http/client/response-parser.ts';
 import { rejectionText } from './session-loss.ts';
 
 /** A response that is not the JSON-RPC response to its request. */
-export interface UnusableResponse {
-  /** Path of the address, whose query is not shown: it may contain credentials. */
-  readonly path: string;
+interface UnusableResponse {
   /** HTTP method and JSON-RPC method of the request, such as `tools/list`. */
   readonly request: string;
   readonly status: number;
@@ -27,15 +25,23 @@ const SHOWN_MEMBERS = 6;
 /** A body with more other characters than one in so many is binary. */
 const BINARY_SHARE = 10;
 
+/** Returns the error for a response of the upstream at this address: `http` for an error status, else `invalid`. */
+export function unusableResponse(address: string, response: UnusableResponse): UpstreamError {
+  const { status } = response;
+  const path = URL.parse(address)?.pathname ?? '/';
+  const options = { status, remedy: remedyOf(response) };
+  return new UpstreamError(status < 300 ? 'invalid' : 'http', address, describe(response, path), options);
+}
+
 /**
  * Returns what an upstream did, as the predicate of a message: what it answered to which request with which status, type and
- * text.
+ * text. The query of the address is not shown: it may contain credentials.
  */
-export function describeUnusable(response: UnusableResponse): string {
+function describe(response: UnusableResponse, path: string): string {
   const { request, status, headers, body, value } = response;
   const type = headers['content-type'];
   const label = type === undefined ? '' : `, ${quoted(String(type))}`;
-  const text = shownText(response);
+  const text = shownText(response, path);
   const content = text === '' ? '' : `: ${text}`;
   if (status >= 300) return `answered ${request} with HTTP ${status}${label}${content}`;
   if (body.length === 0) return `accepted ${request} without answering it (HTTP ${status}${label})`;
@@ -69,7 +75,7 @@ export function isBinary(body: Buffer): boolean {
 }
 
 /** The text of a response on one line, in double quotes: of an error, a web page's title, a challenge, or the body itself. */
-function shownText({ path, headers, body, value, status }: UnusableResponse): string {
+function shownText({ headers, body, value, status }: UnusableResponse, path: string): string {
   const text = withoutQuery(textOf(headers, body, value), path);
   const own = text.trim() === '' && status >= 400 ? challengeText(headers['www-authenticate']) : text;
   const line = escapeInvisible(quoted(own.slice(0, 4 * SHOWN_CHARACTERS)));
@@ -105,6 +111,7 @@ function challengeText(challenge: ResponseHeaders[string]): string {
 }
 
 const PATH_REMEDY = 'check the URL path (usually /mcp)';
+const PROXY_REMEDY = 'a proxy in front of it cannot reach it: check that it runs';
 
 /** What to do about a status; others have none. */
 const REMEDIES: Readonly<Record<number, string>> = {
@@ -124,10 +131,13 @@ const REMEDIES: Readonly<Record<number, string>> = {
   429: 'raise its rate limit, or wait',
   431: 'remove headers of the forward',
   451: 'check the address',
+  502: PROXY_REMEDY,
+  503: PROXY_REMEDY,
+  504: PROXY_REMEDY,
 };
 
 /** Returns what to do about an unusable response. */
-export function remedyOf({ status, headers, body, value }: UnusableResponse): string {
+function remedyOf({ status, headers, body, value }: UnusableResponse): string {
   const text = body.toString('latin1', 0, 2_048);
   if (/HTTPS server|SSL-enabled server port|plain HTTP request was sent to HTTPS/i.test(text)) {
     return 'use an https:// address';
@@ -138,13 +148,10 @@ export function remedyOf({ status, headers, body, value }: UnusableResponse): st
   const found = REMEDIES[status];
   if (found !== undefined) return found;
   if (status === 403) {
-    const isFirewall = isWebPage(headers, body) || headers['cf-ray'] !== undefined;
-    if (isFirewall)
-      return 'a firewall in front of it rejects the request: allow it there, by its User-Agent for example';
-    return 'check its credentials in "headers" of the forward';
+    return isWebPage(headers, body) || headers['cf-ray'] !== undefined
+      ? 'a firewall in front of it rejects the request: allow it there, by its User-Agent for example'
+      : 'check its credentials in "headers" of the forward';
   }
-  if (status === 502 || status === 503 || status === 504)
-    return 'a proxy in front of it cannot reach it: check that it runs';
   if (status >= 500) return 'see the log of the upstream';
   if (status >= 400) return PATH_REMEDY;
   if (status >= 300) return 'register the target address';

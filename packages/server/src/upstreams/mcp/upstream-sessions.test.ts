@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import { type SessionOwner, type UpstreamSession, UpstreamSessionPool } from './upstream.ts';
+import { type SessionOwner, type UpstreamSession, UpstreamSessionPool } from './upstream-sessions.ts';
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { notification } from '../../../../testing/live-tests.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { type IsolatedCall, isolatedCall, NO_OPEN_RESOURCES } from '../fixtures/isolated-call.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import { RelayedCall } from './relayed-call.ts';
 
 let live: LiveUpstream;

@@ -14,7 +14,7 @@ import { tokenOf } from '../../progress.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
 import { DefaultResponder } from '../rpc-request.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import type { CallSpec } from './call-spec.ts';
 import { RelayedServerRequests } from './server-requests.ts';
 

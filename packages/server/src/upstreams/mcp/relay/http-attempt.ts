@@ -4,11 +4,11 @@ import { progressTokenRange, withParam } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RequestInSession } from '../../in-flight-calls.ts';
 import type { ResponseSink } from '../../response-sink.ts';
-import { isSameId, newRequestId, releaseRequestId } from '../request-ids.ts';
+import { isSameId, requestIds } from '../request-ids.ts';
 import type { ReadRequest, ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
 import { ResponseReader } from '../response-reader.ts';
 import { postMessage } from '../rpc-request.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import { CallMessages } from './call-messages.ts';
 import type { CallSpec } from './call-spec.ts';
 import type { LargeMessage } from './large-message.ts';
@@ -45,7 +45,7 @@ export interface AttemptedCall {
  */
 export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSession {
   /** Also the progress token upstream. */
-  readonly id: number = newRequestId();
+  readonly id: number = requestIds.next();
   readonly name: string;
   readonly sessionId: string | undefined;
   readonly maxBytes: number;
@@ -285,7 +285,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     const { sessions } = this.#call.spec.upstream;
     this.#messages?.cancelAll();
     this.#resumption?.cancel();
-    releaseRequestId(this.id);
+    requestIds.release(this.id);
     // The upstream may still be processing the request, or messages of it may be blocked on the session's own stream.
     if (session.isExclusive && (!isSuccess || this.isBlocked)) sessions.discard(session);
     sessions.release(session, this.#call.activeAt);

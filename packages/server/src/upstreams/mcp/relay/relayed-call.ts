@@ -6,7 +6,7 @@ import type { ClientFacts } from '../../client-facts.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import type { CallDeps, CallSpec } from './call-spec.ts';
 import { type AttemptEnd, type AttemptedCall, HttpAttempt } from './http-attempt.ts';
 import { createsTask, sendResponse, type UpstreamResponse } from './response-rewrite.ts';

@@ -3,7 +3,8 @@ import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { NotificationStream } from '../streams/notification-stream.ts';
-import type { SessionOwner, Upstream, UpstreamSession } from '../upstream.ts';
+import type { Upstream } from '../upstream.ts';
+import type { SessionOwner, UpstreamSession } from '../upstream-sessions.ts';
 
 /** Handles a message about a task, as text and parsed; false for other messages. */
 export type TaskMessageHandler = (

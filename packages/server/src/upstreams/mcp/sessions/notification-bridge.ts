@@ -12,7 +12,8 @@ import type { LegacyClient, SessionMethod } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { subscribeEach } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
-import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
+import type { Upstream } from '../upstream.ts';
+import type { SessionNotificationBridge, UpstreamSession } from '../upstream-sessions.ts';
 
 /** A session that was opened at an upstream for the session of a client. */
 export interface BoundSession {

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
-import { newRequestId, releaseRequestId } from '../request-ids.ts';
+import { requestIds } from '../request-ids.ts';
 import { modernEnvelope } from '../rpc-client.ts';
 import { MESSAGE_HEADERS } from '../rpc-request.ts';
 import {
@@ -38,7 +38,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     this.#address = transport.address;
     this.#wasGranted = wasGranted;
     this.#handler = handler;
-    this.#id = newRequestId();
+    this.#id = requestIds.next();
     const envelope = modernEnvelope(client, protocolVersion);
     const headers = [...MESSAGE_HEADERS, ...envelope.headers(METHOD)];
     const params = envelope.params({ notifications: filter });
@@ -58,7 +58,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   /** Aborts the HTTP request, which cancels it upstream. */
   close(): void {
     clearTimeout(this.#timer);
-    releaseRequestId(this.#id);
+    requestIds.release(this.#id);
     this.#connection.close();
   }
 

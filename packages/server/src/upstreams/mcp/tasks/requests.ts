@@ -30,7 +30,8 @@ import type { CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply, type ReplyError } from '../relay/collect.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { postMessage } from '../rpc-request.ts';
-import type { Upstream, UpstreamSession } from '../upstream.ts';
+import type { Upstream } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import { PolledCall } from './polled-call.ts';
 import {
   requestTask,

@@ -1,5 +1,5 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import {
   type CoreTask,
   isActive,

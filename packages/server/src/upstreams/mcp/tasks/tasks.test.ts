@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createUser, toStored } from '../../../identity/principal.ts';
-import { UpstreamSessionPool } from '../upstream.ts';
+import { UpstreamSessionPool } from '../upstream-sessions.ts';
 import type { TaskRecord } from './task-record.ts';
 import { memoryTaskStore, type TaskStore } from './task-record.ts';
 import { MAX_TTL_MS, type NewTask, type TaskLimits, Tasks } from './tasks.ts';

@@ -11,7 +11,7 @@ import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
 import { toStored } from '../../../identity/principal.ts';
 import { isErrorResult } from '../../../telemetry/tool-calls/event.ts';
 import type { ClientFacts } from '../../client-facts.ts';
-import type { UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import { type KnownTask, TaskIndex } from './task-index.ts';
 import {
   type CallTask,

@@ -22,7 +22,8 @@ import type { ServerRequests } from '../../client-requests.ts';
 import { progressNotification, tokenOf } from '../../progress.ts';
 import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
-import type { Upstream, UpstreamSession } from '../upstream.ts';
+import type { Upstream } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import { type CoreTask, eraOf, type TaskQuestion, type TaskRecord, type UpstreamTask } from './task-record.ts';
 import { boundedTtl, MAX_TTL_MS, type Tasks } from './tasks.ts';
 

@@ -1,0 +1,355 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
+import { withTimeout } from '@sluice/protocol/timing';
+import type { UpstreamTransport } from '../../http/client/client.ts';
+import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
+import { MESSAGE_HEADERS } from './rpc-request.ts';
+import type { SessionVerdict } from './session-loss.ts';
+import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
+
+/** Session with an upstream; in the modern era only the headers of its requests. */
+export class UpstreamSession {
+  readonly era: Era;
+  /** Headers that identify the session, names and values alternating: version and session id. */
+  readonly identityHeaders: readonly string[];
+  /** Identity headers and those of every POST of a message. */
+  readonly headers: readonly string[];
+  /** Undefined in the modern era, and for legacy upstreams without sessions. */
+  readonly sessionId: string | undefined;
+  /** Key of its {@link SessionOwner}. */
+  readonly owner: string;
+  /** Undefined in the modern era. */
+  readonly client: LegacyClient | undefined;
+  /** In-flight requests: the session is not closed before they end. */
+  inFlight = 0;
+  /** Tasks in the session that have not ended: the upstream would lose them with it. */
+  tasks = 0;
+  /** In-flight notifications of the client. */
+  pendingNotifications = 0;
+  /** Milliseconds of `performance.now()`. */
+  lastUsedAt: number = performance.now();
+  /** Called when the last in-flight request ends, or the last task. */
+  onIdle: (() => void) | undefined = undefined;
+  /** Connects it with a client session besides calls. */
+  bridge: SessionNotificationBridge | undefined = undefined;
+  /** Leased to one call, from before its request is sent until it ends. */
+  leased = false;
+  /** When it was last checked, in milliseconds of `performance.now()`, and the check in progress, which never rejects. */
+  checkedAt: number = Number.NEGATIVE_INFINITY;
+  checking: Promise<void> | undefined = undefined;
+  /** Whether it is leased to one call at a time. */
+  isExclusive = false;
+  /** Log level last sent to the upstream. */
+  logLevel: string | undefined = undefined;
+  /** Whether other replicas use it too. */
+  isShared = false;
+
+  constructor(
+    { era, identityHeaders, sessionId }: Pick<UpstreamSession, 'era' | 'identityHeaders' | 'sessionId'>,
+    owner = '',
+    client?: LegacyClient,
+  ) {
+    this.era = era;
+    this.identityHeaders = identityHeaders;
+    this.headers = [...MESSAGE_HEADERS, ...identityHeaders];
+    this.sessionId = sessionId;
+    this.owner = owner;
+    this.client = client;
+  }
+
+  get protocolVersion(): string {
+    return this.identityHeaders[1] ?? '';
+  }
+}
+
+/** Relays notifications and server requests between a client session and an upstream session, besides calls. */
+export interface SessionNotificationBridge {
+  /** True while the session must not be closed as idle. */
+  readonly pinned: boolean;
+  /** The client may have missed notifications of the upstream. */
+  onMissed(): void;
+  /** Continues with messages buffered during a call. */
+  resume?(): void;
+  /** Other resources may be hidden from clients. */
+  onResourcesChanged?(): void;
+  /** The upstream has lost the session; a replacement is needed. */
+  onSessionDiscarded?(): void;
+  /** The session is closed. */
+  close(): void;
+}
+
+/** Client that a legacy session is opened for. Equal keys share a session. */
+export interface SessionOwner {
+  readonly key: string;
+  readonly protocolVersion: string;
+  readonly capabilities: JsonObject;
+  readonly clientInfo: JsonObject;
+  /** Further headers for opening the session: those that the operator allows. */
+  readonly headers: readonly string[];
+  /** Whether all replicas use one session for it. */
+  readonly isShared?: boolean;
+  /** Whether its sessions are leased to one call at a time, and have no state in between. */
+  readonly isExclusive?: boolean;
+  /** Called once with the new session, before anything is sent in it; never rejects. */
+  readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
+}
+
+/** Minimum time between two checks of a session that the upstream knows. */
+const CHECK_INTERVAL_MS = 5_000;
+/** Time for the response to each request of a check: calls wait for it. */
+const CHECK_TIMEOUT_MS = 2_000;
+
+/** Time for which a call waits until its new session is shared with other replicas. */
+const SHARING_MS = 1_000;
+
+/**
+ * Sessions with one upstream. Each legacy client session has its own, since upstreams keep state per session; clients
+ * without a session share one with others that look identical to the upstream.
+ */
+export class UpstreamSessionPool {
+  readonly #transport: UpstreamTransport;
+  readonly #shared: SharedUpstreamSessions | undefined;
+  readonly #onSessionLost: () => void;
+  readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
+  /** Discarded sessions that are being closed. */
+  readonly #closing = new Map<UpstreamSession, Promise<void>>();
+  /** Pseudo-session for modern requests, which need none. */
+  readonly modern: UpstreamSession;
+
+  /** `shared`: the sessions of other replicas, if there are any. `onSessionLost` is called for each session that is lost. */
+  constructor(
+    transport: UpstreamTransport,
+    shared?: SharedUpstreamSessions,
+    onSessionLost: () => void = () => undefined,
+  ) {
+    this.#transport = transport;
+    this.#shared = shared;
+    this.#onSessionLost = onSessionLost;
+    const identityHeaders = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
+    this.modern = new UpstreamSession({ era: 'modern', identityHeaders, sessionId: undefined });
+  }
+
+  /** Session of the owner with this key, or a promise while it opens. */
+  get(key: string): UpstreamSession | Promise<UpstreamSession> | undefined {
+    return this.#sessions.get(key);
+  }
+
+  /** Session for the next request of an owner; a promise while it is opened or checked. Rejects with {@link UpstreamError}. */
+  use(key: string, open: () => Promise<UpstreamSession>): UpstreamSession | Promise<UpstreamSession> {
+    const session = this.#sessions.get(key);
+    if (!session) return open();
+    if (session instanceof Promise || !session.checking) return session;
+    return session.checking.then(() => this.#sessions.get(key) ?? open());
+  }
+
+  /** Opens a session for an owner without one. Rejects with {@link UpstreamError}. */
+  open(owner: SessionOwner): Promise<UpstreamSession> {
+    const opening = this.#initialize(owner);
+    this.#sessions.set(owner.key, opening);
+    opening.then(
+      (session) => {
+        if (this.#sessions.get(owner.key) === opening) this.#sessions.set(owner.key, session);
+      },
+      () => {
+        if (this.#sessions.get(owner.key) === opening) this.#sessions.delete(owner.key);
+      },
+    );
+    return opening;
+  }
+
+  /** Called when a request ends. */
+  release(session: UpstreamSession, now: number): void {
+    session.inFlight--;
+    session.lastUsedAt = now;
+    session.leased = false;
+    if (session.isShared) this.#shared?.touch(this.#transport.address, session.owner);
+    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
+  }
+
+  /**
+   * Discards a session that the upstream reports as lost; the next use opens another. It is closed upstream when its
+   * in-flight requests have ended, in case that the upstream still has it.
+   */
+  discard(session: UpstreamSession): void {
+    session.bridge?.close();
+    // Closed elsewhere if it is no longer in the pool.
+    if (this.#sessions.get(session.owner) !== session) return;
+    this.#sessions.delete(session.owner);
+    if (session.isShared) this.#shared?.remove(this.#transport.address, session.owner, session.sessionId);
+    this.#closing.set(
+      session,
+      closeWhenIdle(session).finally(() => this.#closing.delete(session)),
+    );
+  }
+
+  /** Discards a session that the upstream does not know any more. */
+  onLost(session: UpstreamSession): void {
+    this.discard(session);
+    this.#onSessionLost();
+  }
+
+  /**
+   * Replaces a session that the upstream has lost, according to the response to a request in it. If that is uncertain, a `ping`
+   * decides, and the next request waits for it: a session that is known may have state.
+   */
+  check(session: UpstreamSession, verdict: SessionVerdict): void {
+    const { client, owner } = session;
+    if (verdict === 'known' || client?.sessionId === undefined || this.#sessions.get(owner) !== session) return;
+    if (verdict !== 'uncertain') return this.#replace(session);
+    // One that is leased to a call at a time has no state in between.
+    if (session.isExclusive) return this.discard(session);
+    if (session.checking || performance.now() - session.checkedAt < CHECK_INTERVAL_MS) return;
+    session.checking = client.isLost(CHECK_TIMEOUT_MS).then((isLost) => {
+      session.checking = undefined;
+      session.checkedAt = performance.now();
+      // It may have been replaced or closed meanwhile.
+      if (isLost && this.#sessions.get(owner) === session) this.#replace(session);
+    });
+  }
+
+  #replace(session: UpstreamSession): void {
+    session.bridge?.onSessionDiscarded?.();
+    this.onLost(session);
+  }
+
+  /** Discards all sessions: the upstream no longer supports the legacy era. */
+  discardAll(): void {
+    for (const session of this.#sessions.values()) {
+      if (session instanceof Promise) continue;
+      session.bridge?.onSessionDiscarded?.();
+      this.discard(session);
+    }
+  }
+
+  /** Other resources may be hidden from clients. */
+  onResourcesChanged(): void {
+    for (const session of this.#sessions.values()) {
+      if (session instanceof Promise)
+        session.then(({ bridge }) => bridge?.onResourcesChanged?.()).catch(() => undefined);
+      else session.bridge?.onResourcesChanged?.();
+    }
+  }
+
+  /** Closes the sessions that were not used for this long. */
+  closeIdle(idleMs: number, now: number = performance.now()): void {
+    for (const [owner, session] of this.#sessions) {
+      if (
+        session instanceof Promise ||
+        session.inFlight > 0 ||
+        session.tasks > 0 ||
+        session.leased ||
+        session.bridge?.pinned ||
+        now - session.lastUsedAt < idleMs ||
+        this.#isUsedElsewhere(session, idleMs)
+      )
+        continue;
+      void this.close(owner);
+    }
+  }
+
+  /** Closes the session of one owner once its in-flight requests and its tasks have ended. */
+  async close(owner: string): Promise<void> {
+    const { address } = this.#transport;
+    const opening = this.#sessions.get(owner);
+    this.#sessions.delete(owner);
+    const session = await opening;
+    session?.bridge?.close();
+    if (session) await closeWhenIdle(session);
+    const shared = this.#shared?.find(address, owner);
+    if (!shared || (session && !session.isShared)) return;
+    this.#shared?.remove(address, owner, shared.sessionId);
+    if (!session) await resumeLegacy(this.#optionsOf({ headers: [] }), shared).close();
+  }
+
+  /** Another replica has closed the session of this owner. */
+  drop(owner: string, sessionId: string): void {
+    const session = this.#sessions.get(owner);
+    if (!session || session instanceof Promise || session.sessionId !== sessionId) return;
+    session.bridge?.close();
+    this.#sessions.delete(owner);
+  }
+
+  #isUsedElsewhere({ isShared, owner }: UpstreamSession, idleMs: number): boolean {
+    const shared = isShared ? this.#shared?.find(this.#transport.address, owner) : undefined;
+    return shared !== undefined && Date.now() - shared.usedAt < idleMs;
+  }
+
+  /** True if no session is open and no request is in flight. */
+  get isIdle(): boolean {
+    return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
+  }
+
+  /** Closes all sessions except those of other replicas, and those with tasks, which the next process continues. Never rejects. */
+  async closeAll(): Promise<void> {
+    const closing = [...this.#sessions].map(async ([owner, opening]) => {
+      const session = await opening;
+      if (!session.isShared && session.tasks === 0) return this.close(owner);
+      session.bridge?.close();
+      this.#sessions.delete(owner);
+    });
+    const others = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
+    await Promise.allSettled([...closing, ...others]);
+  }
+
+  async #initialize(owner: SessionOwner): Promise<UpstreamSession> {
+    const client = owner.isShared && this.#shared ? await this.#openShared(owner, this.#shared) : undefined;
+    const own = client ?? (await openLegacy(this.#optionsOf(owner)));
+    const { sessionHeaders: identityHeaders, sessionId } = own;
+    const session = new UpstreamSession({ era: 'legacy', identityHeaders, sessionId }, owner.key, own);
+    session.isShared = client !== undefined;
+    session.isExclusive = owner.isExclusive === true;
+    await owner.onOpened?.(session, own);
+    return session;
+  }
+
+  /** Uses the session that another replica has opened for the owner, or opens one for all. Undefined without session ids. */
+  async #openShared(owner: SessionOwner, shared: SharedUpstreamSessions): Promise<LegacyClient | undefined> {
+    const { address } = this.#transport;
+    const options = this.#optionsOf(owner);
+    const known = shared.find(address, owner.key);
+    if (known) return resumeLegacy(options, known);
+    const client = await openLegacy(options);
+    const { sessionId, protocolVersion, identity } = client;
+    if (sessionId === undefined) return client;
+    const session = { sessionId, protocolVersion, identity };
+    let stored: SharedSession | undefined;
+    const storing = shared.store(address, owner.key, session).then((other) => {
+      stored = other;
+    });
+    // Without the database, the session serves this replica only.
+    await withTimeout(SHARING_MS, storing).catch(() => undefined);
+    if (!stored || stored.sessionId === sessionId) return client;
+    void client.close();
+    return resumeLegacy(options, stored);
+  }
+
+  #optionsOf(owner: Pick<SessionOwner, 'headers'> & Partial<SessionOwner>): RpcClientOptions {
+    const { protocolVersion, capabilities = {}, clientInfo = {}, headers } = owner;
+    return {
+      transport: this.#transport,
+      ...(protocolVersion !== undefined && { protocolVersion }),
+      capabilities,
+      clientInfo,
+      headers,
+    };
+  }
+}
+
+/**
+ * Creates the pseudo-session for a session that another process has opened: no pool has it, and it is not closed upstream.
+ */
+export function adoptSession(protocolVersion: string, sessionId: string | undefined): UpstreamSession {
+  const id = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+  const identityHeaders = [HEADER_PROTOCOL_VERSION, protocolVersion, ...id];
+  return new UpstreamSession({ era: 'legacy', identityHeaders, sessionId });
+}
+
+/** Closes a session upstream once its in-flight requests and its tasks have ended. */
+async function closeWhenIdle(session: UpstreamSession): Promise<void> {
+  if (session.inFlight > 0 || session.tasks > 0) {
+    await new Promise<void>((resolve) => {
+      session.onIdle = resolve;
+    });
+  }
+  await session.client?.close();
+}
