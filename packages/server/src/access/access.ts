@@ -1,6 +1,6 @@
 import { removeEdits } from '@sluice/protocol/json/text';
 import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { editRequest, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { Entry, Kind } from '../registry/entries.ts';
@@ -76,8 +76,7 @@ export class Access {
    * Returns "not found" for a request that no evaluator needs to see: its name is not served, and no action can add it.
    * A tool of another namespace may be copied by an action, unless its name is taken.
    */
-  findMissing({ message, namespace }: ReceivedMessage): ErrorOutcome | undefined {
-    if (message?.kind !== 'request' || !namespace) return undefined;
+  findMissing(namespace: NamespaceState, message: RequestMessage): ErrorOutcome | undefined {
     const found = this.resolve(namespace, message);
     if (found?.kind !== 'error' || !found.isMiss) return undefined;
     const { name } = message.params;
@@ -155,12 +154,6 @@ export function visibleEntries({ indexes }: NamespaceState, kind: Kind): Visible
 /** Returns the tool that is served under a name, for records about a request; sending one needs a permit. */
 export function servedTool({ indexes }: NamespaceState, name: string): Entry | undefined {
   return indexes.tool.get(name);
-}
-
-/** A message in the namespace that it was sent to. */
-interface ReceivedMessage {
-  readonly message: Message | undefined;
-  readonly namespace: NamespaceState | undefined;
 }
 
 /** Returns the error for a name or uri that the namespace does not serve, for whatever reason. */

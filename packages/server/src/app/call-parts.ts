@@ -19,7 +19,7 @@ import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
 import { SessionTasks, TaskPolls, type TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
 import type { Upstream } from '../upstreams/mcp/upstream.ts';
 import { RunningOperations } from '../upstreams/operation.ts';
-import { UpstreamHeaders } from '../upstreams/upstream-headers.ts';
+import { upstreamHeaders as createUpstreamHeaders } from '../upstreams/upstream-headers.ts';
 import { SERVER_INFO } from './core.ts';
 import type { WithPolicy } from './policy.ts';
 
@@ -84,7 +84,7 @@ export function addCalls(parts: WithPolicy) {
     maxBytes: config.maxTaskResultBytes,
     log: calling.log,
   });
-  const upstreamHeaders = new UpstreamHeaders(config.forwardHeaders, labelHeaders);
+  const upstreamHeaders = createUpstreamHeaders(config.forwardHeaders, labelHeaders);
   const clientCalls = new Calls(upstreamHeaders, {
     access,
     connectionOf: (target) => connectionOf(target, sources),

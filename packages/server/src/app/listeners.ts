@@ -46,7 +46,11 @@ function chainPartsOf(parts: Parts): ChainParts {
   return {
     ...parts,
     messageLimits,
-    discoveryWaits: new DiscoveryWaits({ ...parts, waitMs: discoveryWaitMs }),
+    discoveryWaits: new DiscoveryWaits({
+      ...parts,
+      profileDiscovery: parts.forwards.profiles,
+      waitMs: discoveryWaitMs,
+    }),
     proxyLog: logger.target('service::inference'),
     completionMetrics: requests.metrics,
     auth,

@@ -114,7 +114,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 
   router.add(history, ({ name }) => {
     if (!registry.current.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-    return listResponse(forwards.history(name), (change) => JSON.stringify(change));
+    return listResponse(forwards.history.of(name), (change) => JSON.stringify(change));
   });
 }
 

@@ -60,7 +60,7 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     const { remoteAddress: address } = http.socket;
     const cause = { namespace: { name }, principal, head: { address } };
     // Not on behalf of a namespace that does not exist.
-    if (registry.current.namespace(name)) await forwards.ensureDiscoveredFor(profile, cause);
+    if (registry.current.namespace(name)) await forwards.profiles.ensureDiscoveredFor(profile, cause);
     const namespace = registry.current.namespace(name);
     if (!namespace) throw new OperationError('NOT_FOUND', `namespace not found: ${name}`);
     const viewed = new NamespaceView(namespace, profile.view);

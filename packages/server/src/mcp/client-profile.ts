@@ -74,6 +74,13 @@ const MAX_PROFILES = 256;
 const MAX_SERVERS = 64;
 const MAX_KEY_CHARACTERS = 4096;
 
+/** Methods of lists. */
+export const LIST_METHODS = {
+  tool: ['tools/list'],
+  resource: ['resources/list', 'resources/templates/list'],
+  prompt: ['prompts/list'],
+} as const;
+
 /** Result member with the items of a list, by method. */
 const LIST_MEMBER: Readonly<Record<string, string>> = {
   'tools/list': 'tools',

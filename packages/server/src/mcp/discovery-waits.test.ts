@@ -262,8 +262,9 @@ describe('requests that wait', () => {
     const firstDiscoveries = new FirstDiscoveries(60_000, (forward) => forward);
     onTestFinished(() => firstDiscoveries.close());
     for (const forward of ['one', 'two']) firstDiscoveries.add(forward, true);
-    const forwards = { ensureDiscoveredFor: () => undefined, firstDiscoveries, reread: () => undefined };
-    const waits = new DiscoveryWaits({ forwards, registry, calls, waitMs, maxWaiting });
+    const forwards = { firstDiscoveries, reread: () => undefined };
+    const profileDiscovery = { ensureDiscoveredFor: () => undefined };
+    const waits = new DiscoveryWaits({ forwards, profileDiscovery, registry, calls, waitMs, maxWaiting });
     const begin = async (namespace: string, user: string) => {
       const state = registry.current.namespace(namespace);
       if (!state) throw new Error(`no namespace ${namespace}`);

@@ -7,12 +7,14 @@ import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
 import { ANNOUNCED_LISTS } from '../upstreams/forward-connection.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import { CancelableRequest, type InFlightCalls } from '../upstreams/in-flight-calls.ts';
+import type { ProfileDiscovery } from '../upstreams/profile-discovery.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 
 /** Dependencies of {@link DiscoveryWaits}. */
 export interface DiscoveryWaitParts {
-  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'firstDiscoveries' | 'reread'>;
+  readonly forwards: Pick<Forwards, 'firstDiscoveries' | 'reread'>;
+  readonly profileDiscovery: Pick<ProfileDiscovery, 'ensureDiscoveredFor'>;
   readonly registry: Pick<Registry, 'current' | 'isShared' | 'recheck'>;
   readonly calls: InFlightCalls;
   /** Time for which one request waits at most, for whatever it waits for. */
@@ -56,9 +58,9 @@ export class DiscoveryWaits {
    * nothing to wait for, as nearly always.
    */
   beforeAnswer(exchange: McpExchange, namespace: NamespaceState, profile?: ClientProfile): Promise<Waited> | undefined {
-    const { forwards } = this.#parts;
+    const { forwards, profileDiscovery } = this.#parts;
     const first = forwards.firstDiscoveries.pending === 0 ? undefined : forwards.firstDiscoveries.all(namespace.name);
-    const own = profile && forwards.ensureDiscoveredFor(profile, exchange);
+    const own = profile && profileDiscovery.ensureDiscoveredFor(profile, exchange);
     if (!first && !own) return undefined;
     const discovered = Promise.all([first, own]).then(() => undefined);
     return this.#wait(exchange, namespace, () => discovered, true).then((ended) =>
@@ -68,8 +70,7 @@ export class DiscoveryWaits {
 
   /** Whether the lists of a namespace lack entries that are not known yet. */
   isIncomplete({ name }: NamespaceState): boolean {
-    const { firstDiscoveries } = this.#parts.forwards;
-    return firstDiscoveries.unknown.size > 0 && firstDiscoveries.isIncomplete(name);
+    return this.#parts.forwards.firstDiscoveries.isIncomplete(name);
   }
 
   /** Whether requests wait for a first discovery in a namespace. */

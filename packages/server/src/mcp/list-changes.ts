@@ -5,6 +5,7 @@ import { type Entry, type EntryVariant, isTemplate, KINDS, type Kind, type Names
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { StreamListener } from '../upstreams/downstream.ts';
+import { LIST_METHODS } from './client-profile.ts';
 import type { ActiveSession } from './sessions/active-sessions.ts';
 
 /**
@@ -58,13 +59,6 @@ export interface NamespaceListener {
 
 /** Minimum interval between notifications: the first change is reported at once, later ones are combined. */
 const MIN_INTERVAL_MS = 100;
-
-/** Methods that return a list of a kind. */
-const LIST_METHODS: Readonly<Record<Kind, readonly string[]>> = {
-  tool: ['tools/list'],
-  resource: ['resources/list', 'resources/templates/list'],
-  prompt: ['prompts/list'],
-};
 
 /** The state that lists depend on. */
 interface State {

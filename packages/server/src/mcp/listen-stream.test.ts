@@ -73,9 +73,11 @@ describe('a slow reader of a listen stream', () => {
         subscriptions: new SubscriptionShares(),
         watcherOptions,
       },
-      { toolsListChanged: true, resourcesListChanged: true },
-      { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
-      { namespace: DEFAULT_NAMESPACE, name: 'u' },
+      {
+        filter: { toolsListChanged: true, resourcesListChanged: true },
+        client: { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
+        owner: { namespace: DEFAULT_NAMESPACE, name: 'u' },
+      },
       new ResponseWriter(client, [], '1'),
     );
     stream.start();

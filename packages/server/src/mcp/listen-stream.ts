@@ -36,10 +36,14 @@ export interface ListenParts {
   readonly watcherOptions: ResourceWatcherOptions;
 }
 
-/** Tasks that a stream reports. */
-export interface SubscribedTasks {
-  readonly options: TaskWatcherOptions;
-  readonly records: readonly TaskRecord[];
+/** The request that a stream responds to. */
+export interface ListenRequest {
+  readonly filter: ListenFilter;
+  readonly client: NamespacedClient;
+  /** Whom the subscriptions count for. */
+  readonly owner: QuotaOwner;
+  /** Tasks that the stream reports. */
+  readonly tasks?: { readonly options: TaskWatcherOptions; readonly records: readonly TaskRecord[] } | undefined;
 }
 
 /** Time after which the connection of a client that does not read is closed. */
@@ -59,11 +63,8 @@ export class ListenStream
   implements OpenStream, NamespaceListener, ResourceWatchHandler, TaskWatchHandler, CountedSubscription
 {
   readonly #parts: ListenParts;
-  readonly #requested: ListenFilter;
-  readonly #watcher: NamespacedClient;
-  readonly #holder: QuotaOwner;
+  readonly #request: ListenRequest;
   readonly #client: ResponseWriter;
-  readonly #tasks: SubscribedTasks | undefined;
   /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
   /** Notifications that are pending: the latest of each list, resource and task. */
@@ -80,32 +81,24 @@ export class ListenStream
   #blocked = false;
   #ended = false;
 
-  constructor(
-    parts: ListenParts,
-    requested: ListenFilter,
-    watcher: NamespacedClient,
-    holder: QuotaOwner,
-    client: ResponseWriter,
-    tasks?: SubscribedTasks,
-  ) {
+  constructor(parts: ListenParts, request: ListenRequest, client: ResponseWriter) {
     this.#parts = parts;
-    this.#requested = requested;
-    this.#watcher = watcher;
-    this.#holder = holder;
-    this.#tasks = tasks;
+    this.#request = request;
     this.#client = client;
+    const { toolsListChanged, promptsListChanged, resourcesListChanged } = request.filter;
     const kinds: Kind[] = [];
-    if (requested.toolsListChanged) kinds.push('tool');
-    if (requested.promptsListChanged) kinds.push('prompt');
-    if (requested.resourcesListChanged) kinds.push('resource');
+    if (toolsListChanged) kinds.push('tool');
+    if (promptsListChanged) kinds.push('prompt');
+    if (resourcesListChanged) kinds.push('resource');
     this.#kinds = new Set(kinds);
   }
 
   start(): void {
     const { listChanges, openStreams, subscriptions, watcherOptions } = this.#parts;
-    const uris = this.#requested.resourceSubscriptions;
-    const counted = [...(uris ?? []), ...(this.#tasks?.records.map(({ id }) => id) ?? [])];
-    if (counted.length > 0 && !subscriptions.add(this, this.#holder, counted)) {
+    const { filter, client, owner, tasks } = this.#request;
+    const { resourceSubscriptions: uris } = filter;
+    const counted = [...(uris ?? []), ...(tasks?.records.map(({ id }) => id) ?? [])];
+    if (counted.length > 0 && !subscriptions.add(this, owner, counted)) {
       return this.#client.sendError({ code: SERVER_ERROR, message: NO_SUBSCRIPTIONS });
     }
     this.#client.onDisconnect(() => this.#close());
@@ -113,13 +106,11 @@ export class ListenStream
     if (this.#ended) return;
     this.#open.defer(remove);
     // Changes from here on are reported after the acknowledgment.
-    this.#open.defer(listChanges.subscribe(this.#watcher.namespace, this));
-    if (uris) this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
+    this.#open.defer(listChanges.subscribe(client.namespace, this));
+    if (uris) this.#watch = new ResourceWatcher(watcherOptions, client, uris, this);
     else this.#grantedUris = [];
-    if (this.#tasks) {
-      const { options, records } = this.#tasks;
-      this.#taskWatch = watchTasks(options, this.#watcher, records, this);
-    } else this.#grantedTasks = [];
+    if (tasks) this.#taskWatch = watchTasks(tasks.options, client, tasks.records, this);
+    else this.#grantedTasks = [];
     this.#watch?.start();
     this.#acknowledgeIfReady();
   }
@@ -191,7 +182,7 @@ export class ListenStream
   }
 
   #acknowledge(uris: readonly string[], taskIds: readonly string[]): void {
-    const { resourceSubscriptions: _, taskIds: __, ...lists } = this.#requested;
+    const { resourceSubscriptions: _, taskIds: __, ...lists } = this.#request.filter;
     const filter = {
       ...lists,
       ...(uris.length > 0 && { resourceSubscriptions: uris }),

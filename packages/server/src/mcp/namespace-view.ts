@@ -3,6 +3,7 @@ import { byOrder, type Entry, isEnabled, isTemplate, KINDS, type KnownCatalog } 
 import { type CatalogView, variantFor } from '../registry/list.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import { loggableUri } from '../telemetry/redaction.ts';
+import { LIST_METHODS } from './client-profile.ts';
 
 /** An entry in a {@link NamespaceView}. */
 export interface ViewedEntry {
@@ -10,9 +11,6 @@ export interface ViewedEntry {
   /** The entries with its key; the first one holds it. */
   readonly claims: readonly Entry[];
 }
-
-/** Methods that list entries: those of templates have their own. */
-const LIST_METHOD = { tool: 'tools/list', resource: 'resources/list', prompt: 'prompts/list' } as const;
 
 /**
  * All entries of a namespace as the clients of one kind see them, also those that are not offered to them, with the source of
@@ -52,7 +50,7 @@ export class NamespaceView {
     };
     const text = JSON.stringify(described);
     if (reason !== undefined || !variant) return text;
-    const method = isTemplate(entry) ? 'resources/templates/list' : LIST_METHOD[entry.kind];
+    const method = isTemplate(entry) ? 'resources/templates/list' : LIST_METHODS[entry.kind][0];
     // As text: the object is sent to clients as it is.
     return `${text.slice(0, -1)},"definition":${this.#view.item(method, variant.json)}}`;
   }

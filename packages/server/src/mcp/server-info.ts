@@ -10,8 +10,10 @@ import {
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { visibleEntries } from '../access/access.ts';
 import type { Forward } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
-import type { ClientProfile } from './client-profile.ts';
+import type { ClientProfile, ClientProfiles } from './client-profile.ts';
+import type { McpRequest } from './exchange.ts';
 
 /** Capabilities that a forward declares to one kind of client: exact JSON texts by name, in the upstream's order. */
 export interface Declaration {
@@ -41,6 +43,14 @@ export function declarationsTo(
     found.push({ forward: name, era: catalog.era, capabilities, extensions, experimental });
   }
   return found;
+}
+
+/** The declarations of a namespace's forwards to the client of a request. */
+export function declarationsFor(
+  { session, era, capabilities, namespace }: McpRequest,
+  { profiles, registry }: { readonly profiles: ClientProfiles; readonly registry: Pick<Registry, 'current'> },
+): Declaration[] {
+  return declarationsTo(session?.profile ?? profiles.of(era, capabilities), registry.current, namespace);
 }
 
 /** Members of an object, without null and false, which declare nothing. */

@@ -28,7 +28,7 @@ export class Calls {
 
   /** Returns the facts of the client of a request about this entry, and sets them. */
   clientOf(request: ClientRequest, entry?: Entry): ClientFacts {
-    const client = clientFacts(request, this.headers.of(request.headers, entry?.labels[FORWARD_HEADERS_LABEL]));
+    const client = clientFacts(request, this.headers(request.headers, entry?.labels[FORWARD_HEADERS_LABEL]));
     request.client = client;
     return client;
   }

@@ -29,7 +29,7 @@ export class FirstDiscoveries {
 
   /** Adds a forward without a catalog; `isAwaited`: whether its discovery is about to begin. */
   add(forward: string, isAwaited: boolean): void {
-    this.remove(forward);
+    this.#stopWaiting(forward);
     this.#unknown.add(forward);
     if (!isAwaited || this.#waitMs === 0) return;
     this.#discoveries.set(forward, { over: Promise.withResolvers<void>(), timer: this.#startTimer(forward) });
@@ -44,15 +44,10 @@ export class FirstDiscoveries {
     discovery.timer = this.#startTimer(forward);
   }
 
-  /** Called when its discovery has succeeded or failed. */
+  /** Called when its discovery has succeeded or failed, and with `isDiscovered` when it is no longer registered. */
   end(forward: string, isDiscovered: boolean): void {
     if (isDiscovered) this.#unknown.delete(forward);
     this.#stopWaiting(forward);
-  }
-
-  /** Called when it is no longer registered. */
-  remove(forward: string): void {
-    this.end(forward, true);
   }
 
   /** Resolves when nothing of the namespace is pending; undefined if nothing is. */
@@ -69,13 +64,9 @@ export class FirstDiscoveries {
 
   /** Whether the entries of a forward of the namespace are unknown. */
   isIncomplete(namespace: string): boolean {
+    if (this.#unknown.size === 0) return false;
     for (const forward of this.#unknown) if (this.#namespaceOf(forward) === namespace) return true;
     return false;
-  }
-
-  /** The forwards without a catalog. */
-  get unknown(): ReadonlySet<string> {
-    return this.#unknown;
   }
 
   close(): void {

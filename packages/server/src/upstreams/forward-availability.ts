@@ -8,9 +8,10 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import type { Discovery, ForwardConnection, ForwardHealth } from './forward-connection.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 
-interface ForwardAvailabilityOptions {
+/** Options of {@link ForwardAvailability}. */
+export interface ForwardAvailabilityOptions {
   readonly log: TargetLogger;
-  /** Undefined for a single replica. */
+  /** Undefined for a single replica, which discovers all forwards. */
   readonly sharing?: SharedDiscovery | undefined;
 }
 

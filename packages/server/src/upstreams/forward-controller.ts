@@ -8,19 +8,14 @@ import type { Registry } from '../registry/registry.ts';
 import type { Counts } from '../registry/snapshot.ts';
 import type { Steps } from '../registry/steps.ts';
 import type { DiscoveryMarks } from '../registry/store/discovery-marks.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
 import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.ts';
-import { ForwardAvailability } from './forward-availability.ts';
+import { ForwardAvailability, type ForwardAvailabilityOptions } from './forward-availability.ts';
 import type { AnnouncedList, Discovery, ForwardConnection, UpstreamChange } from './forward-connection.ts';
-import type { SharedDiscovery } from './shared-discovery.ts';
 
-export interface ForwardControllerOptions {
+export interface ForwardControllerOptions extends ForwardAvailabilityOptions {
   readonly registry: Registry;
-  readonly log: TargetLogger;
   /** Sets of client capabilities to discover with. Read at each run. */
   readonly capabilityProfiles: () => Iterable<ClientCapabilities>;
-  /** Undefined for a single replica, which discovers all forwards. */
-  readonly sharing?: SharedDiscovery | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */

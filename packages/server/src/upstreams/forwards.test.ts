@@ -67,7 +67,7 @@ it('discovery sends the identity of the gateway in both eras', async () => {
   const upstream = await startRawUpstream();
   closers.push(() => upstream.close());
   const { forwards, add } = await start();
-  forwards.onLegacyClient();
+  forwards.profiles.onLegacyClient();
   await add('a', upstream.url);
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
@@ -84,15 +84,15 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   const eras = () => registry.current.forwards.get('a')?.catalogs.map(({ era }) => era);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
   await add('a', upstream.url);
-  expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}), CAUSE)).toBeUndefined();
+  expect(forwards.profiles.ensureDiscoveredFor(profiles.of('modern', {}), CAUSE)).toBeUndefined();
   expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
-  forwards.onLegacyClient();
-  await forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE);
+  forwards.profiles.onLegacyClient();
+  await forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE);
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
   expect(forwards.upstreams.of('a')?.eras).toEqual(new Set(['legacy', 'modern']));
   const before = upstream.count('initialize');
-  forwards.onLegacyClient();
-  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE)).toBeUndefined();
+  forwards.profiles.onLegacyClient();
+  expect(forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE)).toBeUndefined();
   expect(upstream.count('initialize')).toBe(before);
 });
 
@@ -112,15 +112,15 @@ it('two clients that declare the same new capabilities concurrently both get the
   const { registry, forwards, add } = await start();
   await add('a', upstream.url);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
-  const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
-  const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
+  const one = forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
+  const other = forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
   gate.resolve();
   for (const snapshot of await Promise.all([one, other])) {
     const known = snapshot?.forwards.get('a')?.catalogs.map(({ key }) => key);
     expect(known).toContain('legacy:{"sampling":{}}');
   }
   expect(askers.size).toBe(1);
-  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE)).toBeUndefined();
+  expect(forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE)).toBeUndefined();
 });
 
 it('the address of a tool uses the first forward there, or separate connections if there is none', async () => {
@@ -146,5 +146,5 @@ it('what is registered before the start is discovered once, when that has ended'
   forwards.start();
   await expect.poll(() => forwards.status('a').available).toBe(true);
   expect([...registry.current.entries('tool')].map(({ key }) => key)).toEqual(['a']);
-  expect(forwards.history('a').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
+  expect(forwards.history.of('a').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
 });

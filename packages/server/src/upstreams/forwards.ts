@@ -5,17 +5,14 @@ import { changedKeys } from '../registry/changes.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { RegistryCommit } from '../registry/registry.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
-import type { DiscoveryMarks } from '../registry/store/discovery-marks.ts';
-import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
 import type { UpstreamConnection } from './connection.ts';
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
 import type { AnnouncedList } from './forward-connection.ts';
-import { ForwardController } from './forward-controller.ts';
+import { ForwardController, type ForwardControllerOptions } from './forward-controller.ts';
 import { ForwardHistory } from './forward-history.ts';
 import { ForwardKinds } from './kinds.ts';
 import { Upstreams } from './mcp/upstreams.ts';
-import { type DeclaredCapabilities, ProfileDiscovery } from './profile-discovery.ts';
+import { ProfileDiscovery, type ProfileDiscoveryOptions } from './profile-discovery.ts';
 import { readServerInfo } from './server-info.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 import type { ForwardTarget, UpstreamDeps } from './upstream-kind.ts';
@@ -27,16 +24,12 @@ export interface ForwardStatus {
   readonly serverInfo?: ServerInfo;
 }
 
-export interface ForwardsOptions extends Omit<UpstreamDeps, 'hasLegacyClients'> {
+export interface ForwardsOptions
+  extends Omit<UpstreamDeps, 'hasLegacyClients'>,
+    Omit<ForwardControllerOptions, 'capabilityProfiles'>,
+    ProfileDiscoveryOptions {
   /** Default: all that there are. */
   readonly kinds?: ForwardKinds;
-  readonly healthCheckIntervalMs: number;
-  /** Undefined for a single replica. */
-  readonly sharing?: SharedDiscovery | undefined;
-  /** Undefined without persistence. */
-  readonly discoveryMarks?: DiscoveryMarks | undefined;
-  /** Default: `CLIENT_DISCOVERY_LIMITS`. */
-  readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
   /** Default: `DISCOVERY_WAIT_MS`. */
   readonly discoveryWaitMs?: number;
 }
@@ -63,11 +56,12 @@ export class Forwards {
   readonly kinds: ForwardKinds;
   /** Those with MCP sessions. */
   readonly upstreams: Upstreams;
+  /** Discovers them for clients. */
+  readonly profiles: ProfileDiscovery;
+  readonly history = new ForwardHistory();
   readonly #options: ForwardsOptions;
   readonly #deps: UpstreamDeps;
   readonly #controllers = new Map<string, ForwardController>();
-  readonly #profiles: ProfileDiscovery;
-  readonly #history = new ForwardHistory();
   /** The discoveries that commits have started, by forward. */
   readonly #settling = new Map<string, Promise<void>>();
   #closing: Promise<void> | undefined = undefined;
@@ -77,8 +71,8 @@ export class Forwards {
     this.#options = options;
     const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS, kinds = new ForwardKinds() } = options;
     this.kinds = kinds;
-    this.#profiles = new ProfileDiscovery(options, () => this.#controllers.values());
-    this.#deps = { ...options, hasLegacyClients: () => this.#profiles.hasLegacyClients };
+    this.profiles = new ProfileDiscovery(options, () => this.#controllers.values());
+    this.#deps = { ...options, hasLegacyClients: () => this.profiles.hasLegacyClients };
     this.upstreams = new Upstreams(this.#deps);
     this.firstDiscoveries = new FirstDiscoveries(
       discoveryWaitMs,
@@ -96,7 +90,7 @@ export class Forwards {
     // Parts that have subscribed before can still reach the upstreams of what a commit removes.
     this.#unsubscribe = committed.subscribe((commit) => this.#onCommitted(commit));
     for (const forward of current.forwards.values()) {
-      this.#profiles.restore(forward);
+      for (const { capabilities } of forward.catalogs) this.profiles.sets.restore(capabilities);
       this.#startController(forward);
     }
   }
@@ -154,11 +148,6 @@ export class Forwards {
     if (discovery.status === 'rejected') throw discovery.reason;
   }
 
-  /** Changes of a forward's availability and its discoveries since the start of the process, newest first. */
-  history(name: string): ForwardChange[] {
-    return this.#history.of(name);
-  }
-
   /** State of a forward. */
   status(name: string): ForwardStatus {
     const health = this.#controllers.get(name)?.availability.health ?? { kind: 'pending' };
@@ -186,11 +175,6 @@ export class Forwards {
     return this.#controllers.get(forward)?.connection.calls;
   }
 
-  /** See {@link ProfileDiscovery.ensureDiscoveredFor}. */
-  ensureDiscoveredFor(profile: DeclaredCapabilities, cause: DiscoveryCause): Promise<Snapshot> | undefined {
-    return this.#profiles.ensureDiscoveredFor(profile, cause);
-  }
-
   /**
    * Reads the lists of forwards of a namespace again that do not announce changes of this one, or of any: something that the
    * namespace lacks may be new. Undefined if there are none; else a promise that never rejects.
@@ -204,11 +188,6 @@ export class Forwards {
       if (reread) rereads.push(reread);
     }
     return rereads.length === 0 ? undefined : Promise.all(rereads);
-  }
-
-  /** See {@link ProfileDiscovery.onLegacyClient}. */
-  onLegacyClient(): void {
-    this.#profiles.onLegacyClient();
   }
 
   /** Closes all sessions; in-flight calls have `graceMs` to finish and are aborted then. */
@@ -267,7 +246,7 @@ export class Forwards {
       return false;
     }
     this.#stopController(name);
-    if (!isRegistered) this.#history.delete(name);
+    if (!isRegistered) this.history.delete(name);
     if (forward) this.#startController(forward, isLocal);
     return forward !== undefined;
   }
@@ -290,11 +269,11 @@ export class Forwards {
     const connection = this.kinds.of(forward).open(forward, this.#deps);
     const controller = new ForwardController(forward, connection, {
       ...this.#options,
-      capabilityProfiles: () => this.#profiles.capabilities(),
+      capabilityProfiles: () => this.profiles.sets.capabilities(),
     });
     controller.availability.changed.subscribe((change) => {
       const { kind } = change;
-      this.#history.record(forward.name, change);
+      this.history.record(forward.name, change);
       this.changed.emit({ forward: forward.name, change });
       if (kind === 'discovered') this.firstDiscoveries.end(forward.name, true);
       else if (kind === 'discovery_failed') this.firstDiscoveries.end(forward.name, false);
@@ -308,7 +287,7 @@ export class Forwards {
   }
 
   #stopController(name: string): void {
-    this.firstDiscoveries.remove(name);
+    this.firstDiscoveries.end(name, true);
     const controller = this.#controllers.get(name);
     if (!controller) return;
     this.#controllers.delete(name);

@@ -4,21 +4,21 @@ import type { Secrets } from '../http/secrets/secrets.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { mcpHttp } from './mcp/http-kind.ts';
-import type { ForwardKind, ForwardTarget, UpstreamKind } from './upstream-kind.ts';
+import type { ForwardTarget, UpstreamKind } from './upstream-kind.ts';
 
 /** The kinds of upstreams. */
 export const KINDS: readonly UpstreamKind[] = [mcpHttp];
 
 /** The kinds of forwards, by the schemes of their addresses. */
 export class ForwardKinds {
-  readonly #byScheme = new Map<string, ForwardKind>();
+  readonly #byScheme = new Map<string, UpstreamKind>();
 
   /** Throws if two kinds have the same scheme. */
   constructor(kinds: readonly UpstreamKind[] = KINDS) {
-    for (const { name, forwards } of kinds) {
-      for (const scheme of forwards?.schemes ?? []) {
-        if (this.#byScheme.has(scheme)) throw new Error(`kind ${name} has a scheme of another kind: ${scheme}`);
-        if (forwards) this.#byScheme.set(scheme, forwards);
+    for (const kind of kinds) {
+      for (const scheme of kind.schemes) {
+        if (this.#byScheme.has(scheme)) throw new Error(`kind ${kind.name} has a scheme of another kind: ${scheme}`);
+        this.#byScheme.set(scheme, kind);
       }
     }
   }
@@ -33,7 +33,7 @@ export class ForwardKinds {
   }
 
   /** The kind of a forward, whose address is valid. */
-  of({ address }: Pick<Forward, 'address'>): ForwardKind {
+  of({ address }: Pick<Forward, 'address'>): UpstreamKind {
     const kind = this.#find(address);
     if (!kind) throw new Error('there is no kind for the address of the forward');
     return kind;
@@ -78,7 +78,7 @@ export class ForwardKinds {
     );
   }
 
-  #find(address: string): ForwardKind | undefined {
+  #find(address: string): UpstreamKind | undefined {
     const [scheme = ''] = /^[a-z][a-z\d+.-]*:/i.exec(address) ?? [];
     return this.#byScheme.get(scheme.toLowerCase());
   }

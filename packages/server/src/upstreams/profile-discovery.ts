@@ -9,7 +9,8 @@ import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries
 import type { ForwardController } from './forward-controller.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 
-interface ProfileDiscoveryOptions {
+/** Options of {@link ProfileDiscovery}. */
+export interface ProfileDiscoveryOptions {
   readonly registry: Registry;
   /** Undefined for a single replica. */
   readonly sharing?: SharedDiscovery | undefined;
@@ -34,37 +35,24 @@ const LEGACY_WAIT_MS = 2_000;
 export class ProfileDiscovery {
   readonly #options: ProfileDiscoveryOptions;
   readonly #controllers: () => Iterable<ForwardController>;
-  readonly #profiles: CapabilityProfiles;
-  #hasLegacyClients = false;
+  /** The sets of capabilities to discover with. */
+  readonly sets: CapabilityProfiles;
+  /** True once there was a legacy client. */
+  hasLegacyClients = false;
   #legacyDiscovery: Promise<void> | undefined = undefined;
 
   constructor(options: ProfileDiscoveryOptions, controllers: () => Iterable<ForwardController>) {
     const { sharing, clientDiscoveryLimits } = options;
     this.#options = options;
     this.#controllers = controllers;
-    this.#profiles = new CapabilityProfiles(() => this.#discover(), clientDiscoveryLimits);
+    this.sets = new CapabilityProfiles(() => this.#discover(), clientDiscoveryLimits);
     sharing?.capabilitiesDeclared.subscribe((capabilities) => {
-      this.#profiles.restore(capabilities);
+      this.sets.restore(capabilities);
       for (const controller of controllers()) if (!controller.isStandby) void controller.onProfileAdded();
     });
     sharing?.legacyClientsDeclared.subscribe(() => {
-      if (!this.#hasLegacyClients) this.#probeLegacy();
+      if (!this.hasLegacyClients) this.#probeLegacy();
     });
-  }
-
-  /** True once there was a legacy client. */
-  get hasLegacyClients(): boolean {
-    return this.#hasLegacyClients;
-  }
-
-  /** The sets of capabilities to discover with. */
-  capabilities(): Iterable<ClientCapabilities> {
-    return this.#profiles.capabilities();
-  }
-
-  /** Adds the sets with which a stored forward was discovered, if the limit allows it. */
-  restore({ catalogs }: Forward): void {
-    for (const { capabilities } of catalogs) this.#profiles.restore(capabilities);
   }
 
   /**
@@ -74,7 +62,7 @@ export class ProfileDiscovery {
    */
   ensureDiscoveredFor(profile: DeclaredCapabilities, cause: DiscoveryCause): Promise<Snapshot> | undefined {
     const discovery =
-      this.#profiles.ensureDiscovered(profile.capabilityKey, profile.capabilities, cause) ??
+      this.sets.ensureDiscovered(profile.capabilityKey, profile.capabilities, cause) ??
       (profile.era === 'legacy' ? this.#legacyDiscovery : undefined);
     return discovery?.then(() => this.#options.registry.current);
   }
@@ -84,13 +72,13 @@ export class ProfileDiscovery {
    * they are spared until then.
    */
   onLegacyClient(): void {
-    if (this.#hasLegacyClients) return;
+    if (this.hasLegacyClients) return;
     this.#options.sharing?.declareLegacyClients();
     this.#probeLegacy();
   }
 
   #probeLegacy(): void {
-    this.#hasLegacyClients = true;
+    this.hasLegacyClients = true;
     const probes = Array.from(this.#controllers(), (controller) => controller.onLegacyClient());
     this.#legacyDiscovery = withTimeout(LEGACY_WAIT_MS, Promise.all(probes)).then(() => {
       this.#legacyDiscovery = undefined;
@@ -100,7 +88,7 @@ export class ProfileDiscovery {
   /** Discovers the forwards with all sets of capabilities, or waits for the replicas that do. */
   async #discover(): Promise<void> {
     const { sharing, registry } = this.#options;
-    const all = [...this.#profiles.capabilities()];
+    const all = [...this.sets.capabilities()];
     if (sharing) for (const capabilities of all) sharing.declare(capabilities);
     const keys = all.map(capabilityKey);
     const discovering = Array.from(this.#controllers(), (controller) =>
@@ -122,17 +110,12 @@ function isDiscoveredWith(forward: Forward | undefined, keys: readonly string[])
 }
 
 /** Resolves when a commit has made the condition true, or after 30 s. */
-function waitForRegistry(registry: Registry, condition: () => boolean): Promise<void> {
-  if (condition()) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      stop();
-      resolve();
-    };
-    const stop = registry.committed.subscribe(() => {
-      if (condition()) done();
-    });
-    const timer = setTimeout(done, REPLICA_WAIT_MS).unref();
+async function waitForRegistry(registry: Registry, condition: () => boolean): Promise<void> {
+  if (condition()) return;
+  const met = Promise.withResolvers<void>();
+  const stop = registry.committed.subscribe(() => {
+    if (condition()) met.resolve();
   });
+  await withTimeout(REPLICA_WAIT_MS, met.promise);
+  stop();
 }

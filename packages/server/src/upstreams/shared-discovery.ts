@@ -91,7 +91,7 @@ export class SharedDiscovery implements Follower {
   /** Takes the lease of a forward from whichever replica has it. */
   async take(forward: string): Promise<void> {
     if (this.isHeld(forward)) return;
-    await this.#put(LEASES, [[forward, this.#options.shared.members.id]]);
+    await this.#put(LEASES, forward, this.#options.shared.members.id);
   }
 
   /** What the replica that discovers the forward has found. */
@@ -149,7 +149,7 @@ export class SharedDiscovery implements Follower {
   /** Stores a record in the background; without the database it stays local, as all other discoveries do. */
   #share(section: typeof STATES | typeof CAPABILITIES, id: string, json: string): void {
     if (this.#records[section].get(id) === json) return;
-    this.#put(section, [[id, json]]).catch(() => undefined);
+    this.#put(section, id, json).catch(() => undefined);
   }
 
   /** One at a time. `balances`: whether to take over forwards from replicas that have more than their share. */
@@ -175,8 +175,8 @@ export class SharedDiscovery implements Follower {
     log.debug('took over the discovery of forwards', { forwards: this.forwardsOf(members.id) });
   }
 
-  async #put(section: keyof Records, values: readonly (readonly [id: string, value: string])[]): Promise<void> {
-    await this.#commit(() => values.map(([id, value]) => [section, id, value] as const));
+  async #put(section: keyof Records, id: string, value: string): Promise<void> {
+    await this.#commit(() => [[section, id, value]]);
   }
 
   /** Commits records; `make` is called again if other replicas have changed some meanwhile. */
@@ -233,11 +233,7 @@ export function leasesToTake(
   return taken;
 }
 
-interface Records {
-  readonly [LEASES]: Map<string, string>;
-  readonly [STATES]: Map<string, string>;
-  readonly [CAPABILITIES]: Map<string, string>;
-}
+type Records = Readonly<Record<typeof LEASES | typeof STATES | typeof CAPABILITIES, Map<string, string>>>;
 
 function emptyRecords(): Records {
   return { [LEASES]: new Map(), [STATES]: new Map(), [CAPABILITIES]: new Map() };

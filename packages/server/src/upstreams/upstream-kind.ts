@@ -34,8 +34,9 @@ export interface UpstreamDeps {
   readonly hasLegacyClients: () => boolean;
 }
 
-/** How forwards with certain addresses are reached. */
-export interface ForwardKind {
+/** A kind of upstreams: how forwards with certain addresses are reached. */
+export interface UpstreamKind {
+  readonly name: string;
   /** Schemes of the addresses, with a colon. No other kind has one of them. */
   readonly schemes: readonly string[];
   /** Returns what is wrong with an address that has one of the schemes, as a predicate; undefined for a valid one. */
@@ -48,11 +49,4 @@ export interface ForwardKind {
   open(forward: Forward, deps: UpstreamDeps): ForwardConnection;
   /** Tests a forward step by step, without executing anything. Undefined if there is nothing to test. */
   test?(target: ForwardTarget, deps: UpstreamDeps): Promise<ForwardTest>;
-}
-
-/** A kind of upstreams. */
-export interface UpstreamKind {
-  readonly name: string;
-  /** Undefined if its upstreams are reached by other entries than forwards. */
-  readonly forwards?: ForwardKind;
 }

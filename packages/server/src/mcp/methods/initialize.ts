@@ -112,7 +112,7 @@ function handleNotification(
     }
     default: {
       if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
-      const own = upstreamHeaders.of(headers);
+      const own = upstreamHeaders(headers);
       if (own) sessionBindings.forwardNotification(session, own, message.text);
     }
   }
@@ -130,7 +130,7 @@ function notificationStream(
 ): McpOutcome | Promise<McpOutcome> {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = exchange.headers;
   if (!acceptsEventStream(accept)) return NO_EVENT_STREAMS;
-  const headers = parts.upstreamHeaders.of(exchange.headers);
+  const headers = parts.upstreamHeaders(exchange.headers);
   // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
   if (typeof lastEventId !== 'string') return open(headers, session, parts, false);

@@ -32,10 +32,10 @@ it.each(['is removed', 'is deleted and recreated'])(
     const { filter } = serviceToolList({
       discoveryWaits: new DiscoveryWaits({
         forwards: {
-          ensureDiscoveredFor: () => admitted.promise,
           firstDiscoveries: new FirstDiscoveries(0, () => ''),
           reread: () => undefined,
         },
+        profileDiscovery: { ensureDiscoveredFor: () => admitted.promise },
         registry,
         calls,
         waitMs: 10_000,

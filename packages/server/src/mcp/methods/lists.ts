@@ -5,9 +5,9 @@ import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogView, PrebuiltList } from '../../registry/list.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import type { ClientProfiles } from '../client-profile.ts';
+import { type ClientProfiles, LIST_METHODS } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
+import { type McpMethodFilter, type McpOutcome, requestFilter } from '../exchange.ts';
 
 /** Dependencies of list filters. */
 export interface ListParts {
@@ -23,14 +23,9 @@ const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
  * forward, and for the discovery with capabilities that have not been declared before. A list that lacks entries must not be
  * cached.
  */
-function lists(
-  kind: Kind,
-  methods: readonly string[],
-  { discoveryWaits, profiles, registry }: ListParts,
-): McpMethodFilter {
-  const filter: McpFilter = (exchange) => {
-    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = exchange;
-    if (message?.kind !== 'request' || !namespace) return undefined;
+function lists(kind: Kind, { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
+  return requestFilter(LIST_METHODS[kind], (request) => {
+    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = request;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const respond = (current: NamespaceState): McpOutcome | Promise<McpOutcome> => {
@@ -45,15 +40,14 @@ function lists(
         : entries.listInSlices(view, method, turns);
       return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
-    const waiting = discoveryWaits.beforeAnswer(exchange, namespace, profile);
+    const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);
     if (!waiting) return respond(namespace);
     return waiting.then((waited) => {
       if ('ended' in waited) return waited.ended;
       if (waited.namespace) return respond(waited.namespace);
       return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
     });
-  };
-  return { methods, filter };
+  });
 }
 
 function toOutcome({ json, bytes }: PrebuiltList): McpOutcome {
@@ -75,15 +69,15 @@ function uncacheable(view: CatalogView): CatalogView {
 
 /** `tools/list`: the tools of the namespace in the path. */
 export function serviceToolList(parts: ListParts): McpMethodFilter {
-  return lists('tool', ['tools/list'], parts);
+  return lists('tool', parts);
 }
 
 /** `resources/list` and `resources/templates/list`: the resources of the namespace in the path. */
 export function serviceResourceList(parts: ListParts): McpMethodFilter {
-  return lists('resource', ['resources/list', 'resources/templates/list'], parts);
+  return lists('resource', parts);
 }
 
 /** `prompts/list`: the prompts of the namespace in the path. */
 export function servicePromptList(parts: ListParts): McpMethodFilter {
-  return lists('prompt', ['prompts/list'], parts);
+  return lists('prompt', parts);
 }

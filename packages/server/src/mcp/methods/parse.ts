@@ -124,7 +124,7 @@ export function namespaceCheck(registry: Pick<Registry, 'current'>): (path: stri
 export interface NamespaceParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
-  readonly forwards: Pick<Forwards, 'onLegacyClient'>;
+  readonly forwards: Pick<Forwards, 'profiles'>;
 }
 
 /**
@@ -150,7 +150,7 @@ export function serviceNamespace(
       exchange.message = appToolCall(message, namespace) ?? message;
     }
     if (exchange.era === 'modern') return batch && noBatch();
-    if (message?.kind === 'request') forwards.onLegacyClient();
+    if (message?.kind === 'request') forwards.profiles.onLegacyClient();
 
     const token = exchange.headers['mcp-session-id'];
     if (typeof token !== 'string') return batch && noBatch();

@@ -1,12 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import type { Access } from '../../access/access.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
-import type { Calls } from '../../upstreams/calls.ts';
-import type { McpFilter, McpMethodFilter } from '../exchange.ts';
+import type { McpMethodFilter } from '../exchange.ts';
+import { type EntryParts, entryFilter } from './calls.ts';
 
 /**
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing. `{key}` is replaced in
@@ -45,27 +44,16 @@ function asList(value: JsonValue | undefined): JsonValue[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Dependencies of {@link servicePromptGet}. */
-interface PromptGetParts {
-  readonly access: Access;
-  readonly clientCalls: Calls;
-}
-
 /** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one. */
-export function servicePromptGet({ access, clientCalls }: PromptGetParts): McpMethodFilter {
-  const filter: McpFilter = (exchange) => {
-    const { message, namespace } = exchange;
-    if (message?.kind !== 'request' || !namespace) return undefined;
-    const target = access.resolve(namespace, message);
-    if (target?.kind !== 'target') return target;
+export function servicePromptGet({ access, clientCalls }: EntryParts): McpMethodFilter {
+  return entryFilter('prompts/get', access, (request, target) => {
     const { entry: prompt, forward } = target;
     if (!prompt) return undefined;
-    exchange.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
-    const permit = access.decide(exchange.principal, target);
-    if (forward !== undefined) return clientCalls.send(exchange, permit);
+    request.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
+    const permit = access.decide(request.principal, target);
+    if (forward !== undefined) return clientCalls.send(request, permit);
     const expanded = expandPrompt(prompt, permit.message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
-    return { kind: 'result', json: resultText(exchange.era, expanded.result) };
-  };
-  return { methods: ['prompts/get'], filter, findMissing: (exchange) => access.findMissing(exchange) };
+    return { kind: 'result', json: resultText(request.era, expanded.result) };
+  });
 }

@@ -8,7 +8,6 @@ import { type Access, entryNotFound } from '../../access/access.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import { quotaOwner } from '../../http/shares.ts';
-import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -20,24 +19,19 @@ import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindi
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
-import type { FindMissing, McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
-import type { ListChangeNotifier } from '../list-changes.ts';
-import { type ListenParts, ListenStream, type SubscribedTasks } from '../listen-stream.ts';
-import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
+import { type McpMethodFilter, type McpOutcome, type McpRequest, requestFilter } from '../exchange.ts';
+import { type ListenParts, type ListenRequest, ListenStream } from '../listen-stream.ts';
+import { NO_EVENT_STREAMS } from '../open-streams.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
-import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
 import { ownerOf, type TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of {@link serviceSubscribe}. */
-export interface SubscribeParts extends TaskMethodParts {
+export interface SubscribeParts extends TaskMethodParts, Omit<ListenParts, 'watcherOptions'> {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly upstreamHeaders: UpstreamHeaders;
   readonly sessionBindings: SessionBindings;
-  readonly listChanges: ListChangeNotifier;
-  readonly openStreams: OpenStreams;
-  readonly subscriptions: SubscriptionShares;
   readonly taskWatcherOptions: TaskWatcherOptions;
   /** Identity of the service, sent to upstreams for clients that send none. */
   readonly serverInfo: Implementation;
@@ -49,20 +43,16 @@ export interface SubscribeParts extends TaskMethodParts {
  * the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The subscription is stored and
  * survives restarts of the service and of the upstream. Updates are sent on the notification stream.
  */
-function resourceSubscription(
-  method: 'resources/subscribe' | 'resources/unsubscribe',
-  { headers, session, namespace }: McpExchange,
-  message: RequestMessage,
-  parts: SubscribeParts,
-): McpOutcome {
+function resourceSubscription({ headers, session, namespace, message }: McpRequest, parts: SubscribeParts): McpOutcome {
+  const { method } = message;
   const { uri } = message.params;
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
-  if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
+  if (!session) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(message, session, namespace, parts.access);
   if (typeof forward !== 'string') return forward;
   const upstream = parts.forwards.upstreams.of(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
-  const sent = parts.upstreamHeaders.of(headers);
+  const sent = parts.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
   const client = { session, headers: sent };
   const { sessionBindings } = parts;
@@ -125,67 +115,52 @@ const MAX_TASKS = 1_000;
  * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones.
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
-  const { access, registry, forwards, listChanges, openStreams, subscriptions, log } = parts;
-  const watcherOptions = { registry, upstreams: forwards.upstreams, access, log };
-  const listening = { listChanges, openStreams, subscriptions, watcherOptions };
-  const filter: McpFilter = (exchange) => {
-    const { message, namespace, era } = exchange;
-    if (message?.kind !== 'request' || !namespace) return undefined;
-    if (era === 'modern' && message.method === 'subscriptions/listen') {
-      if (!acceptsEventStream(exchange.headers.accept)) return NO_EVENT_STREAMS;
-      return listen(exchange, message, namespace.name, parts, listening);
-    }
-    if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
-      return resourceSubscription(message.method, exchange, message, parts);
-    }
-    return undefined;
-  };
-  const findMissing: FindMissing = ({ message, namespace, session }) => {
-    if (message?.kind !== 'request' || !namespace || !session || message.method === 'subscriptions/listen')
-      return undefined;
-    const forward = forwardOf(message, session, namespace, access);
-    return typeof forward !== 'string' && forward.isMiss ? forward : undefined;
-  };
-  return { methods: ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'], filter, findMissing };
+  const { access, registry, forwards, log } = parts;
+  const listening = { ...parts, watcherOptions: { registry, upstreams: forwards.upstreams, access, log } };
+  return requestFilter(
+    ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'],
+    (request) => {
+      const isListen = request.message.method === 'subscriptions/listen';
+      if (isListen !== (request.era === 'modern')) return undefined;
+      return isListen ? listen(request, listening) : resourceSubscription(request, parts);
+    },
+    ({ message, namespace, session }) => {
+      if (!session || message.method === 'subscriptions/listen') return undefined;
+      const forward = forwardOf(message, session, namespace, access);
+      return typeof forward !== 'string' && forward.isMiss ? forward : undefined;
+    },
+  );
 }
 
-function listen(
-  exchange: McpExchange,
-  message: RequestMessage,
-  namespace: Namespace,
-  { upstreamHeaders, serverInfo, tasks, taskWatcherOptions }: SubscribeParts,
-  listening: ListenParts,
-): McpOutcome | Promise<McpOutcome> {
-  const { headers, capabilities, principal, head } = exchange;
-  const requested = parseListenFilter(message.params.notifications);
-  if (typeof requested === 'string') return rpcError(INVALID_PARAMS, requested);
-  const uris = requested.resourceSubscriptions ?? [];
+function listen(request: McpRequest, parts: SubscribeParts & ListenParts): McpOutcome | Promise<McpOutcome> {
+  const { message, headers, capabilities, principal, head } = request;
+  const { upstreamHeaders, serverInfo, tasks, taskWatcherOptions: options } = parts;
+  const { name: namespace } = request.namespace;
+  if (!acceptsEventStream(headers.accept)) return NO_EVENT_STREAMS;
+  const filter = parseListenFilter(message.params.notifications);
+  if (typeof filter === 'string') return rpcError(INVALID_PARAMS, filter);
+  const uris = filter.resourceSubscriptions ?? [];
   if (uris.length > MAX_URIS) {
     return rpcError(INVALID_PARAMS, `parameter "notifications.resourceSubscriptions" has more than ${MAX_URIS} uris`);
   }
-  const taskIds = requested.taskIds ?? [];
+  const taskIds = filter.taskIds ?? [];
   if (taskIds.length > MAX_TASKS) {
     return rpcError(INVALID_PARAMS, `parameter "notifications.taskIds" has more than ${MAX_TASKS} ids`);
   }
   if (taskIds.length > 0 && !declaresTasks(capabilities)) return missingTasks();
-  const own = upstreamHeaders.of(headers);
+  const own = upstreamHeaders(headers);
   if (!own) return FORWARDING_LOOP;
-  const watcher = {
-    namespace,
-    clientInfo: clientInfo(message) ?? { ...serverInfo },
-    capabilities,
-    headers: own,
-  };
-  const holder = quotaOwner(namespace, principal, head.address);
-  const open = (tasks?: SubscribedTasks): McpOutcome => ({
+  const client = { namespace, clientInfo: clientInfo(message) ?? { ...serverInfo }, capabilities, headers: own };
+  const owner = quotaOwner(namespace, principal, head.address);
+  const open = (subscribed?: ListenRequest['tasks']): McpOutcome => ({
     kind: 'deferred',
-    start: (client) => new ListenStream(listening, requested, watcher, holder, client, tasks).start(),
+    start: (writer) => new ListenStream(parts, { filter, client, owner, tasks: subscribed }, writer).start(),
   });
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
-  return Promise.all(taskIds.map((id) => tasks.find(id, ownerOf(exchange)))).then((found) => {
-    const records = found.filter((record) => record !== undefined).filter((one) => one.clientEra === 'modern');
-    return open({ options: taskWatcherOptions, records });
+  return Promise.all(taskIds.map((id) => tasks.find(id, ownerOf(request)))).then((found) => {
+    const records = found.filter((record) => record !== undefined).filter(({ clientEra }) => clientEra === 'modern');
+    return open({ options, records });
   });
 }
 

@@ -6,16 +6,14 @@ import { secretOrigins } from './upstream.ts';
 /** MCP servers that are reached by Streamable HTTP. */
 export const mcpHttp: UpstreamKind = {
   name: 'mcp',
-  forwards: {
-    schemes: ['http:', 'https:'],
-    validate: problemWith,
-    connectionKey: ({ address, headers = {}, proxy, compression }) =>
-      JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]),
-    origins: secretOrigins,
-    open: (forward, deps) => new McpForwardConnection(forward, deps),
-    test: (target, { registry: { turns }, catalogLimits: limits, ...deps }) =>
-      testForward(target, { ...deps, turns, limits }),
-  },
+  schemes: ['http:', 'https:'],
+  validate: problemWith,
+  connectionKey: ({ address, headers = {}, proxy, compression }) =>
+    JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]),
+  origins: secretOrigins,
+  open: (forward, deps) => new McpForwardConnection(forward, deps),
+  test: (target, { registry: { turns }, catalogLimits: limits, ...deps }) =>
+    testForward(target, { ...deps, turns, limits }),
 };
 
 /** Returns what is wrong with the address of a server. A valid one is used without normalization. */
