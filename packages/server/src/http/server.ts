@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Server as NetServer } from 'node:net';
 import type { RequestHead } from '../exchange/head.ts';
 import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
@@ -206,7 +205,7 @@ async function drain(server: HttpServer, graceMs: number, endRequests: () => boo
   clearTimeout(deadline);
 }
 
-function boundAddress(server: NetServer): string {
+function boundAddress(server: HttpServer): string {
   const address = server.address();
   if (address === null || typeof address === 'string') return String(address);
   return formatAddress({ host: address.address, port: address.port });

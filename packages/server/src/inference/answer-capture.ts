@@ -52,7 +52,6 @@ export class AnswerCapture implements BodySink {
   #stream: StreamedAnswer | undefined = undefined;
   #decoder: EventStreamDecoder | LineDecoder | undefined = undefined;
   #isTruncated = false;
-  #hasEnded = false;
   #isReleased = false;
 
   constructor(options: AnswerCaptureOptions) {
@@ -70,12 +69,10 @@ export class AnswerCapture implements BodySink {
   }
 
   end(isTruncated = false): void {
-    if (this.#hasEnded) return;
     if (this.#start) this.#begin(this.#start, 'json');
     if (this.#isSmall) this.#parse();
     if (this.#decoder instanceof LineDecoder) this.#decoder.end();
     this.#isTruncated ||= isTruncated;
-    this.#hasEnded = true;
     this.#options.onEnd();
   }
 

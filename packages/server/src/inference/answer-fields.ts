@@ -29,6 +29,8 @@ export type FieldPaths = Readonly<Record<string, AnswerField>>;
 
 /** Members of JSON in which there are fields. */
 export class FieldTree {
+  /** All of its fields. */
+  readonly paths: FieldPaths;
   /** Field that the value itself is. */
   field: AnswerField | undefined = undefined;
   /** Elements, if the value is an array. */
@@ -40,7 +42,8 @@ export class FieldTree {
   readonly list: { readonly name: string; readonly tree: FieldTree }[] = [];
 
   constructor(...all: readonly FieldPaths[]) {
-    for (const paths of all) for (const [path, field] of Object.entries(paths)) this.#at(path).field = field;
+    this.paths = Object.assign({}, ...all);
+    for (const [path, field] of Object.entries(this.paths)) this.#at(path).field = field;
   }
 
   #at(path: string): FieldTree {

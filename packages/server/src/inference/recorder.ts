@@ -9,7 +9,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import { AnswerCapture } from './answer-capture.ts';
 import { apiOfPath } from './apis/apis.ts';
 import { MemoryBudget } from './bounded-memory.ts';
-import { type BodySink, createDecoder } from './decoder.ts';
+import { type BodySink, createDecoder, type DecodingLimits } from './decoder.ts';
 import type { InteractionStore } from './interaction-store.ts';
 import { RequestCapture } from './request-capture.ts';
 
@@ -59,7 +59,9 @@ export function interactionRecorder({
   bodyLimit = 4 * 1024 * 1024,
   totalLimit = 256 * 1024 * 1024,
 }: RecorderOptions) {
-  const options = { store, log, bodyLimit, budget: new MemoryBudget(totalLimit) };
+  const budget = new MemoryBudget(totalLimit);
+  const decoding = { maxPending: MAX_PENDING * bodyLimit, maxTotal: MAX_DECODED * bodyLimit, budget };
+  const options = { store, log, bodyLimit, decoding };
   return (head: RecordedHead, onRecorded?: (completion: RecordedCompletion) => void): ExchangeRecording | undefined =>
     head.method === 'POST' && store.capacity > 0 ? new ExchangeRecording(options, head, onRecorded) : undefined;
 }
@@ -69,7 +71,7 @@ type RecordedHead = Pick<RequestHead, 'method' | 'target' | 'headers'>;
 
 /** Options that all recordings of a recorder share. */
 interface RecordingOptions extends Required<Omit<RecorderOptions, 'totalLimit'>> {
-  readonly budget: MemoryBudget;
+  readonly decoding: DecodingLimits;
 }
 
 /** Truncated requests with this path suffix are recorded although they are not JSON. */
@@ -105,7 +107,7 @@ export class ExchangeRecording {
     { target, headers }: RecordedHead,
     onRecorded?: (completion: RecordedCompletion) => void,
   ) {
-    const { bodyLimit, budget } = options;
+    const { bodyLimit, decoding } = options;
     this.#options = options;
     this.#onRecorded = onRecorded;
     this.#path = (target.split('?', 1)[0] ?? '').slice(0, MAX_PATH_CHARACTERS);
@@ -113,10 +115,10 @@ export class ExchangeRecording {
     this.#request = new RequestCapture({
       conversation: apiOfPath(this.#path)?.request.conversation,
       limit: bodyLimit,
-      budget,
+      budget: decoding.budget,
       onEnd: () => this.#onRequestDecoded(),
     });
-    this.#requestDecoder = this.#decoder(headers['content-encoding'], this.#request);
+    this.#requestDecoder = createDecoder(headers['content-encoding'], this.#request, decoding);
     if (this.#requestDecoder === undefined) this.#isDiscarded = true;
   }
 
@@ -141,11 +143,12 @@ export class ExchangeRecording {
     if (this.#isDiscarded || this.#hasEnded || this.#status !== 0) return;
     this.#status = status;
     this.#attempt(() => {
-      const { bodyLimit: limit, budget } = this.#options;
+      const { bodyLimit: limit, decoding } = this.#options;
+      const { budget } = decoding;
       const isLabeledEvents = mediaType(headers) === 'text/event-stream';
       const onEnd = () => this.#onDecoded();
       const response = new AnswerCapture({ path: this.#path, isLabeledEvents, limit, budget, onEnd });
-      this.#responseDecoder = this.#decoder(headers['content-encoding']?.toString(), response);
+      this.#responseDecoder = createDecoder(headers['content-encoding']?.toString(), response, decoding);
       // A body in an unknown coding is not stored.
       if (this.#responseDecoder !== undefined) this.#response = response;
     });
@@ -210,12 +213,6 @@ export class ExchangeRecording {
       statusCode: this.#status,
       endedAt: this.#startedAt + this.#durationMs,
     });
-  }
-
-  #decoder(encoding: string | undefined, sink: BodySink): BodySink | undefined {
-    const { bodyLimit, budget } = this.#options;
-    const limits = { maxPending: MAX_PENDING * bodyLimit, maxTotal: MAX_DECODED * bodyLimit, budget };
-    return createDecoder(encoding, sink, limits);
   }
 
   #discard(): void {

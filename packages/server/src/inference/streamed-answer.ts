@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/js
 import type { EventSink, ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import type { AnswerFields } from './answer-fields.ts';
 import { AnswerScan } from './answer-scan.ts';
-import type { AnswerAssembler, ReadableApi } from './apis/api.ts';
+import type { AnswerAssembler, CompletionApi } from './apis/api.ts';
 import { ALL_FIELDS, APIS, apiOfPath } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import { BoundedValues } from './bounded-values.ts';
@@ -38,7 +38,7 @@ export class StreamedAnswer implements EventSink {
   /** The values of the answer: their depth, and whether some were dropped. */
   readonly values: BoundedValues;
   readonly #options: StreamedAnswerOptions;
-  #api: ReadableApi | undefined = undefined;
+  #api: CompletionApi | undefined = undefined;
   #assembler: AnswerAssembler | undefined = undefined;
   /** Events of no known API so far. */
   #pending: JsonObject[] = [];
@@ -63,7 +63,7 @@ export class StreamedAnswer implements EventSink {
   onLargeData(bytes: Buffer): void {
     if (this.#hasEnded) return;
     const { fields, limit, budget } = this.#options;
-    this.#scan ??= new AnswerScan(this.#api?.tree ?? ALL_FIELDS, fields);
+    this.#scan ??= new AnswerScan(this.#api?.fields ?? ALL_FIELDS, fields);
     this.#scan.scanner.write(bytes);
     this.#held ??= new BoundedBuffer(limit, budget);
     const hasManyValues = this.#scan.scanner.size > MAX_LONG_EVENT_VALUES;
@@ -111,14 +111,14 @@ export class StreamedAnswer implements EventSink {
       if (api) this.#begin(api);
       else this.#addPending(event, characters);
     }
-    fields.read(this.#api?.tree ?? ALL_FIELDS, event);
+    fields.read(this.#api?.fields ?? ALL_FIELDS, event);
     // The API for responses has errors without an object.
     if (event.type === 'error' && event.error === undefined)
       fields.read(ALL_FIELDS, { error: { code: event.code ?? 0 } });
     this.#assembler?.add(event);
   }
 
-  #begin(api: ReadableApi): void {
+  #begin(api: CompletionApi): void {
     this.#api = api;
     this.#assembler = api.assembler(this.values);
     for (const event of this.#pending) this.#assembler.add(event);

@@ -24,8 +24,8 @@ export interface CodedResponse {
 export interface ResponseInput {
   /** Resumes it after `onData` has returned false. */
   resumeInput(): void;
-  /** Ends it without a callback. */
-  abortInput(): void;
+  /** Ends it, and its decoding, without a callback. */
+  abort(): void;
 }
 
 /**
@@ -185,8 +185,7 @@ export class DecodedResponse implements ResponseHandler {
   }
 
   #fail(error: UpstreamError): void {
-    this.abort();
-    this.#response.input.abortInput();
+    this.#response.input.abort();
     this.#handler.onError(error);
   }
 }

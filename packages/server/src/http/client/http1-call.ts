@@ -46,18 +46,14 @@ export class Http1Call implements UpstreamCall, ResponseInput {
 
   abort(): void {
     this.#decoded?.abort();
-    this.abortInput();
+    if (this.ended) return;
+    this.ended = true;
+    this.connection?.close();
   }
 
   resume(): void {
     if (this.#decoded) this.#decoded.resume();
     else this.resumeInput();
-  }
-
-  abortInput(): void {
-    if (this.ended) return;
-    this.ended = true;
-    this.connection?.close();
   }
 
   resumeInput(): void {

@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import type { FieldPaths } from '../answer-fields.ts';
+import { FieldTree } from '../answer-fields.ts';
 import type { BoundedValues } from '../bounded-values.ts';
 import type { AnswerAssembler } from './api.ts';
 import { AssembledList, AssembledMembers } from './members.ts';
 
 /** Fields of answers with choices. */
-export const CHOICE_FIELDS: FieldPaths = {
+export const CHOICE_FIELDS: FieldTree = new FieldTree({
   id: 'id',
   model: 'model',
   'usage.prompt_tokens': 'inputTokens',
@@ -15,7 +15,7 @@ export const CHOICE_FIELDS: FieldPaths = {
   error: 'error',
   'error.type': 'errorType',
   'error.code': 'errorCode',
-};
+});
 
 const MAX_CHOICES = 128;
 

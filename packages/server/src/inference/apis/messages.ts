@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { skipContainer, skipSpace } from '@sluice/protocol/json/text';
+import { FieldTree } from '../answer-fields.ts';
 import type { BoundedValues } from '../bounded-values.ts';
 import type { AnswerAssembler, CompletionApi } from './api.ts';
 import { AssembledList, AssembledMembers, objectIn } from './members.ts';
@@ -8,7 +9,7 @@ import { AssembledList, AssembledMembers, objectIn } from './members.ts';
 export const messages: CompletionApi = {
   path: '/messages',
   request: { conversation: 'messages', instructions: 'system' },
-  fields: {
+  fields: new FieldTree({
     id: 'id',
     model: 'model',
     'usage.input_tokens': 'inputTokens',
@@ -21,11 +22,9 @@ export const messages: CompletionApi = {
     'delta.stop_reason': 'finish',
     error: 'error',
     'error.type': 'errorType',
-  },
-  recognizes: (event) => {
-    const { type } = event;
-    return typeof type === 'string' && (EVENTS.has(type) || (type === 'error' && isJsonObject(event.error)));
-  },
+  }),
+  recognizes: ({ type, error }) =>
+    typeof type === 'string' && (EVENTS.has(type) || (type === 'error' && isJsonObject(error))),
   assembler: (values) => new MessageAssembler(values),
 };
 
@@ -108,6 +107,7 @@ class MessageAssembler implements AnswerAssembler {
     }
     return { ...message, content, ...(Object.keys(usage).length > 0 && { usage }) };
   }
+
   /** The input of a tool is the value of its JSON, or its text if it is not complete. */
   #blockJson(block: AssembledMembers): JsonObject {
     const { partial_json: json, ...members } = block.take();

@@ -1,17 +1,17 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import type { FieldPaths } from '../answer-fields.ts';
+import { FieldTree } from '../answer-fields.ts';
 import type { BoundedValues } from '../bounded-values.ts';
 import type { AnswerAssembler, CompletionApi } from './api.ts';
 import { AssembledMembers, objectIn } from './members.ts';
 
 /** Fields of the answers of Ollama's own APIs. They have no id; an error is a text. */
-const FIELDS: FieldPaths = {
+const FIELDS = new FieldTree({
   model: 'model',
   prompt_eval_count: 'inputTokens',
   eval_count: 'outputTokens',
   done_reason: 'finish',
   error: 'error',
-};
+});
 
 /** Ollama's API for chats. */
 export const ollamaChat: CompletionApi = {

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { FieldTree } from '../answer-fields.ts';
 import type { BoundedValues } from '../bounded-values.ts';
 import type { AnswerAssembler, CompletionApi } from './api.ts';
 import { AssembledList, AssembledMembers } from './members.ts';
@@ -7,7 +8,7 @@ import { AssembledList, AssembledMembers } from './members.ts';
 export const responses: CompletionApi = {
   path: '/responses',
   request: { conversation: 'input', instructions: 'instructions' },
-  fields: {
+  fields: new FieldTree({
     id: 'id',
     model: 'model',
     'usage.input_tokens': 'inputTokens',
@@ -26,7 +27,7 @@ export const responses: CompletionApi = {
     'response.error': 'error',
     'response.error.type': 'errorType',
     'response.error.code': 'errorCode',
-  },
+  }),
   recognizes: ({ type }) => typeof type === 'string' && (type.startsWith('response.') || type === 'error'),
   assembler: (values) => new ResponseAssembler(values),
 };
