@@ -20,9 +20,10 @@ export function openTunnel(
   const server = serverOf(url);
   let head = '';
   const end = () => socket.off('data', onData).off('end', onEnd);
+  const fail = (problem: string, remedy?: string) => onFailure(new ProxyError(proxy, problem, { remedy }));
   const onEnd = () => {
     end();
-    onFailure(new ProxyError(proxy, 'closed the connection without an answer to CONNECT'));
+    fail('closed the connection without an answer to CONNECT');
   };
   const onData = (chunk: Buffer) => {
     head += chunk.toString('latin1');
@@ -30,10 +31,11 @@ export function openTunnel(
     if (length < 0 && head.length <= MAX_HEAD_BYTES) return;
     end();
     const status = length < 0 ? undefined : /^HTTP\/1\.[01] (\d{3})[ \r]/.exec(head)?.[1];
-    if (status === undefined) return onFailure(new ProxyError(proxy, 'did not answer CONNECT with HTTP/1.1'));
-    if (!status.startsWith('2')) return onFailure(rejected(proxy, Number(status)));
+    if (status === undefined) return fail('did not answer CONNECT with HTTP/1.1');
+    if (status === '407') return fail('answered CONNECT with HTTP 407', credentialsRemedy('HTTPS_PROXY'));
+    if (!status.startsWith('2')) return fail(`answered CONNECT with HTTP ${status}`);
     // The upstream sends nothing before the handshake that follows.
-    if (head.length > length + 4) return onFailure(new ProxyError(proxy, 'answered CONNECT with more than a head'));
+    if (head.length > length + 4) return fail('answered CONNECT with more than a head');
     onOpen();
   };
   socket.on('data', onData).on('end', onEnd);
@@ -44,15 +46,11 @@ export function openTunnel(
   return socket;
 }
 
-function rejected(proxy: EgressProxy, status: number): ProxyError {
-  return new ProxyError(proxy, `answered CONNECT with HTTP ${status}`, {
-    remedy: status === 407 ? 'set its user name and password in the URL of HTTPS_PROXY' : undefined,
-  });
-}
-
 /** Rejection of the credentials for a request that is not tunneled. */
 export function credentialsRejected(proxy: EgressProxy): ProxyError {
-  return new ProxyError(proxy, 'answered with HTTP 407', {
-    remedy: 'set its user name and password in the URL of HTTP_PROXY',
-  });
+  return new ProxyError(proxy, 'answered with HTTP 407', { remedy: credentialsRemedy('HTTP_PROXY') });
+}
+
+function credentialsRemedy(variable: string): string {
+  return `set its user name and password in the URL of ${variable}`;
 }
