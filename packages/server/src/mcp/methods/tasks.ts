@@ -137,34 +137,20 @@ function listTasks(
   { params: { cursor } }: RequestMessage,
   { tasks }: TaskMethodParts,
 ): McpOutcome {
-  const records = tasks.list(ownerOf(exchange), exchange.session?.id).sort(byPlace);
-  let start = 0;
-  if (cursor !== undefined) {
-    const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
-    if (!/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
-    start = records.findIndex((record) => isAfter(record, before));
-    if (start === -1) start = records.length;
-  }
-  const page = records.slice(start, start + PAGE_SIZE);
-  const last = page.at(-1);
-  const hasMore = last !== undefined && start + page.length < records.length;
+  const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
+  if (cursor !== undefined && !/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
+  const records = tasks.list(ownerOf(exchange), exchange.session?.id).filter((record) => placeOf(record) > before);
+  records.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+  const page = records.slice(0, PAGE_SIZE);
+  const last = records.length > PAGE_SIZE ? page.at(-1) : undefined;
   const result = {
     tasks: page.map((record) => taskJson('legacy', stateOf(record))),
-    ...(hasMore && { nextCursor: Buffer.from(placeOf(last)).toString('base64url') }),
+    ...(last && { nextCursor: Buffer.from(placeOf(last)).toString('base64url') }),
   };
   return { kind: 'result', json: JSON.stringify(result) };
 }
 
-/** Place of a record in lists, which are ordered by time and then by id. */
+/** Place of a record in lists, which are ordered by time and then by id: places are compared as texts. */
 function placeOf({ created, id }: TaskRecord): string {
-  return `${created} ${id}`;
-}
-
-function byPlace(a: TaskRecord, b: TaskRecord): number {
-  return a.created - b.created || (a.id < b.id ? -1 : 1);
-}
-
-function isAfter(record: TaskRecord, place: string): boolean {
-  const [created = '', id = ''] = place.split(' ');
-  return record.created > Number(created) || (record.created === Number(created) && record.id > id);
+  return `${String(created).padStart(16, '0')} ${id}`;
 }

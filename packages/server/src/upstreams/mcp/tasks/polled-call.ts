@@ -94,6 +94,7 @@ export class PolledCall implements Operation {
   #isSuspended = false;
   #isClientDisconnected: boolean;
   #sendProgress: ReportProgress = async () => undefined;
+  #isSending = false;
   /** Keys of the requests for input that the client got. */
   readonly #sentKeys = new Set<string>();
   #serverRequests: RelayedServerRequests | undefined = undefined;
@@ -279,7 +280,12 @@ export class PolledCall implements Operation {
   }
 
   #report(message: string | undefined): void {
-    if (message !== undefined && !this.#isClientDisconnected) void this.#sendProgress(message);
+    // A client that reads too slowly gets later messages only.
+    if (message === undefined || this.#isClientDisconnected || this.#isSending) return;
+    this.#isSending = true;
+    void this.#sendProgress(message).then(() => {
+      this.#isSending = false;
+    });
   }
 
   /** Returns the outcome of a response with this content, in the form for the client. */

@@ -99,17 +99,15 @@ export function taskMessage(
     [META_CLIENT_INFO]: clientInfo,
     [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
   };
-  const meta = [
-    ...(era === 'modern' ? [JSON.stringify(envelope).slice(1, -1)] : []),
-    ...(more.token === undefined ? [] : [`"progressToken":${more.token}`]),
-  ];
-  const params = [
-    `"taskId":${JSON.stringify(upstreamId)}`,
-    ...(meta.length > 0 ? [`"_meta":{${meta.join(',')}}`] : []),
-    ...(more.params === undefined ? [] : [more.params]),
-  ];
-  const text = `{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params.join(',')}}}`;
-  return parseRequest(text);
+  const token = more.token && `"progressToken":${more.token}`;
+  const meta = joined(era === 'modern' ? JSON.stringify(envelope).slice(1, -1) : undefined, token);
+  const params = joined(`"taskId":${JSON.stringify(upstreamId)}`, meta && `"_meta":{${meta}}`, more.params);
+  return parseRequest(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params}}}`);
+}
+
+/** Joins members in JSON text. */
+function joined(...parts: (string | undefined)[]): string {
+  return parts.filter((part) => part !== undefined && part !== '').join(',');
 }
 
 /** Sends a request of our own about a task; never rejects. */

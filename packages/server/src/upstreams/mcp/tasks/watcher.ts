@@ -29,7 +29,7 @@ export interface TaskWatchHandler {
   /** The state of a task, as the notification of the upstream with our id. False pauses until `resume`. */
   onTask(id: string, text: string): boolean;
   /** Notifications may have been missed, which can only be reported by closing the stream. */
-  onMissedEvents(): void;
+  onMissedEvents?(): void;
 }
 
 export interface TaskWatcherOptions {
@@ -101,12 +101,12 @@ export function watchTasks(
       client,
       handler: {
         onGranted: ({ taskIds }, gap) => {
-          if (gap) return handler.onMissedEvents();
+          if (gap) return handler.onMissedEvents?.();
           for (const { id } of taskIds.flatMap((taskId) => watched.get(taskId) ?? [])) granted.add(id);
           settleIfAnswered();
         },
         onRejected: (_error, final) => {
-          if (isReady) handler.onMissedEvents();
+          if (isReady) handler.onMissedEvents?.();
           else if (final) settleIfAnswered();
         },
         onTask: (text, { params }) => {
@@ -117,7 +117,7 @@ export function watchTasks(
           if (!tasks.observe(record, state, { by: 'notified', content })) return true;
           return handler.onTask(record.id, withReportedTask('modern', text, 'params', reportedTask(record)));
         },
-        onUpstreamClosed: () => isReady && handler.onMissedEvents(),
+        onUpstreamClosed: () => isReady && handler.onMissedEvents?.(),
       },
     });
     subscriptions.push(subscription);
@@ -180,8 +180,8 @@ export class SessionTasks {
 }
 
 /**
- * Watches tasks of a session while its client listens. One watch has all of them: for further tasks another one is opened, which
- * replaces it as soon as it is ready. Returns the function that adds a task.
+ * Watches tasks of a session while its client listens, which must not rely on that. One watch has all of them: for further tasks
+ * another one is opened, which replaces it as soon as it is ready. Returns the function that adds a task.
  */
 function watchSession(
   options: TaskWatcherOptions,
@@ -215,9 +215,7 @@ function watchSession(
       if (watches.length > 1) watches.shift()?.close();
       renew();
     };
-    // The client must not rely on these notifications.
-    const onMissedEvents = (): void => undefined;
-    watches.push(watchTasks(options, client, records, { onTasksReady, onTask: notify, onMissedEvents }));
+    watches.push(watchTasks(options, client, records, { onTasksReady, onTask: notify }));
   }
 
   function notify(id: string): boolean {
