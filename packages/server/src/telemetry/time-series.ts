@@ -14,7 +14,7 @@ import {
 import type { EventRing } from './event-ring.ts';
 import { bucketOf, MCP_SECONDS, roundMs } from './metrics/instruments.ts';
 import { residentBytes } from './metrics/metric-source.ts';
-import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
+import type { RequestMetrics } from './metrics/request-metrics.ts';
 import { type LastEventDetails, outcomeOf, type ToolCallRecord } from './tool-calls/event.ts';
 
 const STEP_MS = TIME_SERIES_STEP_S * 1000;
@@ -33,86 +33,68 @@ const DELAY_RESOLUTION_MS = 50;
 
 const OUTCOMES = toolCallOutcome.options;
 
-/** Sums of the steps of one point. */
-interface Point {
-  /** By outcome. */
-  readonly counts: Float64Array;
-  readonly buckets: Float64Array;
-}
-
 /** Calls of one group: 39 KiB, whatever their number. */
 class CallCounts {
   readonly labels: CallSeries['labels'];
   readonly bounds: Float64Array;
   /** Number of the latest step with a call. */
   latest = 0;
-  /** Number of the step that each place of the other arrays belongs to. */
-  readonly #steps = new Uint32Array(STEPS);
-  /** By step and outcome. */
-  readonly #counts = new Uint32Array(STEPS * OUTCOMES.length);
-  /** Buckets of a step. */
-  readonly #size: number;
-  readonly #buckets: Uint32Array;
+  /** A row per step: its number, then its calls by outcome and by latency bucket. */
+  readonly #rows: Uint32Array;
+  readonly #width: number;
 
   constructor(labels: CallSeries['labels'], bounds: Float64Array) {
     this.labels = labels;
     this.bounds = bounds;
-    this.#size = bounds.length + 1;
-    this.#buckets = new Uint32Array(STEPS * this.#size);
+    this.#width = 1 + OUTCOMES.length + bounds.length + 1;
+    this.#rows = new Uint32Array(STEPS * this.#width);
   }
 
   /** Counts a call in a step; `bucket` is undefined for a call that was not sent. */
   add(step: number, outcome: ToolCallOutcome, bucket: number | undefined): void {
-    const at = this.#open(step);
-    increment(this.#counts, at * OUTCOMES.length + OUTCOMES.indexOf(outcome));
-    if (bucket !== undefined) increment(this.#buckets, at * this.#size + bucket);
+    const first = this.#open(step);
+    increment(this.#rows, first + OUTCOMES.indexOf(outcome));
+    if (bucket !== undefined) increment(this.#rows, first + OUTCOMES.length + bucket);
   }
 
-  /** Counts several calls in a step. */
-  addAll(step: number, { counts, buckets }: Point): void {
-    const at = this.#open(step);
-    for (const [outcome, count] of counts.entries()) increment(this.#counts, at * OUTCOMES.length + outcome, count);
-    for (const [bucket, count] of buckets.entries()) increment(this.#buckets, at * this.#size + bucket, count);
+  /** Counts several calls in a step, by outcome and by latency bucket. */
+  addAll(step: number, counts: readonly number[]): void {
+    const first = this.#open(step);
+    for (const [at, count] of counts.entries()) increment(this.#rows, first + at, count);
   }
 
-  /** Returns the place of a step, which is emptied if it still has an earlier one. */
+  /** Returns the place of the counts of a step, whose row is emptied if it still has an earlier one. */
   #open(step: number): number {
-    const at = step % STEPS;
-    if (this.#steps[at] !== step) {
-      this.#steps[at] = step;
-      this.#counts.fill(0, at * OUTCOMES.length, (at + 1) * OUTCOMES.length);
-      this.#buckets.fill(0, at * this.#size, (at + 1) * this.#size);
+    const row = (step % STEPS) * this.#width;
+    if (this.#rows[row] !== step) {
+      this.#rows.fill(0, row, row + this.#width);
+      this.#rows[row] = step;
     }
     this.latest = step;
-    return at;
+    return row + 1;
   }
 
   /** Number of calls from one step to another. */
   total(first: number, last: number): number {
     let sum = 0;
-    for (let at = 0; at < this.#counts.length; at++) {
-      const step = this.#steps[Math.floor(at / OUTCOMES.length)] ?? 0;
-      if (step >= first && step <= last) sum += this.#counts[at] ?? 0;
+    for (let row = 0; row < this.#rows.length; row += this.#width) {
+      const step = this.#rows[row] ?? 0;
+      if (step < first || step > last) continue;
+      for (let at = 1; at <= OUTCOMES.length; at++) sum += this.#rows[row + at] ?? 0;
     }
     return sum;
   }
 
-  /** Returns the calls of `count` steps from `first` on. */
-  sum(first: number, count: number): Point {
-    const point = { counts: new Float64Array(OUTCOMES.length), buckets: new Float64Array(this.#size) };
+  /** Returns the calls of `count` steps from `first` on, by outcome and by latency bucket. */
+  sum(first: number, count: number): Float64Array {
+    const sums = new Float64Array(this.#width - 1);
     for (let step = first; step < first + count; step++) {
-      const at = step % STEPS;
-      if (this.#steps[at] !== step) continue;
-      addTo(point.counts, this.#counts, at);
-      addTo(point.buckets, this.#buckets, at);
+      const row = (step % STEPS) * this.#width;
+      if (this.#rows[row] !== step) continue;
+      for (let at = 0; at < sums.length; at++) sums[at] = (sums[at] ?? 0) + (this.#rows[row + 1 + at] ?? 0);
     }
-    return point;
+    return sums;
   }
-}
-
-/** Adds the part of `all` that is at this place, and as long as `sums`. */
-function addTo(sums: Float64Array, all: Uint32Array, place: number): void {
-  for (let at = 0; at < sums.length; at++) sums[at] = (sums[at] ?? 0) + (all[place * sums.length + at] ?? 0);
 }
 
 function increment(counts: Uint32Array, at: number, by = 1): void {
@@ -217,7 +199,7 @@ export class TimeSeries {
   #position: number;
   #completions = 0;
   /** Requests by method when they were counted last. */
-  #methods: ReadonlyMap<string, MethodCounts> = new Map();
+  #methods: ReturnType<RequestMetrics['mcpMethods']> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
 
   constructor(options: TimeSeriesOptions) {
@@ -310,8 +292,9 @@ export class TimeSeries {
   #countMethods(step: number): void {
     const methods = this.#options.requests.mcpMethods();
     for (const [method, counts] of methods) {
-      const added = difference(counts, this.#methods.get(method));
-      if (added.counts.some((count) => count > 0))
+      const before = this.#methods.get(method);
+      const added = counts.map((count, at) => count - (before?.[at] ?? 0));
+      if (added.some((count) => count > 0))
         this.#groups.method.add(method, () => ({ method }), step).addAll(step, added);
     }
     this.#methods = methods;
@@ -341,20 +324,10 @@ export class TimeSeries {
   }
 }
 
-/** Returns the requests between two readings. */
-function difference(after: MethodCounts, before: MethodCounts | undefined): Point {
-  return {
-    counts: Float64Array.from(after.counts, (count, at) => count - (before?.counts[at] ?? 0)),
-    buckets: Float64Array.from(after.buckets, (count, at) => count - (before?.buckets[at] ?? 0)),
-  };
-}
-
 function readSeries(counts: CallCounts, points: readonly number[], perPoint: number): CallSeries {
   const sums = points.map((first) => counts.sum(first, perPoint));
   const total = (isCounted: (outcome: ToolCallOutcome) => boolean) =>
-    sums.map((sum) =>
-      OUTCOMES.reduce((sofar, outcome, at) => sofar + (isCounted(outcome) ? (sum.counts[at] ?? 0) : 0), 0),
-    );
+    sums.map((sum) => OUTCOMES.reduce((sofar, outcome, at) => sofar + (isCounted(outcome) ? (sum[at] ?? 0) : 0), 0));
   const only = (counted: ToolCallOutcome) => total((outcome) => outcome === counted);
   return {
     labels: counts.labels,
@@ -365,8 +338,8 @@ function readSeries(counts: CallCounts, points: readonly number[], perPoint: num
     timeouts: only('timeout'),
     canceled: only('canceled'),
     blocked: only('blocked'),
-    p50_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.5)),
-    p95_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.95)),
+    p50_ms: sums.map((sum) => percentile(sum.subarray(OUTCOMES.length), counts.bounds, 0.5)),
+    p95_ms: sums.map((sum) => percentile(sum.subarray(OUTCOMES.length), counts.bounds, 0.95)),
   };
 }
 

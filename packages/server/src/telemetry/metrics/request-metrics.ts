@@ -162,18 +162,21 @@ export class RequestMetrics {
     }
   }
 
-  /** Returns the messages of clients by method, all namespaces, tools and prompts together. */
-  mcpMethods(): ReadonlyMap<string, MethodCounts> {
-    const methods = new Map<string, MethodCounts>();
+  /**
+   * Returns the messages of clients by method, all namespaces, tools and prompts together: their numbers by outcome, in the order
+   * of `toolCallOutcome`, and then by the buckets of {@link MCP_SECONDS}.
+   */
+  mcpMethods(): ReadonlyMap<string, readonly number[]> {
+    const methods = new Map<string, readonly number[]>();
     for (const { attributes, value } of this.#mcpServer.metric.series) {
       const method = String(attributes['mcp.method.name'] ?? OTHER);
-      const before = methods.get(method);
       const outcome = toolCallOutcome.safeParse(attributes[OUTCOME]).data ?? 'completed';
-      const added = toolCallOutcome.options.map((each) => (each === outcome ? value.count : 0));
-      methods.set(method, {
-        counts: added.map((count, at) => count + (before?.counts[at] ?? 0)),
-        buckets: value.buckets.map((count, at) => count + (before?.buckets[at] ?? 0)),
-      });
+      const added = [...toolCallOutcome.options.map((each) => (each === outcome ? value.count : 0)), ...value.buckets];
+      const before = methods.get(method);
+      methods.set(
+        method,
+        added.map((count, at) => count + (before?.[at] ?? 0)),
+      );
     }
     return methods;
   }
@@ -225,14 +228,6 @@ function completionAttributes(completion: Completion): MetricAttributes {
     ...serverAddress(server),
     ...(errorType && { 'error.type': errorType }),
   };
-}
-
-/** Messages of one method since the start. */
-export interface MethodCounts {
-  /** By outcome, in the order of `toolCallOutcome`. */
-  readonly counts: readonly number[];
-  /** Counts by the bounds {@link MCP_SECONDS}. */
-  readonly buckets: readonly number[];
 }
 
 /** An HTTP request that has ended. */
