@@ -11,12 +11,11 @@ import { addCalls } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { openCore } from './core.ts';
 import { addInference, type Parts } from './inference.ts';
-import { createListeners } from './listeners.ts';
+import { type BoundListener, bind, bindAs, createListeners } from './listeners.ts';
 import { openManagement, type ProcessState } from './management.ts';
 import { addPolicy } from './policy.ts';
 import { addSessions } from './sessions.ts';
 import { logProxies, startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
-import { announce, type BoundListener, bind, bindAs } from './storage.ts';
 import { addTelemetry } from './telemetry.ts';
 import { addUpstreams } from './upstreams.ts';
 import { reachableUrl } from './welcome.ts';
@@ -121,13 +120,13 @@ async function start(
 
 /** Tells people, other replicas and the command line where the service can be reached. */
 async function announceStart(
-  { config, logger, files, open, secrets, shared, replicaId }: Parts,
+  { config, logger, files, open, secrets, replica, replicaId }: Parts,
   addresses: Service['addresses'],
 ): Promise<void> {
   const log = logger.target('service');
-  const { persist, peerAdvertise, proxies, pipeline } = config;
-  if (shared) await announce(shared, peerAdvertise, addresses.peer, log);
-  log.info('started', { ...startFields(config), ...(shared && { replica: replicaId }) });
+  const { persist, proxies, pipeline } = config;
+  await replica?.announce(addresses.peer);
+  log.info('started', { ...startFields(config), ...(replica && { replica: replicaId }) });
   log.info('listening', addresses);
   if (persist.backend === 'file') {
     open.defer(await announceAddress(persist.path, files, reachableUrl(addresses.management)));

@@ -13,7 +13,8 @@ import { StateEvents } from '../telemetry/state-events.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { Config } from './config/config.ts';
-import { openRegistry, openSealer, openSharedLog } from './storage.ts';
+import type { Replica } from './replica.ts';
+import { openRegistry, openSealer } from './storage.ts';
 
 /** Identity of the service, sent to clients and upstreams. */
 export const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
@@ -38,19 +39,18 @@ export type Core = Awaited<ReturnType<typeof openCore>>;
 
 /** Opens the stored state, which is locked from then on, and creates what has no dependencies but the configuration. */
 export async function openCore(options: CoreOptions) {
-  const { config, logger, open } = options;
+  const { config, open } = options;
   const closing = <Part extends { close(): unknown } | undefined>(part: Part): Part => {
     open.defer(async () => void (await part?.close()));
     return part;
   };
-  const shared = closing(await openSharedLog(config, logger));
+  const interactions = new InteractionStore(config.interactionCapacity);
+  const replica = closing(await openReplica(options, interactions));
+  const shared = replica?.shared;
   const storage = { ...options, shared };
   const registry = closing(await openRegistry(storage));
   const { upstreamIdleTimeoutMs: idleMs, upstreamMaxTimeoutMs: totalMs, proxies } = config;
   const sockets = socketLimits(openFilesLimit());
-  const interactions = new InteractionStore(config.interactionCapacity);
-  const log = logger.target('service');
-  const replica = closing(shared && new (await import('./replica.ts')).Replica({ shared, config, interactions, log }));
   return {
     ...storage,
     closing,
@@ -65,4 +65,15 @@ export async function openCore(options: CoreOptions) {
     egress: new Egress(proxies, new UpstreamSockets(sockets.upstreams)),
     stateEvents: new StateEvents(),
   };
+}
+
+/** Undefined without a database that replicas share: then nothing of it is loaded. */
+async function openReplica(
+  { config, logger }: CoreOptions,
+  interactions: InteractionStore,
+): Promise<Replica | undefined> {
+  const { persist } = config;
+  if (persist.backend !== 'postgres') return undefined;
+  const { Replica } = await import('./replica.ts');
+  return await Replica.open({ database: persist.database, config, interactions, logger });
 }

@@ -1,16 +1,23 @@
+import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { ListenerConnections } from '../http/listener-connections.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
+import { type Listener, listen } from '../http/server.ts';
+import { ConfigError } from '../http/settings.ts';
 import { interactionView } from '../management/interactions.ts';
 import { toolCallView } from '../management/tool-calls.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { OpenResponses } from '../mcp/open-responses.ts';
+import { errorCode, errorReason } from '../registry/store/files.ts';
 import { limitedWarning } from '../telemetry/limited-warning.ts';
-import { INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
+import type { Config } from './config/config.ts';
+import { INFERENCE_LISTENER, type LoadedListener } from './config/pipeline/pipeline.ts';
 import { SERVER_INFO } from './core.ts';
 import type { Parts } from './inference.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+import { explainTakenPort, followsPort } from './taken-port.ts';
 
 /** The servers of MCP and inference requests: see {@link createListeners}. */
 export type Listeners = ReturnType<typeof createListeners>;
@@ -60,4 +67,53 @@ function chainPartsOf(parts: Parts): ChainParts {
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
+}
+
+/** A listener for MCP or inference requests, by name. */
+export interface BoundListener {
+  readonly name: string;
+  readonly listener: Listener;
+}
+
+/** Binds all listeners, the management API first, or none. */
+export async function bind(
+  { mgmtListen, sharesPorts, pipelinePath }: Pick<Config, 'mgmtListen' | 'sharesPorts' | 'pipelinePath'>,
+  management: HttpServer,
+  servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
+): Promise<BoundListener[]> {
+  const bound: BoundListener[] = [];
+  const isEmbedded = pipelinePath === undefined;
+  try {
+    bound.push({
+      name: 'management',
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen, {
+        sharesPorts,
+        first: isEmbedded ? mgmtListen : undefined,
+      }),
+    });
+    for (const { listener, server } of servers) {
+      const { name, address, addressAt } = listener;
+      const first = isEmbedded && followsPort(address.port, mgmtListen.port) ? mgmtListen : undefined;
+      bound.push({ name, listener: await bindAs(addressAt, server, address, { sharesPorts, first }) });
+    }
+    return bound;
+  } catch (error) {
+    await Promise.all(bound.map(({ listener }) => listener.drain(0)));
+    throw error;
+  }
+}
+
+/** Binds a server. Throws {@link ConfigError} that names the setting. */
+export async function bindAs(
+  at: string,
+  server: HttpServer,
+  address: ListenAddress,
+  { sharesPorts = false, first }: { readonly sharesPorts?: boolean; readonly first?: ListenAddress | undefined } = {},
+): Promise<Listener> {
+  try {
+    return await listen(server, address, sharesPorts);
+  } catch (error) {
+    const reason = errorCode(error) === 'EADDRINUSE' ? await explainTakenPort(address, first) : undefined;
+    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${reason ?? errorReason(error)}`);
+  }
 }

@@ -9,7 +9,6 @@ import type { Listeners } from './listeners.ts';
 import { stateMetrics } from './metrics.ts';
 import { managementMcpHandler } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
-import { listReplicas } from './storage.ts';
 
 /** State of the process that the management API reports. */
 export interface ProcessState {
@@ -43,7 +42,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       ready: () => state.ready,
       hasDatabase: () => shared?.isCurrent ?? true,
       otherReplicas: replica?.others,
-      replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
+      replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
       authenticate: proxyHeaders(),
       serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),

@@ -7,15 +7,14 @@ import { HostPool } from '../policy/sandbox/pool.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import type { WithSessions } from './sessions.ts';
-import { createEvaluators, openSharedRecords } from './storage.ts';
+import { createEvaluators } from './storage.ts';
 
 /** The layer with the evaluators: see {@link addPolicy}. */
 export type WithPolicy = Awaited<ReturnType<typeof addPolicy>>;
 
 /** Adds the evaluators, which are active from then on, and the engine that evaluates requests. */
 export async function addPolicy(parts: WithSessions) {
-  const { config, logger, registry, shared, replica, interactions, listChanges, stateEvents, compiler, closing } =
-    parts;
+  const { config, logger, registry, replica, interactions, listChanges, stateEvents, compiler, closing } = parts;
   const { secrets, egress, calls, toolCalls } = parts;
   const log = logger.target('service::evaluator');
   const schemas = closing(new ResultSchemas());
@@ -32,7 +31,7 @@ export async function addPolicy(parts: WithSessions) {
   });
   await evaluators.start(config.bootstrap.evaluators, config.bootstrap.invalidEvaluators);
   const bindings = closing(
-    new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings', parseConversationId)),
+    new NamespaceBindings(registry, await replica?.openRecords('namespace_bindings', parseConversationId)),
   );
   const metrics = new ServiceMetrics({
     loaded: () => ({

@@ -1,4 +1,7 @@
+import type { Replica as ReplicaBody } from '@sluice/contract';
+import type { TokenSealer } from '@sluice/protocol/seal';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
+import { formatAddress } from '../http/address.ts';
 import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, Peers, peerKey, peerServerTls } from '../http/peers.ts';
 import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
 import { drainRequestBody } from '../http/request-body.ts';
@@ -10,9 +13,15 @@ import { McpExchange, type McpFilter } from '../mcp/exchange.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import { ConversationCache, conversationReader } from '../policy/llm/history.ts';
 import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
+import type { Registry } from '../registry/registry.ts';
+import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
+import { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
+import type { Logger } from '../telemetry/log.ts';
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
+import { VERSION } from '../telemetry/version.ts';
+import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
+import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 import {
@@ -24,17 +33,20 @@ import {
   servingOptions,
 } from './pipeline.ts';
 import { liveChain, type PassOnParts, passOn } from './replica-chain.ts';
+import { untilReachable } from './waiting.ts';
 
 /** Options of {@link Replica}. */
 export interface ReplicaOptions {
-  readonly shared: SharedLog;
-  readonly config: Pick<Config, 'peerListen' | 'sessionKey' | 'maxStalenessMs'>;
+  readonly database: DatabaseSettings;
+  readonly config: Config;
   readonly interactions: InteractionStore;
-  readonly log: TargetLogger;
+  readonly logger: Logger;
 }
 
 /** What the service has in addition as one of several replicas (docs/replicas.md). Its module is loaded only then. */
 export class Replica {
+  /** What replicas share in PostgreSQL. */
+  readonly shared: SharedLog;
   /** Reads from the other replicas what only they have in memory. */
   readonly others: OtherReplicas;
   readonly conversations: OtherConversations;
@@ -43,17 +55,82 @@ export class Replica {
   readonly #key: Buffer | undefined;
   readonly #peers: Peers | undefined;
 
-  constructor(options: ReplicaOptions) {
+  private constructor(shared: SharedLog, options: ReplicaOptions) {
+    this.shared = shared;
     this.#options = options;
-    const { shared, config, interactions, log } = options;
+    const { config, interactions, logger } = options;
     this.#key = config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
     this.#peers = this.#key && new Peers(this.#key);
     shared.members.left.subscribe(({ address }) => {
       // Its successor may have the same one.
       if (address !== null && !shared.members.addresses.includes(address)) this.#peers?.disconnect(address);
     });
-    this.others = new OtherReplicas({ peers: this.#peers, others: () => shared.members.others, log });
+    this.others = new OtherReplicas({
+      peers: this.#peers,
+      others: () => shared.members.others,
+      log: logger.target('service'),
+    });
     this.conversations = new OtherConversations({ replicas: this.others, interactions });
+  }
+
+  /** Opens the database as soon as it can be reached. */
+  static async open(options: ReplicaOptions): Promise<Replica> {
+    const log = options.logger.target('service::registry');
+    const shared = new SharedLog({ database: new Database({ ...options.database, log }), log, version: VERSION });
+    await untilReachable(() => shared.open(), options.config, log);
+    return new Replica(shared, options);
+  }
+
+  /** Division of discovery among the replicas. */
+  async openDiscovery(registry: Registry): Promise<SharedDiscovery> {
+    const log = this.#options.logger.target('service::forward');
+    const forwards = () => registry.current.forwards.keys();
+    const sharing = new SharedDiscovery({ shared: this.shared, forwards, log });
+    await sharing.open();
+    return sharing;
+  }
+
+  /** Sessions at upstreams that the replicas share. */
+  async openUpstreamSessions(sealer: TokenSealer): Promise<SharedUpstreamSessions> {
+    const sessions = new SharedUpstreamSessions(this.shared, sealer);
+    await sessions.open();
+    return sessions;
+  }
+
+  /** Small settings that the replicas share. */
+  openRecords<Content>(section: string, read: (json: string) => Content): Promise<SharedRecords<Content>> {
+    return SharedRecords.open(this.shared, section, read);
+  }
+
+  /** Announces where other replicas reach this one; `bound` is the address of the listener for them. */
+  async announce(bound: string | undefined): Promise<void> {
+    const { members } = this.shared;
+    const { config, logger } = this.#options;
+    if (bound === undefined) {
+      const lost = 'clients cannot resume streams or answer questions of calls through another replica';
+      logger.target('service').warn(`without SERVICE_PEER_LISTEN, ${lost}`);
+    } else {
+      const { host, port } = config.peerAdvertise ?? {};
+      const boundPort = Number(bound.slice(bound.lastIndexOf(':') + 1));
+      members.address = host === undefined ? bound : formatAddress({ host, port: port || boundPort });
+    }
+    // A failure delays it to the next renewal.
+    await members.renew().catch(() => undefined);
+  }
+
+  /** The replicas for the management API. */
+  async list(sharing: SharedDiscovery): Promise<ReplicaBody[]> {
+    const { members } = this.shared;
+    return (await members.list()).map(({ id, version, startedAt, isLive, lag, load }) => ({
+      id,
+      self: id === members.id,
+      version,
+      startedAt: startedAt.toISOString(),
+      live: isLive,
+      lag,
+      load: Math.round(load * 1_000) / 1_000,
+      forwards: sharing.forwardsOf(id),
+    }));
   }
 
   /** Requests that were passed on to other replicas. */
@@ -67,7 +144,8 @@ export class Replica {
     parts: ChainParts,
     located: Pick<PassOnParts, 'events' | 'suspendedCalls' | 'tasks'>,
   ): McpFilter {
-    const { shared, config } = this.#options;
+    const { config } = this.#options;
+    const { shared } = this;
     const peers = this.#peers;
     const toOwner = (filter: McpFilter) =>
       peers ? passOn(filter, { ...located, peers, members: shared.members, listener: name }) : filter;
@@ -126,8 +204,9 @@ export class Replica {
     );
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#peers?.close();
+    await this.shared.close();
   }
 }
 

@@ -8,7 +8,7 @@ import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
 import { RunningOperations } from '../upstreams/operation.ts';
 import { SERVER_INFO } from './core.ts';
-import { bootstrap, openMarks, openSharedDiscovery, openSharedSessions } from './storage.ts';
+import { bootstrap, openMarks } from './storage.ts';
 import type { WithTelemetry } from './telemetry.ts';
 
 /** The layer with the upstreams: see {@link addUpstreams}. */
@@ -16,11 +16,11 @@ export type WithUpstreams = Awaited<ReturnType<typeof addUpstreams>>;
 
 /** Adds forwards, to which the bootstrap file is applied, and capability services. */
 export async function addUpstreams(parts: WithTelemetry) {
-  const { config, logger, registry, shared, sealer, calls, secrets, egress, stateEvents, closing } = parts;
+  const { config, logger, registry, replica, sealer, calls, secrets, egress, stateEvents, closing } = parts;
   const { healthCheckIntervalMs, catalogLimits, clientDiscoveryLimits, discoveryWaitMs, bridgeGrpc: settings } = config;
   const log = logger.target('service::bridge');
-  const sharedSessions = shared && (await openSharedSessions(shared, sealer));
-  const sharing = closing(shared && (await openSharedDiscovery(shared, registry, logger)));
+  const sharedSessions = await replica?.openUpstreamSessions(sealer);
+  const sharing = closing(await replica?.openDiscovery(registry));
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
   const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
   const operations = new RunningOperations(calls, log);

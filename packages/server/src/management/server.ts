@@ -108,14 +108,13 @@ export interface ManagementOptions extends ManagementContext {
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener; undefined if the pipeline does not serve MCP. */
   readonly serveMcp?: ServeRequest<McpExchange> | undefined;
-  /** Largest request body in bytes (default 1 MiB). */
-  readonly bodyLimit?: number;
   /** Milliseconds to receive a request body (default 300,000); proxied bodies have no such limit. */
   readonly bodyTimeoutMs?: number;
 }
 
 /** Methods whose bodies are read; those of others are discarded. */
 const METHODS_WITH_BODY: ReadonlySet<string | undefined> = new Set(['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']);
+const MAX_BODY_BYTES = 1024 * 1024;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -130,7 +129,6 @@ export class Management {
   readonly #cors: Readonly<Record<string, string>>;
   /** Replaces the CORS headers of MCP responses. */
   readonly #corsEdits: HeaderEdits;
-  readonly #bodyLimit: number;
   readonly #bodyTimeoutMs: number;
   readonly #stopWarning: () => void;
   /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
@@ -142,7 +140,6 @@ export class Management {
     this.#hostRule = createHostRule({ allowedHosts, publicUrl });
     this.#cors = corsHeaders(corsOrigin);
     this.#corsEdits = { remove: new Set(Object.keys(this.#cors)), set: Object.entries(this.#cors).flat(), add: [] };
-    this.#bodyLimit = options.bodyLimit ?? 1024 * 1024;
     this.#bodyTimeoutMs = options.bodyTimeoutMs ?? 300_000;
     this.#stopWarning = warnPublicNamespace(options.registry, options.log);
     for (const addRoutes of ROUTES) addRoutes(this.router, options);
@@ -210,10 +207,10 @@ export class Management {
       response,
       holder: () => quotaOwner('', principal, socket.remoteAddress),
     };
-    collectBody(request, this.#bodyLimit, memory, {
+    collectBody(request, MAX_BODY_BYTES, memory, {
       onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
       onTooLarge: () => {
-        const message = `request body too large: the limit is ${this.#bodyLimit} bytes, which is fixed`;
+        const message = `request body too large: the limit is ${MAX_BODY_BYTES} bytes, which is fixed`;
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
       },
       onNoMemory: () => send(retryLater(errorResponse('UNAVAILABLE', NO_MEMORY))),
