@@ -74,9 +74,12 @@ export interface ValidationContext {
 }
 
 /** A valid evaluator, or the issues of an invalid one, with paths that start at the evaluator. */
-export type ValidationResult =
-  | ValidEvaluator
-  | { readonly definition: Evaluator; readonly issues: readonly ValidationIssue[] };
+export interface ValidationResult {
+  readonly definition: Evaluator;
+  readonly issues: readonly ValidationIssue[];
+  /** Undefined if there are issues. */
+  readonly valid: ValidEvaluator | undefined;
+}
 
 /**
  * Validates the semantic rules of evaluators (violations are 422); the contract has validated their shape. Returns the results in
@@ -102,12 +105,13 @@ export async function validateEvaluators(
     if (!connection) addIssue('llm.connection', unknownConnection(llm.connection, [...connections.keys()]));
     if (processor.path === '') addIssue('processor.path', 'must not be empty');
     const schema = await compileSchema(definition, schemas);
-    if (schema instanceof ResultSchemaError) addIssue('llm.result_schema', schema.problem);
-    else if (connection && issues.length === 0) {
-      results.push({ definition, connection, schema });
-      continue;
+    if (schema instanceof ResultSchemaError) {
+      addIssue('llm.result_schema', schema.problem);
+      results.push({ definition, issues, valid: undefined });
+    } else {
+      const valid = connection && issues.length === 0 ? { definition, connection, schema } : undefined;
+      results.push({ definition, issues, valid });
     }
-    results.push({ definition, issues });
   }
   return results;
 }

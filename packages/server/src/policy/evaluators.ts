@@ -11,7 +11,6 @@ import {
   type LoadedEvaluator,
   unreachableTriggers,
   type ValidationResult,
-  type ValidEvaluator,
   validateEvaluators,
 } from './evaluator-set.ts';
 import type { LlmConnection } from './llm/client.ts';
@@ -162,22 +161,22 @@ export class Evaluators {
     if (!evaluators) return;
 
     const recorded = isNew || active === undefined ? undefined : this.#componentsOf(active.id);
-    const { loaded, problems } = await this.#loadRecorded(evaluators, recorded);
-    const [first] = problems;
+    const { loaded, skips } = await this.#loadRecorded(evaluators, recorded);
+    const [first] = skips;
     if (this.#options.strict && (first || unreadable.length > 0)) {
       const name = JSON.stringify(first?.evaluator ?? unreadable[0]);
-      const reason = `evaluator ${name} ${first ? `cannot be loaded: ${first.message}` : 'is invalid'}`;
+      const reason = `evaluator ${name} ${first ? `cannot be loaded: ${reasonOf(first)}` : 'is invalid'}`;
       throw new ConfigError(`${reason}; evaluators are not skipped because of SERVICE_EVALUATORS_STRICT`);
     }
-    this.#logSkipped(problems);
-    const skipped = skippedNames(problems, loaded, isNew ? unreadable : []);
+    this.#logSkipped(skips);
+    const skipped = skippedNames(skips, loaded, isNew ? unreadable : []);
     if (isNew) {
       const input = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
       await this.#saveAtStart(addActive(this.#revisions, input, skipped), loaded);
     } else if (this.#options.store.actions && !recorded && loaded.length > 0) {
       await this.#save(this.#revisions, loaded);
     }
-    this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
+    this.#activate(loaded, skipped);
     const { revision } = this.current;
     const from = isNew ? 'the bootstrap file' : 'the active revision';
     this.#options.log.info('evaluators loaded', { revision, evaluators: loaded.length, from });
@@ -235,9 +234,9 @@ export class Evaluators {
     const outside = await this.#issuesOutside(evaluator, 'evaluator');
     if (outside.length > 0) throw toError('BAD_REQUEST', prefix, outside);
     const validated = await this.#validate([evaluator]);
-    const issues = validated.flatMap((result) => toIssues(result, 'evaluator'));
+    const issues = validated.flatMap((result) => issuesOf(result, 'evaluator'));
     if (issues.length > 0) throw toError('UNPROCESSABLE', prefix, issues);
-    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded: this.#componentsOf() });
+    const { loaded, warnings } = await this.#load(validated, { recorded: this.#componentsOf() });
     const [usable] = loaded;
     if (usable) return usable;
     const message = warnings[0]?.message ?? 'cannot be loaded';
@@ -255,10 +254,9 @@ export class Evaluators {
     this.#revisions = revisions;
     const active = this.activeRevision;
     if (!active || active.id === this.current.revision) return;
-    const { loaded, problems } = await this.#loadRecorded(parseEvaluators(active), this.#componentsOf(active.id));
-    this.#logSkipped(problems);
-    const skipped = skippedNames(problems, loaded);
-    this.#activate(new EvaluatorSet(active.id, loaded, skipped));
+    const { loaded, skips } = await this.#loadRecorded(parseEvaluators(active), this.#componentsOf(active.id));
+    this.#logSkipped(skips);
+    this.#activate(loaded, skippedNames(skips, loaded));
     this.#options.log.info('evaluators of another replica loaded', { revision: active.id, evaluators: loaded.length });
   }
 
@@ -295,13 +293,13 @@ export class Evaluators {
     const validated = await this.#validate(evaluators);
     const invalid = validated.map((result, index) => [
       ...(outside[index] ?? []),
-      ...toIssues(result, `evaluators.${index}`),
+      ...issuesOf(result, `evaluators.${index}`),
     ]);
     const isSkipped = evaluators.map(({ name }, index) => !strict && maySkip(name, validated[index], skippable));
     const issues = invalid.flatMap((each, index) => (isSkipped[index] ? [] : each));
     if (issues.length > 0) return this.#reject(input, errorPrefix, issues);
     const usable = validated.filter((_, index) => invalid[index]?.length === 0);
-    const { loaded, warnings } = await this.#load(usable.filter(isValid), { recorded });
+    const { loaded, warnings } = await this.#load(usable, { recorded });
     if (strict && warnings.length > 0) {
       const failed = warnings.map(({ evaluator, message }) => {
         const index = evaluators.findIndex(({ name }) => name === evaluator);
@@ -309,15 +307,11 @@ export class Evaluators {
       });
       return this.#reject(input, errorPrefix, failed);
     }
-    const invalidWarnings = invalid.flatMap((each, index): EvaluatorWarning[] => {
-      if (each.length === 0) return [];
-      return [{ evaluator: evaluators[index]?.name ?? '', code: 'INVALID_EVALUATOR', message: formatIssues(each) }];
-    });
-    const skips = [...invalidWarnings, ...warnings];
+    const skips = [...evaluators.flatMap(({ name }, index) => invalidWarning(name, invalid[index])), ...warnings];
     const skipped = skippedNames(skips, loaded);
     await this.#save(addActive(this.#revisions, input, skipped), loaded);
-    this.#logSkipped(skips.map(toProblem));
-    const unreachable = this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
+    this.#logSkipped(skips);
+    const unreachable = this.#activate(loaded, skipped);
     const { revision } = this.current;
     this.#options.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
     return { set: this.current, warnings: [...skips, ...unreachable] };
@@ -329,8 +323,9 @@ export class Evaluators {
     throw toError('UNPROCESSABLE', errorPrefix, issues);
   }
 
-  /** Makes a set active; returns warnings about evaluators that cannot match. */
-  #activate(set: EvaluatorSet): EvaluatorWarning[] {
+  /** Makes the evaluators of the active revision active; returns warnings about those that cannot match. */
+  #activate(loaded: readonly LoadedEvaluator[], skipped: readonly string[]): EvaluatorWarning[] {
+    const set = new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped);
     this.current = set;
     this.activated.emit(set);
     const warnings = unreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true));
@@ -341,9 +336,10 @@ export class Evaluators {
   }
 
   /** A skipped evaluator evaluates nothing, regardless of its `on_error`. */
-  #logSkipped(problems: readonly Problem[]): void {
-    for (const { evaluator, message } of problems) {
-      this.#options.log.warn(`evaluator ${JSON.stringify(evaluator)} skipped: ${message}`, { evaluator });
+  #logSkipped(skips: readonly EvaluatorWarning[]): void {
+    for (const skip of skips) {
+      const { evaluator } = skip;
+      this.#options.log.warn(`evaluator ${JSON.stringify(evaluator)} skipped: ${reasonOf(skip)}`, { evaluator });
     }
   }
 
@@ -367,20 +363,23 @@ export class Evaluators {
     return revision === undefined ? undefined : this.#options.store.actions?.of(revision);
   }
 
-  /** Loads exactly the components that are recorded, if they are; evaluators with problems are left out. */
+  /** Loads exactly the components that are recorded, if they are; skips evaluators with problems. */
   async #loadRecorded(
     evaluators: readonly Evaluator[],
     recorded: LoadOptions['recorded'],
-  ): Promise<{ loaded: LoadedEvaluator[]; problems: Problem[] }> {
+  ): Promise<{ loaded: LoadedEvaluator[]; skips: EvaluatorWarning[] }> {
     const validated = await this.#validate(evaluators);
-    const { loaded, warnings } = await this.#load(validated.filter(isValid), { recorded, isExact: true });
-    return { loaded, problems: [...validated.flatMap(toProblems), ...warnings.map(toProblem)] };
+    const { loaded, warnings } = await this.#load(validated, { recorded, isExact: true });
+    const invalid = validated.flatMap(({ definition, issues }) => invalidWarning(definition.name, issues));
+    return { loaded, skips: [...invalid, ...warnings] };
   }
 
+  /** Loads the actions of valid evaluators. */
   async #load(
-    evaluators: readonly ValidEvaluator[],
+    results: readonly ValidationResult[],
     options: Omit<LoadOptions, 'known'>,
   ): Promise<{ loaded: LoadedEvaluator[]; warnings: EvaluatorWarning[] }> {
+    const evaluators = results.flatMap(({ valid }) => valid ?? []);
     const actions = await this.#loader.load(
       evaluators.map(({ definition }) => definition.processor.path),
       {
@@ -434,34 +433,26 @@ export class Evaluators {
 
 /** The names of evaluators with problems, each once, without loaded ones: the first of several with one name may be loaded. */
 function skippedNames(
-  problems: readonly Problem[],
+  skips: readonly EvaluatorWarning[],
   loaded: readonly LoadedEvaluator[],
   unreadable: readonly string[] = [],
 ): string[] {
-  const names = new Set([...unreadable, ...problems.map(({ evaluator }) => evaluator)]);
+  const names = new Set([...unreadable, ...skips.map(({ evaluator }) => evaluator)]);
   return [...names.difference(new Set(loaded.map(({ definition }) => definition.name)))];
 }
 
-function isValid(result: ValidationResult): result is ValidEvaluator {
-  return !('issues' in result);
+/** The issues of an evaluator with paths that start at the request body. `at`: path of the evaluator. */
+function issuesOf({ issues }: ValidationResult, at: string): ValidationIssue[] {
+  return issues.map(({ path, message }) => ({ path: `${at}.${path}`, message }));
 }
 
-/** Issues with paths that start at the request body. `at`: path of the evaluator. */
-function toIssues(result: ValidationResult, at: string): ValidationIssue[] {
-  if (!('issues' in result)) return [];
-  return result.issues.map(({ path, message }) => ({ path: `${at}.${path}`, message }));
+function invalidWarning(evaluator: string, issues: readonly ValidationIssue[] = []): EvaluatorWarning[] {
+  return issues.length === 0 ? [] : [{ evaluator, code: 'INVALID_EVALUATOR', message: formatIssues(issues) }];
 }
 
 /** Why an evaluator is skipped. */
-type Problem = Pick<EvaluatorWarning, 'evaluator' | 'message'>;
-
-function toProblems(result: ValidationResult): Problem[] {
-  if (!('issues' in result)) return [];
-  return [{ evaluator: result.definition.name, message: formatIssues(result.issues) }];
-}
-
-function toProblem({ evaluator, path, message }: EvaluatorWarning): Problem {
-  return { evaluator, message: path === undefined ? message : `${path}: ${message}` };
+function reasonOf({ path, message }: EvaluatorWarning): string {
+  return path === undefined ? message : `${path}: ${message}`;
 }
 
 /**
@@ -475,7 +466,7 @@ function maySkip(
 ): boolean {
   if (!skippable) return false;
   if (skippable.has(name)) return true;
-  return result !== undefined && 'issues' in result && result.issues.every(({ path }) => path === 'name');
+  return result !== undefined && !result.valid && result.issues.every(({ path }) => path === 'name');
 }
 
 function formatIssues(issues: readonly ValidationIssue[]): string {
