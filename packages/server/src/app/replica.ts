@@ -70,7 +70,7 @@ export class Replica {
       others: () => shared.members.others,
       log: logger.target('service'),
     });
-    this.conversations = new OtherConversations({ replicas: this.others, interactions });
+    this.conversations = new OtherConversations(this.others, interactions);
   }
 
   /** Opens the database as soon as it can be reached. */

@@ -34,10 +34,11 @@ interface Part<Message> {
 /** Reads what this replica has of a conversation. */
 type Read<Message> = (id: string) => Promise<readonly RecordedMessages<Message>[]>;
 
-/** Options of {@link OtherConversations}. */
-export interface OtherConversationsOptions {
-  readonly replicas: Pick<OtherReplicas, 'ask'>;
-  readonly interactions: Pick<InteractionStore, 'conversationOf'>;
+/** What is read of a conversation, here and at others. */
+interface Wanted<Message> {
+  readonly kind: Kind;
+  readonly message: z.ZodType<Message>;
+  readonly own: Read<Message>;
 }
 
 /**
@@ -45,42 +46,34 @@ export interface OtherConversationsOptions {
  * (docs/replicas.md). Of replicas that do not answer in time, the completions are missing.
  */
 export class OtherConversations {
-  readonly #options: OtherConversationsOptions;
+  readonly #replicas: Pick<OtherReplicas, 'ask'>;
+  readonly #interactions: Pick<InteractionStore, 'conversationOf'>;
 
-  constructor(options: OtherConversationsOptions) {
-    this.#options = options;
+  constructor(replicas: Pick<OtherReplicas, 'ask'>, interactions: Pick<InteractionStore, 'conversationOf'>) {
+    this.#replicas = replicas;
+    this.#interactions = interactions;
   }
 
   /** Adds what others have to what `own` reads; oldest first. */
   latest(id: string, own: Read<RequestMessage>): Promise<readonly RecordedMessages<RequestMessage>[]> {
-    return this.#merge(id, own, 'latest', MESSAGES.latest);
+    return this.#merge(id, { kind: 'latest', message: MESSAGES.latest, own });
   }
 
   /** As {@link latest}, of all messages as JSON. */
   whole(id: string, own: Read<string>): Promise<readonly RecordedMessages<string>[]> {
-    return this.#merge(id, own, 'whole', MESSAGES.whole);
+    return this.#merge(id, { kind: 'whole', message: MESSAGES.whole, own });
   }
 
-  async #merge<Message>(
-    id: string,
-    own: Read<Message>,
-    kind: Kind,
-    message: z.ZodType<Message>,
-  ): Promise<readonly RecordedMessages<Message>[]> {
-    const parts = await this.#parts(id, own, kind, message);
+  async #merge<Message>(id: string, wanted: Wanted<Message>): Promise<readonly RecordedMessages<Message>[]> {
+    const parts = await this.#parts(id, wanted);
     // An id is first that of a conversation, and else that of a completion, which one replica alone may know.
     const isConversation = parts.some(({ conversation }) => conversation === id);
     const other = parts.find(({ conversation }) => conversation !== undefined)?.conversation;
     if (isConversation) return sortedMessages(parts.filter(({ conversation }) => conversation === id));
-    return sortedMessages(other === undefined ? parts : await this.#parts(other, own, kind, message));
+    return sortedMessages(other === undefined ? parts : await this.#parts(other, wanted));
   }
 
-  async #parts<Message>(
-    id: string,
-    own: Read<Message>,
-    kind: Kind,
-    message: z.ZodType<Message>,
-  ): Promise<readonly Part<Message>[]> {
+  async #parts<Message>(id: string, { kind, message, own }: Wanted<Message>): Promise<readonly Part<Message>[]> {
     const line = lineSchema(message);
     const request = {
       target: `${TARGET}?${new URLSearchParams({ id, messages: kind })}`,
@@ -88,8 +81,8 @@ export class OtherConversations {
       maxBytes: ANSWER_BYTES,
       parse: (item: unknown) => line.parse(item),
     };
-    const [found, { answers }] = await Promise.all([own(id), this.#options.replicas.ask(request)]);
-    return [{ conversation: this.#options.interactions.conversationOf(id), found }, ...answers.map(partOf)];
+    const [found, { answers }] = await Promise.all([own(id), this.#replicas.ask(request)]);
+    return [{ conversation: this.#interactions.conversationOf(id), found }, ...answers.map(partOf)];
   }
 }
 

@@ -34,10 +34,11 @@ export async function readBackup(
   version: string,
   { onManifest, onFile }: BackupHandler = {},
 ): Promise<BackupManifest> {
-  const limit = new ByteLimit();
+  // Until the manifest is known, the decoder reads ahead at most a few MiB.
+  const limit = { bytes: Number.POSITIVE_INFINITY };
   const entries = source
     .pipeThrough(new DecompressionStream('gzip'))
-    .pipeThrough(limit.stream)
+    .pipeThrough(limited(limit))
     .pipeThrough(createTarDecoder({ strict: true }));
   let manifest: BackupManifest | undefined;
   const missing = new Map<string, BackupFile>();
@@ -142,19 +143,13 @@ async function* damageReported<T>(stream: ReadableStream<T>): AsyncGenerator<T> 
 }
 
 /** Ends a stream with an error that is longer than its limit: a few bytes can expand to any size. */
-class ByteLimit {
-  /** Until the manifest is known, the decoder reads ahead at most a few MiB. */
-  bytes = Number.POSITIVE_INFINITY;
-  readonly stream: TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>;
-
-  constructor() {
-    let passed = 0;
-    this.stream = new TransformStream({
-      transform: (chunk, controller) => {
-        passed += chunk.length;
-        if (passed > this.bytes) throw new BackupError('is longer than its manifest says');
-        controller.enqueue(chunk);
-      },
-    });
-  }
+function limited(limit: { readonly bytes: number }): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  let passed = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      passed += chunk.length;
+      if (passed > limit.bytes) throw new BackupError('is longer than its manifest says');
+      controller.enqueue(chunk);
+    },
+  });
 }

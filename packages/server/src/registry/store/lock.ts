@@ -22,16 +22,19 @@ const RECHECK_AFTER_MS = 8_000;
 /** Age at which temporary files of interrupted attempts are removed. */
 const STALE_TEMP_MS = 60_000;
 
-interface LockOwner {
-  /** Unique per lock file. */
-  id: string;
-  host: string;
-  pid: number;
+/** Accepts any content of a lock file: another release may have written it. */
+const text = z.union([z.string(), z.number()]).transform(String).catch('');
+const lockOwner = z.object({
+  /** Unique per lock file. Becomes part of a file name. */
+  id: text.transform((id) => id.replaceAll(/[^\w-]/g, '')),
+  host: text,
+  pid: text.transform(Number).pipe(z.int().positive()).catch(0),
   /** ISO time at which the lock was taken. */
-  started: string;
+  started: text,
   /** {@link Processes.startOf} of the owner. */
-  process: string;
-}
+  process: text,
+});
+type LockOwner = z.output<typeof lockOwner>;
 
 /** What the lock of a folder depends on. */
 export interface LockParts {
@@ -188,20 +191,9 @@ function readOwner(files: Files, path: string): Promise<FoundLock | undefined> {
   return ifExists(read());
 }
 
-/** Accepts any content of a lock file: another release may have written it. */
-const text = z.union([z.string(), z.number()]).transform(String).catch('');
-const storedOwner = z.object({
-  // Becomes part of a file name.
-  id: text.transform((id) => id.replaceAll(/[^\w-]/g, '')),
-  host: text,
-  pid: text.transform(Number).pipe(z.int().positive()).catch(0),
-  started: text,
-  process: text,
-});
-
 function parseOwner(json: string, renewed: number): LockOwner {
   const value = tryParseJson(json);
-  const { id, ...others } = storedOwner.parse(isJsonObject(value) ? value : {});
+  const { id, ...others } = lockOwner.parse(isJsonObject(value) ? value : {});
   // An unreadable lock is identified by its time.
   return { id: id || `unknown-${Math.round(renewed)}`, ...others };
 }
