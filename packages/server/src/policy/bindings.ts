@@ -43,14 +43,19 @@ export class NamespaceBindings {
     return this.#bindings.get(namespace)?.conversationId;
   }
 
-  /** Binds a namespace: at once, or for all replicas; then it returns the ids of those that may not have applied it. */
-  set(namespace: string, conversationId: string): Promise<readonly string[]> | undefined {
-    return this.#change(namespace, conversationId);
+  /**
+   * Binds a namespace, or removes its binding without a conversation: at once, or for all replicas; then it returns the ids of those
+   * that may not have applied it.
+   */
+  set(namespace: string, conversationId: string | undefined): Promise<readonly string[]> | undefined {
+    if (this.#shared) return this.#shared.set(namespace, conversationId && JSON.stringify(conversationId));
+    this.#put(namespace, conversationId);
+    return undefined;
   }
 
-  /** As {@link set}. */
+  /** Removes the binding of a namespace, as {@link set}. */
   delete(namespace: string): Promise<readonly string[]> | undefined {
-    return this.#change(namespace, undefined);
+    return this.set(namespace, undefined);
   }
 
   /** Returns the conversations by namespace, sorted by name. */
@@ -62,12 +67,6 @@ export class NamespaceBindings {
   /** Unsubscribes from the registry. */
   close(): void {
     this.#unsubscribe();
-  }
-
-  #change(namespace: string, conversationId: string | undefined): Promise<readonly string[]> | undefined {
-    if (this.#shared) return this.#shared.set(namespace, conversationId && JSON.stringify(conversationId));
-    this.#put(namespace, conversationId);
-    return undefined;
   }
 
   /** Without a conversation id, removes the binding. */
