@@ -104,11 +104,12 @@ export function addCalls(parts: WithPolicy) {
   });
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
+    clientInfo: SERVER_INFO,
     upstreamOf: (record) => upstreamOf(taskDeps, record),
     polls: new TaskPolls(tasks, (record, headers) => taskRequests.read(record, headers)),
     isHidden: (record) => isToolHidden(record, access.rules),
   };
-  const sessionTasks = new SessionTasks(taskWatcherOptions, SERVER_INFO);
+  const sessionTasks = new SessionTasks(taskWatcherOptions);
   const stopFollowing = registry.committed.subscribe(({ lists }) => {
     suspendedCalls.expireHidden();
     tasks.discardWhere((task) => isDetached(task, registry.current));

@@ -46,7 +46,7 @@ export class TaskEvents {
     return this.#ended;
   }
 
-  #end({ record, report: { by, content = {} } }: EndedTask): void {
+  #end({ record, by, content = {} }: EndedTask): void {
     const outcome = outcomeOf(record, by);
     this.#ended[outcome]++;
     this.#publish(record, by);

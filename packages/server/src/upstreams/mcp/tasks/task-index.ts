@@ -137,35 +137,35 @@ export class TaskIndex {
     if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
-  #find(...key: Key): TaskRecord[] {
-    return Array.from(this.#ids.get(JSON.stringify(key)) ?? []).flatMap((id) => this.get(id) ?? []);
+  #find(...key: Parameters<typeof keyOf>): TaskRecord[] {
+    return Array.from(this.#ids.get(keyOf(...key)) ?? []).flatMap((id) => this.get(id) ?? []);
   }
 
   #index(record: TaskRecord): void {
-    for (const key of keysOf(record)) {
-      this.#ids.getOrInsertComputed(JSON.stringify(key), () => new Set()).add(record.id);
-    }
+    for (const key of keysOf(record)) this.#ids.getOrInsertComputed(key, () => new Set()).add(record.id);
   }
 
   #unindex(record: TaskRecord): void {
-    for (const key of keysOf(record).map((parts) => JSON.stringify(parts))) {
+    for (const key of keysOf(record)) {
       const ids = this.#ids.get(key);
       if (ids?.delete(record.id) && ids.size === 0) this.#ids.delete(key);
     }
   }
 }
 
-/** A reference to tasks: its kind, and what it consists of. */
-type Key = readonly ['user' | 'session' | 'id' | 'token', ...parts: (string | undefined)[]];
+function keyOf(kind: 'user' | 'session' | 'id' | 'token', ...parts: (string | undefined)[]): string {
+  return JSON.stringify([kind, ...parts]);
+}
 
-function keysOf(record: TaskRecord): Key[] {
-  const keys: Key[] = [['user', record.holder.name]];
+/** What a task is found by. */
+function keysOf(record: TaskRecord): string[] {
+  const keys = [keyOf('user', record.holder.name)];
   if (record.kind === 'call') return keys;
   const { address, clientSession, upstreamId, progress } = record;
-  if (clientSession !== undefined) keys.push(['session', clientSession]);
+  if (clientSession !== undefined) keys.push(keyOf('session', clientSession));
   if (record.kind === 'extension') return keys;
   const { id } = record.session;
-  keys.push(['id', address, id, upstreamId]);
-  if (progress) keys.push(['token', address, id, progress.upstream]);
+  keys.push(keyOf('id', address, id, upstreamId));
+  if (progress) keys.push(keyOf('token', address, id, progress.upstream));
   return keys;
 }

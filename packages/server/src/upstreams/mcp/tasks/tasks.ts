@@ -82,9 +82,8 @@ export interface TaskReport {
 }
 
 /** A task whose end became known. */
-export interface EndedTask {
+export interface EndedTask extends TaskReport {
   readonly record: TaskRecord;
-  readonly report: TaskReport;
 }
 
 export interface TasksOptions {
@@ -242,7 +241,7 @@ export class Tasks extends TaskIndex {
     const hasNewMessage = report.by !== 'polled' && statusMessage !== change.statusMessage;
     if (isChanged || hasNewMessage) task.changed.emit();
     if (!isReported(record)) return true;
-    if (isTerminal(status)) this.ended.emit({ record: task.record, report });
+    if (isTerminal(status)) this.ended.emit({ record: task.record, ...report });
     else if (isChanged) this.changed.emit(task.record);
     return true;
   }
@@ -253,7 +252,7 @@ export class Tasks extends TaskIndex {
     if (!task || !isReported(task.record)) return;
     const end = isErrorResult(report.content?.result) ? 'failed' : 'completed';
     this.#change(task, { end: report.by === 'cancelled' ? 'cancelled' : end });
-    this.ended.emit({ record: task.record, report });
+    this.ended.emit({ record: task.record, ...report });
   }
 
   /**
@@ -315,7 +314,7 @@ export class Tasks extends TaskIndex {
     await this.#store.change(id, { isCanceled: true });
     const isEnd = isReported(task.record);
     this.set(task, { isCanceled: true });
-    if (isEnd) this.ended.emit({ record: task.record, report: { by: 'cancelled' } });
+    if (isEnd) this.ended.emit({ record: task.record, by: 'cancelled' });
     this.canceled.emit(task.record);
   }
 
@@ -331,7 +330,7 @@ export class Tasks extends TaskIndex {
     // While its session is open.
     if (record.kind !== 'call' && isActive(record)) this.orphaned.emit(record);
     this.remove(record);
-    if (isOwn && isReported(record)) this.ended.emit({ record, report: { by } });
+    if (isOwn && isReported(record)) this.ended.emit({ record, by });
   }
 
   /** Removes the records for which this is true: some at once, the others soon. */

@@ -34,6 +34,8 @@ export interface TaskWatchHandler {
 
 export interface TaskWatcherOptions {
   readonly tasks: Tasks;
+  /** Identity of clients that have none. */
+  readonly clientInfo: Implementation;
   /** Returns the upstream of a task; undefined if it is gone. */
   upstreamOf(record: UpstreamTask): Upstream | undefined;
   /** Polls core tasks. */
@@ -145,14 +147,11 @@ export function watchTasks(
 /** Notifies legacy clients of the status of their tasks of modern upstreams, while they have a notification stream. */
 export class SessionTasks {
   readonly #options: TaskWatcherOptions;
-  /** Identity of clients that have none. */
-  readonly #clientInfo: Implementation;
   /** Functions that watch a further task, by id of the session. */
   readonly #listening = new Map<string, (record: TaskRecord) => void>();
 
-  constructor(options: TaskWatcherOptions, clientInfo: Implementation) {
+  constructor(options: TaskWatcherOptions) {
     this.#options = options;
-    this.#clientInfo = clientInfo;
   }
 
   /** The client has opened a notification stream; `headers` are those of its requests upstream. */
@@ -169,7 +168,7 @@ export class SessionTasks {
     if (record.kind !== 'extension' || record.clientEra === 'modern' || isTerminal(record.status)) return;
     const watch = this.#listening.getOrInsertComputed(session.id, () => {
       const client = {
-        clientInfo: { ...this.#clientInfo, ...session.clientInfo },
+        clientInfo: { ...this.#options.clientInfo, ...session.clientInfo },
         capabilities: withTasksExtension(translatedCapabilities(session.capabilities, true)),
         headers,
       };
