@@ -25,13 +25,11 @@ type Items = Readonly<Record<ServedList, Map<string, CheckedItem>>>;
 export class CatalogTexts {
   readonly #size: CatalogSize;
   /** By exact text. What is usable depends on the era. */
-  readonly #items: Readonly<Record<Era, Items>> = { legacy: emptyItems(), modern: emptyItems() };
-  readonly #keys: Readonly<Record<ServedList, Set<string>>> = {
-    tools: new Set(),
-    resources: new Set(),
-    templates: new Set(),
-    prompts: new Set(),
+  readonly #items: Readonly<Record<Era, Items>> = {
+    legacy: perList(() => new Map()),
+    modern: perList(() => new Map()),
   };
+  readonly #keys = perList(() => new Set<string>());
   /** Those of the last discovery, until this one has ended. */
   #previous: CatalogTexts | undefined;
   /** Those of the registry, likewise. */
@@ -84,6 +82,6 @@ export class CatalogTexts {
   }
 }
 
-function emptyItems(): Items {
-  return { tools: new Map(), resources: new Map(), templates: new Map(), prompts: new Map() };
+function perList<T>(create: () => T): Readonly<Record<ServedList, T>> {
+  return { tools: create(), resources: create(), templates: create(), prompts: create() };
 }

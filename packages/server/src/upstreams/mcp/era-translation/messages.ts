@@ -26,7 +26,9 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     }
     if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
-    if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) return this.#unknownType(text, type);
+    if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) {
+      return this.#error(memberText(text, 'id') ?? 'null', unknownType(type));
+    }
     return isRejectedContent(structured) ? { text: withoutStructuredContent(text), value } : undefined;
   }
 
@@ -41,10 +43,6 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     if (!members) return this.#error(id, DUPLICATES);
     if (type !== 'complete') return this.#error(id, unknownType(type));
     return isRejectedContent(structured) ? removalEdits(members, STRUCTURED_CONTENT) : [];
-  }
-
-  #unknownType(text: string, type: unknown): RewrittenResponse {
-    return this.#error(memberText(text, 'id') ?? 'null', unknownType(type));
   }
 
   #error(id: string, what: string): RewrittenResponse {

@@ -109,33 +109,23 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   }
 
   /** Sends the client the input requests of the upstream. */
-  #requestInput(text: string, { inputRequests = {}, requestState }: JsonObject): void {
+  #requestInput(text: string, result: JsonObject): void {
     if (++this.#rounds > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
-    if (!isJsonObject(inputRequests)) return this.#fail('the upstream sent inputRequests that are not an object');
-    if (requestState !== undefined && typeof requestState !== 'string') {
-      return this.#fail('the upstream sent a requestState that is not a string');
-    }
+    const problem = this.#findProblem(result);
+    if (problem !== undefined) return this.#fail(problem);
     this.#state = memberText(text, 'requestState');
     this.#inputs = [];
-    const requests = Object.values(inputRequests);
-    if (requests.length === 0) {
-      if (this.#state === undefined)
-        return this.#fail('the upstream required input without inputRequests or requestState');
-      return this.#retry();
-    }
-    const problem = this.#findProblem(requests);
-    if (problem !== undefined) return this.#fail(problem);
+    const requests = memberTexts(memberText(text, 'inputRequests') ?? '{}');
+    if (requests.size === 0) return this.#retry();
     const { session } = this.client;
-    if (!session || session.hasEnded) {
-      return this.#fail('the session of the client has ended');
-    }
+    if (!session || session.hasEnded) return this.#fail('the session of the client has ended');
     this.#context.calls.add(this);
     this.#serverRequests ??= new RelayedServerRequests({
       channel: () => session.channel(),
       send: (request) => this.#isClientDisconnected || super.sendMessage(request),
       post: async (response) => this.#onInput(response),
     });
-    for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
+    for (const [key, request] of requests) {
       // Some clients require `params`, which are optional.
       const params = withElicitationId(memberText(request, 'params') ?? '{}');
       const method = memberText(request, 'method');
@@ -143,8 +133,16 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     }
   }
 
-  /** Returns why the input requests cannot be sent to the client. */
-  #findProblem(requests: readonly unknown[]): string | undefined {
+  /** Returns why the input that is required cannot be requested from the client. */
+  #findProblem({ inputRequests = {}, requestState }: JsonObject): string | undefined {
+    if (!isJsonObject(inputRequests)) return 'the upstream sent inputRequests that are not an object';
+    if (requestState !== undefined && typeof requestState !== 'string') {
+      return 'the upstream sent a requestState that is not a string';
+    }
+    const requests = Object.values(inputRequests);
+    if (requests.length === 0 && requestState === undefined) {
+      return 'the upstream required input without inputRequests or requestState';
+    }
     if (requests.length > MAX_PENDING_REQUESTS) {
       return `the upstream sent ${requests.length} input requests at once: at most ${MAX_PENDING_REQUESTS} are allowed`;
     }

@@ -157,13 +157,15 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   readonly id: string;
   /** Whom the call counts for while it is suspended. */
   readonly holder: QuotaOwner;
-  readonly #options: Omit<SuspendableCallOptions, 'message'>;
+  readonly target: SuspendedTarget;
+  /** Number of suspensions so far. */
+  round = 0;
+  readonly #store: SuspensionStore;
   /** The first message or the latest retry; its outline while the call is suspended. */
   #message: RequestMessage;
   /** Capabilities of the client in the form of the legacy era. */
   #capabilities: JsonObject;
   #digest: string | undefined = undefined;
-  #round = 0;
   #client: ClientFacts;
   readonly #inputs = new InputRequests();
   readonly #buffer: BufferedMessages;
@@ -173,27 +175,18 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
-  constructor({ message, ...options }: SuspendableCallOptions, sink: ResponseSink) {
+  constructor({ store, message, target }: SuspendableCallOptions, sink: ResponseSink) {
     super(sink);
-    const { store } = options;
     const { namespace = '', principal, address, capabilities } = sink.client;
     this.holder = quotaOwner(namespace, principal, address);
-    this.#options = options;
+    this.#store = store;
+    this.target = target;
     this.#message = message;
     this.#client = sink.client;
     this.#capabilities = legacyCapabilities(capabilities);
     this.#buffer = new BufferedMessages(sink.client, (characters) => store.reserve(this, characters));
     this.id = store.nextId();
     sink.onDisconnect(() => this.expire());
-  }
-
-  /** Number of suspensions so far. */
-  get round(): number {
-    return this.#round;
-  }
-
-  get target(): SuspendedTarget {
-    return this.#options.target;
   }
 
   get binding(): CallBinding {
@@ -222,7 +215,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   }
 
   createRestartState(): string {
-    return this.#options.store.createRestartState(this.binding);
+    return this.#store.createRestartState(this.binding);
   }
 
   get pending(): number {
@@ -232,7 +225,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   /** Suspends the call soon. False if the client does not support the request, or the limits are exceeded. */
   relay(text: string, { method, params }: JsonObject): boolean {
     if (typeof method !== 'string' || !acceptsServerRequest(this.#capabilities, method, params)) return false;
-    if (!this.#options.store.reserve(this, text.length) || !this.#inputs.add(text, method, params)) return false;
+    if (!this.#store.reserve(this, text.length) || !this.#inputs.add(text, method, params)) return false;
     this.#suspendSoon();
     return true;
   }
@@ -289,7 +282,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     this.#rejectUnsupported(this.#capabilities);
     const keepsUp = this.#buffer.flush(sink, retry);
     // The retry is stored in place of the outline, and may be too large for the call to be suspended again.
-    if (!this.#options.store.reserve(this, 0)) this.#rejectUnsupported({});
+    if (!this.#store.reserve(this, 0)) this.#rejectUnsupported({});
     if (this.#inputs.size > 0) this.#suspendSoon();
     else this.#releaseIfDone();
     if (this.#buffer.isComplete) return;
@@ -299,12 +292,12 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
 
   /** There will be no retry: it would be too late, or may not be sent, or others need the place. Cancels the call upstream. */
   expire(): void {
-    this.#options.store.release(this);
+    this.#store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();
   }
 
   #releaseIfDone(): void {
-    if (!this.#isSuspended && this.#inputs.size === 0) this.#options.store.release(this);
+    if (!this.#isSuspended && this.#inputs.size === 0) this.#store.release(this);
   }
 
   #suspendSoon(): void {
@@ -317,14 +310,14 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     const sink = this.inner;
     // All requests were canceled, or the call is suspended already: the retry gets the new ones.
     if (this.#isSuspended || this.#inputs.size === 0) return;
-    this.#round++;
-    const state = this.#options.store.suspend(this);
+    this.round++;
+    const state = this.#store.suspend(this);
     const inputs = this.#inputs.toJson();
     this.inner = this.#buffer;
     // The call may be suspended for long, and its request may be large.
     this.#message = outlineOf(this.#message);
     this.#request?.onSuspended(this.#message);
-    this.#options.store.reserve(this, 0);
+    this.#store.reserve(this, 0);
     const json = `{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`;
     sink.complete({ kind: 'result', json });
   }

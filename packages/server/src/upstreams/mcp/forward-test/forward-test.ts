@@ -340,17 +340,14 @@ function nameOf(name: object): string {
   return String(CN ?? O);
 }
 
-function countsOf({ tools, resources, templates, prompts }: Catalog): string {
-  return [
-    counted(tools.length, 'tool'),
-    counted(resources.length, 'resource'),
-    counted(templates.length, 'template'),
-    counted(prompts.length, 'prompt'),
-  ].join(', ');
+const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
+
+function countsOf(catalog: Catalog): string {
+  return LISTS.map((list) => counted(catalog[list].length, list.slice(0, -1))).join(', ');
 }
 
 function namesOf(catalog: Catalog): string {
-  const lists = (['tools', 'resources', 'templates', 'prompts'] as const).flatMap((list) => {
+  const lists = LISTS.flatMap((list) => {
     const names = catalog[list].slice(0, SHOWN_NAMES).map(({ key }) => key);
     const more = catalog[list].length > SHOWN_NAMES ? ', …' : '';
     return names.length === 0 ? [] : [`${list}: ${names.join(', ')}${more}`];

@@ -2,15 +2,6 @@ import { HOP_BY_HOP } from '../../../http/header-lines.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import { PEER_HEADER_PREFIX } from '../../../identity/peer.ts';
 
-/**
- * Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not
- * allowed.
- */
-interface ForwardHeaders {
-  readonly names: readonly string[];
-  readonly warnings: readonly string[];
-}
-
 const NEVER_COPIED: ReadonlySet<string> = new Set([
   'accept',
   'last-event-id',
@@ -35,21 +26,21 @@ export function isNeverCopied(name: string): boolean {
 
 const FIELD_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
 
-/** Comma-separated list of SERVICE_FORWARD_HEADERS. */
-export const forwardHeaders = textSchema(
-  'a comma-separated list of header names, without wildcards',
-  (text): ForwardHeaders => {
-    const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
-    const invalid = [...listed].find((name) => !FIELD_NAME.test(name));
-    if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
-    return {
-      names: [...listed].filter((name) => !isNeverCopied(name)),
-      warnings: [...listed]
-        .filter(isNeverCopied)
-        .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
-    };
-  },
-);
+/**
+ * Comma-separated list of SERVICE_FORWARD_HEADERS: names of request headers that are copied upstream (lower case, unique), and a
+ * warning for each name that is not allowed.
+ */
+export const forwardHeaders = textSchema('a comma-separated list of header names, without wildcards', (text) => {
+  const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
+  const invalid = [...listed].find((name) => !FIELD_NAME.test(name));
+  if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
+  return {
+    names: [...listed].filter((name) => !isNeverCopied(name)),
+    warnings: [...listed]
+      .filter(isNeverCopied)
+      .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
+  };
+});
 
 /**
  * Returns the header names in the label `service.forward_headers` of an entry, in lower case. A label is free text: invalid

@@ -29,7 +29,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   readonly #sink: ResponseSink;
   #isDone = false;
   /** Set while a request is in flight. */
-  #attempt: HttpAttempt | undefined = undefined;
+  attempt: HttpAttempt | undefined = undefined;
   /** The call is attempted again in a new session. */
   #isRepeated = false;
   #isClientDisconnected = false;
@@ -55,10 +55,6 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     return this.#isClientDisconnected ? undefined : this.#sink;
   }
 
-  get attempt(): HttpAttempt | undefined {
-    return this.#attempt;
-  }
-
   #connect(): void {
     // The deadlines include opening a session: the client waits for it as well.
     this.#context.calls.add(this);
@@ -76,8 +72,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
       session.leased = false;
       return;
     }
-    this.#attempt = new HttpAttempt(this, session, this.#context.maxResponseBytes);
-    this.#attempt.send();
+    this.attempt = new HttpAttempt(this, session, this.#context.maxResponseBytes);
+    this.attempt.send();
   }
 
   onEnd(end: AttemptEnd): void {
@@ -101,7 +97,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   /** Sends the call again, once, in a new session. */
   #repeat(error: UpstreamError): void {
     const { upstream } = this.spec;
-    const attempt = this.#attempt;
+    const attempt = this.attempt;
     if (this.#cancelTimer || !attempt) return this.#fail(error);
     if (this.#isRepeated) {
       const { address, status = 0 } = error;
@@ -110,14 +106,14 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     }
     this.#isRepeated = true;
     attempt.end(false);
-    this.#attempt = undefined;
+    this.attempt = undefined;
     upstream.sessions.onLost(attempt.session);
     this.#connect();
   }
 
   #onResponse(response: UpstreamResponse): void {
     const { value } = response;
-    const attempt = this.#attempt;
+    const attempt = this.attempt;
     if (attempt && response.kind === 'response' && createsTask(this.spec, attempt.session.era, value)) {
       return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(attempt, response.text, value);
     }
@@ -138,7 +134,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #onResponded(value: JsonObject): void {
     const { forward, message, needsTranslation } = this.spec;
     const { namespace } = this.#sink.client;
-    const isSent = this.#attempt?.isSent === true;
+    const isSent = this.attempt?.isSent === true;
     this.#settle(true);
     if (forward !== undefined && namespace !== undefined) {
       this.#context.resourceLinks.record(namespace, forward, value);
@@ -161,7 +157,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
-    const attempt = this.#attempt;
+    const attempt = this.attempt;
     this.spec.task?.onAbandoned?.();
     this.#sink.observer?.canceled(CLIENT_CANCELED);
     if (attempt?.session.era !== 'legacy') return this.#endCanceled();
@@ -194,7 +190,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     if (this.#isDone) return;
-    if (this.#sink.client.era === 'legacy') return this.#attempt?.onClientDisconnected();
+    if (this.#sink.client.era === 'legacy') return this.attempt?.onClientDisconnected();
     this.#sink.observer?.canceled(CLIENT_DISCONNECTED);
     this.#abandon(CLIENT_DISCONNECTED);
     this.#settle(false);
@@ -203,7 +199,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   /** Nobody waits for the response any more. */
   #abandon(reason: string): void {
     this.spec.task?.onAbandoned?.();
-    this.#attempt?.abandon(reason);
+    this.attempt?.abandon(reason);
   }
 
   #fail(error: unknown): void {
@@ -231,8 +227,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     clearTimeout(this.#cancelTimer);
     task?.onSettled?.();
     this.#context.calls.remove(this);
-    this.#attempt?.end(isSuccess);
-    this.#attempt = undefined;
+    this.attempt?.end(isSuccess);
+    this.attempt = undefined;
     if (isSuccess && !upstream.isAvailable) upstream.observer.onCallSucceeded();
   }
 }

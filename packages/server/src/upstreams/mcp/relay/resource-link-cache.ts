@@ -53,16 +53,13 @@ export class ResourceLinkCache {
       this.#removeForward(sender);
     }
     this.#senders.set(key, forward);
-    const links = this.#links.get(forward) ?? new Set();
-    this.#links.set(forward, links);
+    const links = this.#links.getOrInsertComputed(forward, () => new Set());
     links.delete(key);
     links.add(key);
+    const [oldest = ''] = links;
     if (links.size <= this.#limit) return;
-    for (const oldest of links) {
-      links.delete(oldest);
-      this.#senders.delete(oldest);
-      return;
-    }
+    links.delete(oldest);
+    this.#senders.delete(oldest);
   }
 
   #removeForward(forward: string): void {

@@ -80,7 +80,7 @@ export class SessionBindings {
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams) {
       upstream.sessions.onResourcesChanged();
-      this.#subscriptions.onResourcesChanged(upstream);
+      for (const subscription of this.#subscriptions.at(upstream)) subscription.reconcile();
     }
   }
 
@@ -96,7 +96,7 @@ export class SessionBindings {
   ): Promise<RpcReply> {
     if (upstream.isModernOnly) {
       // It has no `resources/subscribe`: probes whether it sends updates of the resource.
-      if (await this.#subscriptions.subscribe(upstream, client, uri, store)) return ACCEPTED;
+      if (await this.#subscriptions.of(upstream, client).subscribe(uri, store)) return ACCEPTED;
       const message = `forward "${upstream.forward}" does not support subscriptions to ${uri}`;
       return { kind: 'error', code: INVALID_PARAMS, message, data: undefined };
     }
@@ -115,13 +115,13 @@ export class SessionBindings {
   /** Ends a subscription at its upstream. Rejects with {@link UpstreamError} if the upstream does not reply. */
   async unsubscribe(upstream: Upstream, client: DownstreamClient, uri: string): Promise<RpcReply> {
     if (!upstream.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
-    this.#subscriptions.onUnsubscribed(upstream, client.session);
+    this.#subscriptions.find(upstream, client.session)?.reconcile();
     return ACCEPTED;
   }
 
   /** Ends a subscription that made room for others, unless its upstream has lost the session. */
   async endSubscription(upstream: Upstream, session: Pick<DownstreamSession, 'id'>, uri: string): Promise<void> {
-    if (upstream.isModernOnly) return this.#subscriptions.onUnsubscribed(upstream, session);
+    if (upstream.isModernOnly) return this.#subscriptions.find(upstream, session)?.reconcile();
     const bound = await upstream.sessions.get(session.id);
     await bound?.client?.request('resources/unsubscribe', { uri });
   }
@@ -166,7 +166,7 @@ export class SessionBindings {
     for (const forward of forwards) {
       const upstream = this.#options.upstreams.of(forward);
       if (upstream?.isModernOnly) {
-        this.#subscriptions.onListening(upstream, client, gap);
+        this.#subscriptions.of(upstream, client).onListening(gap);
         continue;
       }
       const bound = upstream?.sessions.get(session.id);
@@ -229,18 +229,16 @@ export class SessionBindings {
     });
     bound.bridge = bridge;
     // The upstream now supports the legacy era: subscriptions are created in this session.
-    this.#subscriptions.close(upstream, client.session);
+    this.#subscriptions.find(upstream, client.session)?.close();
     // Calls do not wait for the subscriptions.
     void bridge.resubscribe();
   }
 
   /** Sets the level with one request at a time, which continues until the upstream has the latest level. */
   #setLevelOnce(session: DownstreamSession, bound: UpstreamSession): Promise<void> {
-    const inFlight = this.#settingLevel.get(bound);
-    if (inFlight) return inFlight;
-    const setting = setLevel(session, bound.client).finally(() => this.#settingLevel.delete(bound));
-    this.#settingLevel.set(bound, setting);
-    return setting;
+    return this.#settingLevel.getOrInsertComputed(bound, () =>
+      setLevel(session, bound.client).finally(() => this.#settingLevel.delete(bound)),
+    );
   }
 
   /**
@@ -266,7 +264,7 @@ export class SessionBindings {
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
     if (!bound && upstream.isModernOnly) {
-      this.#subscriptions.onListening(upstream, client, false);
+      this.#subscriptions.of(upstream, client).onListening(false);
       return true;
     }
     try {

@@ -3,6 +3,7 @@ import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import { filterHeaders } from '../../../http/header-lines.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { DefaultResponder, postMessage } from '../rpc-request.ts';
 import {
@@ -62,8 +63,10 @@ export class NotificationStream implements ConnectionHandler {
   #lastEventId: string | undefined = undefined;
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
-  /** Kind of the current connection: on the first one, nothing can have been missed. */
-  #attempt: 'first' | 'reopen' | 'resume' = 'first';
+  /** Before and on the first connection, nothing can have been missed. */
+  #isFirst = true;
+  /** The current connection resumes after an event. */
+  #isResumed = false;
   #closed = false;
 
   /** `headers` besides those of the session, names and values alternating; those only for POST are omitted. */
@@ -76,12 +79,11 @@ export class NotificationStream implements ConnectionHandler {
   ) {
     this.#transport = transport;
     this.#session = session;
-    this.#headers = headersForGet([...session.sessionHeaders, ...headers]);
+    const all = [...session.sessionHeaders, ...headers];
+    this.#headers = ['accept', 'text/event-stream', ...filterHeaders(all, (name) => !POST_ONLY_HEADERS.has(name))];
     this.#handler = handler;
     this.#maxEventBytes = maxEventBytes;
-    this.#responder = new DefaultResponder((response) =>
-      postMessage(transport, [...session.sessionHeaders, ...headers], response),
-    );
+    this.#responder = new DefaultResponder((response) => postMessage(transport, all, response));
     this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
     setTimeout(this.#ready.resolve, HEAD_MS).unref();
@@ -112,7 +114,7 @@ export class NotificationStream implements ConnectionHandler {
   onStream(): void {
     this.#openedAt = performance.now();
     this.#ready.resolve();
-    this.#handler.onOpen?.(this.#attempt === 'reopen');
+    this.#handler.onOpen?.(!this.#isFirst && !this.#isResumed);
   }
 
   onMessage(text: string, value: JsonObject): boolean {
@@ -140,7 +142,7 @@ export class NotificationStream implements ConnectionHandler {
   }
 
   #onRejected(status: number): void {
-    if (status !== 404 && status >= 400 && status < 500 && !isTemporary(status) && this.#attempt === 'resume') {
+    if (status !== 404 && status >= 400 && status < 500 && !isTemporary(status) && this.#isResumed) {
       // The upstream does not accept the event id.
       this.#lastEventId = undefined;
       return this.#reconnectLater();
@@ -168,17 +170,13 @@ export class NotificationStream implements ConnectionHandler {
 
   #reconnectLater(): void {
     this.#connection.reconnect();
-    if (this.#attempt === 'first') this.#attempt = 'reopen';
+    this.#isFirst = false;
   }
 
   #connect(): StreamConnection {
-    const headers = [...this.#headers];
-    if (this.#lastEventId !== undefined) {
-      headers.push('last-event-id', this.#lastEventId);
-      this.#attempt = 'resume';
-    } else if (this.#attempt === 'resume') {
-      this.#attempt = 'reopen';
-    }
+    const eventId = this.#lastEventId;
+    this.#isResumed = eventId !== undefined;
+    const headers = eventId === undefined ? this.#headers : [...this.#headers, 'last-event-id', eventId];
     const read = {
       id: undefined,
       name: 'GET',
@@ -188,13 +186,4 @@ export class NotificationStream implements ConnectionHandler {
     };
     return new StreamConnection(this.#transport, { method: 'GET', headers }, read, this);
   }
-}
-
-function headersForGet(headers: readonly string[]): string[] {
-  const result = ['accept', 'text/event-stream'];
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    const name = headers[index] ?? '';
-    if (!POST_ONLY_HEADERS.has(name.toLowerCase())) result.push(name, headers[index + 1] ?? '');
-  }
-  return result;
 }

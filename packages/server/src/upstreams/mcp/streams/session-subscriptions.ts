@@ -19,10 +19,7 @@ interface SessionSubscriptionOptions {
 }
 
 /** A uri that clients have requested, until the subscription is stored or rejected. */
-interface RequestedUri {
-  readonly granted: Promise<boolean>;
-  resolve(granted: boolean): void;
-  reject(error: UpstreamError): void;
+interface RequestedUri extends PromiseWithResolvers<boolean> {
   isGranted: boolean;
   /** Requests of the client in progress. */
   requests: number;
@@ -67,12 +64,15 @@ class SessionSubscription implements StreamListener {
     this.#updates.channel.addListener(this);
   }
 
-  /** See {@link SessionSubscriptions.subscribe}. */
+  /**
+   * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
+   * `UpstreamError` if the upstream does not respond within 5 s, and as `store` does.
+   */
   async subscribe(uri: string, store: () => Promise<void>): Promise<boolean> {
     const requested = this.#request(uri);
     requested.requests++;
     try {
-      if (!(await requested.granted)) return false;
+      if (!(await requested.promise)) return false;
       await store();
       return true;
     } finally {
@@ -88,12 +88,13 @@ class SessionSubscription implements StreamListener {
     this.reconcile();
   }
 
-  /** Updates went to a stream that the client did not resume. */
-  onMissed(): void {
-    if (this.#current?.isActive) this.#updates.notifyMissed(this.#covered);
+  /** The client has opened a notification stream; `gap`: updates went to one that it did not resume. */
+  onListening(gap: boolean): void {
+    if (gap && this.#current?.isActive) this.#updates.notifyMissed(this.#covered);
+    this.reconcile();
   }
 
-  /** Adapts the upstream subscription to the stored ones. Called when they change. */
+  /** Adapts the upstream subscription to the stored ones. Called when they change, or other resources are hidden from clients. */
   reconcile(): void {
     // One at a time: its outcome calls this again.
     if (this.#closed || this.#next) return;
@@ -118,6 +119,7 @@ class SessionSubscription implements StreamListener {
     return this.#updates.channel.isListening && this.#updates.hasHidden;
   }
 
+  /** From now on, the subscriptions are made in a legacy session. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -140,11 +142,10 @@ class SessionSubscription implements StreamListener {
   #request(uri: string): RequestedUri {
     const found = this.#requested.get(uri);
     if (found) return found;
-    const { promise: granted, resolve, reject } = Promise.withResolvers<boolean>();
     const isGranted = (this.#current?.isActive ?? false) && this.#covered.has(uri);
-    const requested: RequestedUri = { granted, resolve, reject, isGranted, requests: 0 };
+    const requested: RequestedUri = { ...Promise.withResolvers<boolean>(), isGranted, requests: 0 };
     this.#requested.set(uri, requested);
-    if (isGranted) resolve(true);
+    if (isGranted) requested.resolve(true);
     else this.reconcile();
     return requested;
   }
@@ -281,40 +282,18 @@ export class SessionSubscriptions {
     this.#options = options;
   }
 
-  /**
-   * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
-   * `UpstreamError` if the upstream does not respond within 5 s, and as `store` does.
-   */
-  subscribe(upstream: Upstream, client: DownstreamClient, uri: string, store: () => Promise<void>): Promise<boolean> {
-    return this.#ensure(upstream, client).subscribe(uri, store);
+  /** Those at an upstream. */
+  at(upstream: Upstream): Iterable<SessionSubscription> {
+    return this.#subscriptions.get(upstream)?.values() ?? [];
   }
 
-  /** The session has ended a subscription at this upstream. */
-  onUnsubscribed(upstream: Upstream, session: Pick<DownstreamSession, 'id'>): void {
-    this.#find(upstream, session)?.reconcile();
-  }
-
-  /** Other resources may be hidden from clients. */
-  onResourcesChanged(upstream: Upstream): void {
-    for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.reconcile();
-  }
-
-  /** The client listens; `gap`: it may have missed updates before. */
-  onListening(upstream: Upstream, client: DownstreamClient, gap: boolean): void {
-    if (gap) this.#find(upstream, client.session)?.onMissed();
-    this.#ensure(upstream, client).reconcile();
-  }
-
-  /** Closes the session's subscription at an upstream: from now on it is made in a legacy session. */
-  close(upstream: Upstream, session: Pick<DownstreamSession, 'id'>): void {
-    this.#find(upstream, session)?.close();
-  }
-
-  #find(upstream: Upstream, { id }: Pick<DownstreamSession, 'id'>): SessionSubscription | undefined {
+  /** That of a session; undefined if nothing is subscribed. */
+  find(upstream: Upstream, { id }: Pick<DownstreamSession, 'id'>): SessionSubscription | undefined {
     return this.#subscriptions.get(upstream)?.get(id);
   }
 
-  #ensure(upstream: Upstream, client: DownstreamClient): SessionSubscription {
+  /** That of a client, which is created if nothing is subscribed. */
+  of(upstream: Upstream, client: DownstreamClient): SessionSubscription {
     const { id } = client.session;
     const bySession = this.#subscriptions.getOrInsertComputed(upstream, () => new Map());
     const onClosed = () => bySession.delete(id);
