@@ -16,7 +16,7 @@ export class Backoff {
   #slowBoundMs = QUICK_MAX_MS;
 
   /** `random` returns numbers from 0 to below 1, `now` the milliseconds of a monotonic clock. */
-  constructor(random: () => number, now: () => number) {
+  constructor(random: () => number = Math.random, now: () => number = () => performance.now()) {
     this.#random = random;
     this.#now = now;
   }

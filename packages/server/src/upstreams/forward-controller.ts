@@ -33,7 +33,7 @@ export class ForwardController {
   readonly connection: ForwardConnection;
   readonly availability: ForwardAvailability;
   readonly #options: ForwardControllerOptions;
-  readonly #backoff = new Backoff(Math.random, () => performance.now());
+  readonly #backoff = new Backoff();
   readonly #debouncer: DiscoveryDebouncer;
   #run: Promise<void> | undefined = undefined;
   #rerun = false;

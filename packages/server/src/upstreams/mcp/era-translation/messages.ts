@@ -4,7 +4,7 @@ import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilitie
 import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
-import { type ByteEdit, type ResultPositions, removalEdits } from '../relay/large-message.ts';
+import { type ResultPositions, removalEdits } from '../relay/large-message.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 
 /** Translates the response of a modern upstream for its legacy client. */
@@ -32,11 +32,7 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     return isRejectedContent(structured) ? { text: withoutStructuredContent(text), value } : undefined;
   }
 
-  rewriteLarge(
-    { members }: ResultPositions,
-    { result }: JsonObject,
-    id: string,
-  ): readonly ByteEdit[] | RewrittenResponse {
+  rewriteLarge({ members }: ResultPositions, { result }: JsonObject, id: string): readonly Edit[] | RewrittenResponse {
     const { resultType: type = 'complete', structuredContent: structured }: JsonObject = isJsonObject(result)
       ? result
       : {};
@@ -150,7 +146,7 @@ export class ModernResponseRewriter implements ResponseRewriter {
     { start, isEmpty, members: positions }: ResultPositions,
     { result: given }: JsonObject,
     id: string,
-  ): readonly ByteEdit[] | RewrittenResponse {
+  ): readonly Edit[] | RewrittenResponse {
     const result = isJsonObject(given) ? given : {};
     const missing = result.isError === true ? this.#missingCapability() : undefined;
     if (missing) return missingCapability(id, missing);

@@ -126,10 +126,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
       post: async (response) => this.#onInput(response),
     });
     for (const [key, request] of requests) {
-      // Some clients require `params`, which are optional.
-      const params = withElicitationId(memberText(request, 'params') ?? '{}');
-      const method = memberText(request, 'method');
-      this.#serverRequests.relay(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`);
+      this.#serverRequests.relay(legacyServerRequest(key, request));
     }
   }
 
@@ -207,8 +204,15 @@ function truncateText(text: unknown, otherwise: string): string {
   return typeof text === 'string' ? text.slice(0, 200) : otherwise;
 }
 
+/** Returns an input request of a modern upstream as a server request of the legacy era, whose id is its key. */
+export function legacyServerRequest(key: string, request: string, editParams = (params: string) => params): string {
+  // Some clients require `params`, which are optional.
+  const params = editParams(withElicitationId(memberText(request, 'params') ?? '{}'));
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${memberText(request, 'method')},"params":${params}}`;
+}
+
 /** Adds the id that the legacy era requires in an elicitation of mode `url`. */
-export function withElicitationId(params: string): string {
+function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
   return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);

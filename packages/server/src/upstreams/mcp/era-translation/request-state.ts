@@ -3,6 +3,7 @@ import { parseJson } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
+import { z } from 'zod';
 import type { StoredPrincipal } from '../../../identity/principal.ts';
 
 /** Owner and request of a suspended call: a retry must match all of it. */
@@ -29,6 +30,9 @@ export const FOREIGN_STATE = 'parameter "requestState" was not issued for this r
 /** Maximum length of a sealed state; ours are shorter. */
 const MAX_LENGTH = 4096;
 
+/** Call, round, namespace, hash of the principal, and digest. */
+const contentSchema = z.tuple([z.string(), z.number(), z.string(), z.string(), z.string()]);
+
 /** Seals the content of `requestState`, so that clients can neither read nor change nor forge it (2026-07-28, MRTR). */
 export class RequestStates {
   readonly #sealer: TokenSealer;
@@ -45,12 +49,9 @@ export class RequestStates {
   /** Returns undefined for anything that was not sealed with our key. */
   open(sealed: string): RequestState | undefined {
     const text = sealed.length <= MAX_LENGTH ? this.#sealer.open('requestState', sealed) : undefined;
-    const value: unknown = text === undefined ? undefined : parseJson(text);
-    if (!Array.isArray(value)) return undefined;
-    const [call, round, namespace, principalHash, digest]: unknown[] = value;
-    if (typeof call !== 'string' || typeof round !== 'number') return undefined;
-    if (typeof namespace !== 'string' || typeof digest !== 'string' || typeof principalHash !== 'string')
-      return undefined;
+    const content = text === undefined ? undefined : contentSchema.safeParse(parseJson(text)).data;
+    if (!content) return undefined;
+    const [call, round, namespace, principalHash, digest] = content;
     return { call, round, namespace, principalHash, digest };
   }
 }

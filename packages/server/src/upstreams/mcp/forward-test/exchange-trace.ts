@@ -90,6 +90,8 @@ export class ExchangeTrace implements UpstreamTransport {
   readonly exchanges: Exchange[] = [];
   readonly #transport: UpstreamTransport;
   readonly #firstHead = Promise.withResolvers<void>();
+  /** Resolves with the head of the first response. */
+  readonly firstHead: Promise<void> = this.#firstHead.promise;
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
@@ -97,11 +99,6 @@ export class ExchangeTrace implements UpstreamTransport {
 
   get address(): string {
     return this.#transport.address;
-  }
-
-  /** Resolves with the head of the first response. */
-  get firstHead(): Promise<void> {
-    return this.#firstHead.promise;
   }
 
   /** Returns the exchanges of these methods. */

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../../registry/entries.ts';
@@ -9,7 +10,7 @@ import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
-import type { ByteEdit, ResultPositions } from './large-message.ts';
+import type { ResultPositions } from './large-message.ts';
 import type { RequestEdits } from './request-edits.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 
@@ -38,7 +39,7 @@ export interface ResponseRewriter {
    * Returns how the result in a large response is rewritten: edits of its bytes, or a response that replaces it, with this
    * id. `value` has the members that a large message stores.
    */
-  rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse;
+  rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly Edit[] | RewrittenResponse;
 }
 
 /** A call whose upstream has created a task. */

@@ -1,7 +1,7 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
-import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
+import { BACKSLASH, type Edit, stringStart, stringValue } from '@sluice/protocol/json/text';
 import { REPORTED_MEMBERS, TASK_MEMBERS } from '@sluice/protocol/mcp/tasks';
 import type { ResponseBytes } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
@@ -58,13 +58,6 @@ interface Container {
   readonly value: JsonObject | JsonValue[] | undefined;
 }
 
-/** Replaces the bytes from `start` to `end` (exclusive) by `text`. */
-export interface ByteEdit {
-  readonly start: number;
-  readonly end: number;
-  readonly text: string;
-}
-
 /** Position of a member of a result in the bytes of a message. */
 export interface ResultMember {
   readonly key: string;
@@ -75,13 +68,6 @@ export interface ResultMember {
   end: number;
   /** The beginning of the next member; undefined if there is none. */
   next: number | undefined;
-}
-
-/** Bytes that were taken. */
-export interface TakenBytes {
-  readonly parts: readonly Buffer[];
-  /** Frees the bytes. To be called when they are written. */
-  free(): void;
 }
 
 /** Positions in a result that is an object; see {@link LargeMessage.result}. */
@@ -280,8 +266,11 @@ export class LargeMessage {
     return idRange && length - (idRange.end - idRange.start) + Buffer.byteLength(idText);
   }
 
-  /** Takes the bytes that have arrived and were not taken yet, with another id; those of an incomplete id remain. */
-  take(idText: string): TakenBytes {
+  /**
+   * Takes the bytes that have arrived and were not taken yet, with another id; those of an incomplete id remain. `free` frees them,
+   * when they are written.
+   */
+  take(idText: string): { readonly parts: readonly Buffer[]; free(): void } {
     const { idRange, idStart } = this.#scan;
     const bytes = this.#bytes;
     const end = idStart >= 0 ? idStart - this.#taken : bytes.length;
@@ -319,8 +308,8 @@ export class LargeMessage {
     return { text, value: tryParseJson(text) };
   }
 
-  /** Returns the bytes with these edits, cut where the id is. Nothing may be written afterwards. */
-  cut(edits: readonly ByteEdit[] = []): ResponseBytes {
+  /** Returns the bytes with these edits of them, cut where the id is. Nothing may be written afterwards. */
+  cut(edits: readonly Edit[] = []): ResponseBytes {
     const { idRange } = this.#scan;
     if (!idRange) {
       // An error without an id.
@@ -336,7 +325,7 @@ export class LargeMessage {
   }
 
   /** Returns the bytes between two positions with the edits among them. */
-  #edited(from: number, to: number, edits: readonly ByteEdit[]): Buffer[] {
+  #edited(from: number, to: number, edits: readonly Edit[]): Buffer[] {
     const parts: Buffer[] = [];
     let at = from;
     for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
@@ -348,9 +337,9 @@ export class LargeMessage {
   }
 }
 
-/** Returns the edits that remove members with this key, with their commas. */
-export function removalEdits(members: readonly ResultMember[], key: string): ByteEdit[] {
-  const edits: ByteEdit[] = [];
+/** Returns the edits of bytes that remove members with this key, with their commas. */
+export function removalEdits(members: readonly ResultMember[], key: string): Edit[] {
+  const edits: Edit[] = [];
   let first: ResultMember | undefined;
   for (const [at, member] of members.entries()) {
     if (member.key !== key) continue;

@@ -47,7 +47,7 @@ export class LargeRelay {
   /** Sends what has arrived; false if the client reads too slowly. */
   sendPart(): boolean {
     // With a length, the last part completes the response for its client: it is sent when all of it has been checked.
-    return this.#large.length === this.#response.contentLength || this.#send();
+    return this.#large.length === this.#response.contentLength || this.send();
   }
 
   /** Drops what has arrived: the client has disconnected. */
@@ -62,12 +62,8 @@ export class LargeRelay {
     return isResult ? value : undefined;
   }
 
-  /** Sends the rest of the result, which was checked. */
-  sendRest(): void {
-    this.#send();
-  }
-
-  #send(): boolean {
+  /** Sends what has arrived, once all of it was checked. False if the client reads too slowly. */
+  send(): boolean {
     const { parts, free } = this.#large.take(this.#sink.client.idText);
     return parts.length === 0 || this.#body?.write(parts, free) === true;
   }

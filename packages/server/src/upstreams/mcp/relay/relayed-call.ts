@@ -83,7 +83,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
         return this.#onResponse(end);
       case 'relayed':
         this.#onResponded(end.value);
-        if (!this.#isClientDisconnected) end.relay.sendRest();
+        if (!this.#isClientDisconnected) end.relay.send();
         return this.#sink.complete({ kind: 'sent', value: end.value });
       case 'session-unknown':
         return this.#repeat(end.error);

@@ -171,7 +171,7 @@ export class SessionBindings {
       }
       const bound = upstream?.sessions.get(session.id);
       if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed();
-      void this.#reopen(forward, client, newBackoff(), 0);
+      void this.#reopen(forward, client, new Backoff(), 0);
     }
   }
 
@@ -190,7 +190,7 @@ export class SessionBindings {
    * Opens the upstream session of a session that has none. `backoff` continues over the sessions that the upstream loses,
    * until one has a stream. Rejects with {@link UpstreamError}.
    */
-  open(upstream: Upstream, client: DownstreamClient, backoff: Backoff = newBackoff()): Promise<UpstreamSession> {
+  open(upstream: Upstream, client: DownstreamClient, backoff: Backoff = new Backoff()): Promise<UpstreamSession> {
     const { id: key, hasEnded, protocolVersion, capabilities, clientInfo } = client.session;
     // A call that outlives its client's session must not open a session upstream: it would never be closed.
     if (hasEnded) {
@@ -275,10 +275,6 @@ export class SessionBindings {
       return false;
     }
   }
-}
-
-function newBackoff(): Backoff {
-  return new Backoff(Math.random, () => performance.now());
 }
 
 /** Sets the log level of the session, and each other one that the client sets meanwhile. Never rejects. */

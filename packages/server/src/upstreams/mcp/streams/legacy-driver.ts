@@ -4,7 +4,7 @@ import { METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type LegacyClient, openLegacy, type RpcReply, toUpstreamError } from '../rpc-client.ts';
 import { NotificationStream, type NotificationStreamHandler } from './notification-stream.ts';
-import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } from './subscription-driver.ts';
+import type { AttemptOptions, DriverHandler, SubscriptionDriver } from './subscription-driver.ts';
 
 const METHOD = 'resources/subscribe';
 const MAX_CONCURRENT_SUBSCRIBES = 8;
@@ -25,8 +25,7 @@ export async function subscribeEach(uris: Iterable<string>, subscribe: (uri: str
  * Server requests are rejected: the client declares no capabilities.
  */
 export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandler {
-  readonly #options: DriverOptions;
-  readonly #request: DriverRequest;
+  readonly #options: AttemptOptions;
   readonly #uris: readonly string[];
   readonly #handler: DriverHandler;
   #session: LegacyClient | undefined = undefined;
@@ -36,12 +35,11 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   readonly #grantTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(options: DriverOptions, request: DriverRequest, handler: DriverHandler) {
+  constructor(options: AttemptOptions, handler: DriverHandler) {
+    const { filter, wasGranted, grantBy } = options;
     this.#options = options;
-    this.#request = request;
-    this.#uris = request.filter.resourceSubscriptions ?? [];
+    this.#uris = filter.resourceSubscriptions ?? [];
     this.#handler = handler;
-    const { wasGranted, grantBy } = request;
     if (!wasGranted && this.#uris.length > 0) {
       const waitMs = Math.max(grantBy - performance.now(), 0);
       this.#grantTimer = setTimeout(() => {
@@ -118,7 +116,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
 
   /** Fails the attempt only if the method is gone or the uri was granted before; else fewer uris are granted. */
   #onUriRejected(reply: Extract<RpcReply, { kind: 'error' }>): void {
-    if (this.#closed || (reply.code !== METHOD_NOT_FOUND && !this.#request.wasGranted)) return;
+    if (this.#closed || (reply.code !== METHOD_NOT_FOUND && !this.#options.wasGranted)) return;
     this.#handler.onFailed(toUpstreamError(reply, METHOD, this.#options.upstream.transport.address), true);
   }
 
@@ -129,7 +127,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   }
 
   #reportGranted(resourceSubscriptions: readonly string[]): void {
-    this.#handler.onGranted({ ...this.#request.filter, resourceSubscriptions });
+    this.#handler.onGranted({ ...this.#options.filter, resourceSubscriptions });
   }
 
   #error(what: string): UpstreamError {

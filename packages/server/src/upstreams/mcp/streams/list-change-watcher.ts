@@ -3,7 +3,6 @@ import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { HEADER_HOPS } from '@sluice/protocol/mcp/constants';
 import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
-import { withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { ANNOUNCED_LISTS, type AnnouncedList } from '../../forward-connection.ts';
@@ -146,14 +145,12 @@ class ActiveWatch implements SubscriptionHandler {
 
   /** Resolves when notifications can arrive or never will, or after a timeout; a later grant counts as a change. */
   async waitUntilReady(ms: number): Promise<void> {
-    let isReady = false;
-    await withTimeout(
-      ms,
-      this.#ready.promise.then(() => {
-        isReady = true;
-      }),
-    );
-    if (!isReady) this.#missed = true;
+    const timer = setTimeout(() => {
+      this.#missed = true;
+      this.#ready.resolve();
+    }, ms);
+    await this.#ready.promise;
+    clearTimeout(timer);
   }
 
   close(): void {

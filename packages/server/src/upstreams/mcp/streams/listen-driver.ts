@@ -11,7 +11,7 @@ import {
   MAX_EVENT_BYTES,
   StreamConnection,
 } from './reconnecting-stream.ts';
-import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } from './subscription-driver.ts';
+import type { AttemptOptions, DriverHandler, SubscriptionDriver } from './subscription-driver.ts';
 
 const METHOD = 'subscriptions/listen';
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
@@ -32,11 +32,11 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   readonly #timer: NodeJS.Timeout;
   #isGranted = false;
 
-  constructor(options: DriverOptions, { filter, wasGranted }: DriverRequest, handler: DriverHandler) {
-    const { upstream, client, protocolVersion = LATEST_MODERN, acknowledgeMs = ACKNOWLEDGE_MS } = options;
+  constructor(options: AttemptOptions, handler: DriverHandler) {
+    const { upstream, client, filter, protocolVersion = LATEST_MODERN, acknowledgeMs = ACKNOWLEDGE_MS } = options;
     const { transport } = upstream;
     this.#address = transport.address;
-    this.#wasGranted = wasGranted;
+    this.#wasGranted = options.wasGranted;
     this.#handler = handler;
     this.#id = requestIds.next();
     const envelope = modernEnvelope(client, protocolVersion);

@@ -60,6 +60,8 @@ export class NotificationStream implements ConnectionHandler {
   readonly #connection: Reconnector<StreamConnection>;
   readonly #responder: DefaultResponder;
   readonly #ready = Promise.withResolvers<void>();
+  /** Resolves once the stream is open, or will be with its first event, or is closed. */
+  readonly ready: Promise<void> = this.#ready.promise;
   #lastEventId: string | undefined = undefined;
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
@@ -87,11 +89,6 @@ export class NotificationStream implements ConnectionHandler {
     this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
     setTimeout(this.#ready.resolve, HEAD_MS).unref();
-  }
-
-  /** Resolves once the stream is open, or will be with its first event, or is closed. */
-  get ready(): Promise<void> {
-    return this.#ready.promise;
   }
 
   /** Resumes after `onMessage` returned false. */

@@ -16,6 +16,8 @@ export interface SubscribingClient {
 export interface DriverOptions {
   readonly upstream: Upstream;
   readonly client: SubscribingClient;
+  /** Lists, resources and tasks to subscribe to. */
+  readonly filter: ListenFilter;
   /** Modern version (default: the latest). */
   readonly protocolVersion?: string;
   /** Milliseconds for the acknowledgment of a modern upstream (default 10000). */
@@ -25,10 +27,8 @@ export interface DriverOptions {
   readonly delays?: ReconnectDelayOptions;
 }
 
-/** Request of an attempt. */
-export interface DriverRequest {
-  /** Lists and resources to subscribe to. */
-  readonly filter: ListenFilter;
+/** Options of one attempt. */
+export interface AttemptOptions extends DriverOptions {
   /** Granted in an earlier attempt, so the upstream supports it. */
   readonly wasGranted: boolean;
   /** When the uris accepted so far are granted to a first attempt: milliseconds of `performance.now()`. */

@@ -40,8 +40,6 @@ export interface SubscriptionHandler {
 export interface SubscriptionOptions extends DriverOptions {
   /** Era of the subscription. */
   readonly era: Era;
-  /** Lists, resources and tasks to subscribe to. */
-  readonly filter: ListenFilter;
   readonly handler: SubscriptionHandler;
   /** Milliseconds after which a legacy upstream has granted what it has accepted so far (default 4000). */
   readonly grantMs?: number;
@@ -57,7 +55,7 @@ const STABLE_MS = 60_000;
  * Subscription to list changes and resources of one upstream: opened immediately by the driver of its era, and again with
  * increasing delay whenever it ends, until it is rejected for good. List changes are reported to the upstream.
  */
-export class Subscription implements DriverHandler {
+export class Subscription implements DriverHandler, EventListenerObject {
   readonly upstream: Upstream;
   readonly requested: ReadonlySet<string>;
   /** Uris whose updates are delivered: a subset of the requested, later of the granted ones. */
@@ -71,24 +69,25 @@ export class Subscription implements DriverHandler {
   readonly #options: SubscriptionOptions;
   readonly #grantBy: number;
   readonly #connection: Reconnector<SubscriptionDriver>;
-  readonly #onUpstreamClosed: () => void;
   #stableTimer: NodeJS.Timeout | undefined = undefined;
   #isStable = false;
 
   constructor(options: SubscriptionOptions) {
-    const { upstream, filter, handler, grantMs = GRANT_MS, delays } = options;
+    const { upstream, filter, grantMs = GRANT_MS, delays } = options;
     this.upstream = upstream;
     this.requested = new Set(filter.resourceSubscriptions);
     this.uris = this.requested;
     this.#options = options;
     this.#grantBy = performance.now() + grantMs;
-    this.#onUpstreamClosed = () => {
-      this.close();
-      handler.onUpstreamClosed();
-    };
-    upstream.closeSignal.addEventListener('abort', this.#onUpstreamClosed);
+    upstream.closeSignal.addEventListener('abort', this);
     this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
+  }
+
+  /** The upstream is closed. */
+  handleEvent(): void {
+    this.close();
+    this.#options.handler.onUpstreamClosed();
   }
 
   /** Delivers only updates of these uris, as far as they are granted. */
@@ -104,7 +103,7 @@ export class Subscription implements DriverHandler {
 
   close(): void {
     this.isActive = false;
-    this.upstream.closeSignal.removeEventListener('abort', this.#onUpstreamClosed);
+    this.upstream.closeSignal.removeEventListener('abort', this);
     clearTimeout(this.#stableTimer);
     this.#connection.close();
   }
@@ -168,18 +167,13 @@ export class Subscription implements DriverHandler {
   }
 
   #connect(): SubscriptionDriver {
-    const { era, filter } = this.#options;
-    const wasGranted = this.granted !== undefined;
+    const options = this.#options;
     // Without those that the upstream has rejected.
-    const uris = this.granted?.size ? [...this.granted] : filter.resourceSubscriptions;
-    const request = {
-      filter: uris ? { ...filter, resourceSubscriptions: uris } : filter,
-      wasGranted,
-      grantBy: this.#grantBy,
-    };
-    return era === 'legacy'
-      ? new LegacyDriver(this.#options, request, this)
-      : new ListenDriver(this.#options, request, this);
+    const filter = this.granted?.size
+      ? { ...options.filter, resourceSubscriptions: [...this.granted] }
+      : options.filter;
+    const attempt = { ...options, filter, wasGranted: this.granted !== undefined, grantBy: this.#grantBy };
+    return options.era === 'legacy' ? new LegacyDriver(attempt, this) : new ListenDriver(attempt, this);
   }
 }
 

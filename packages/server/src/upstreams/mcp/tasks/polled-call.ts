@@ -15,7 +15,7 @@ import {
   type ReportProgress,
 } from '../../operation.ts';
 import { type CallOutcome, DetachedSink } from '../../response-sink.ts';
-import { withElicitationId } from '../era-translation/multi-round-call.ts';
+import { legacyServerRequest } from '../era-translation/multi-round-call.ts';
 import type { CreatedTask } from '../relay/call-spec.ts';
 import type { ReplyResult } from '../relay/collect.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
@@ -253,11 +253,7 @@ export class PolledCall implements Operation {
       send: (sent) => this.#isClientDisconnected || sink.sendMessage(sent),
       post: (response) => this.#sendInput(response),
     });
-    // Some clients require `params`, which are optional.
-    const given = withElicitationId(memberText(request, 'params') ?? '{}');
-    const params = known ? relatedTo(given, known.id) : given;
-    const method = memberText(request, 'method');
-    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method},"params":${params}}`;
+    const text = legacyServerRequest(key, request, (params) => (known ? relatedTo(params, known.id) : params));
     if (!this.#serverRequests.relay(text)) throw failure('the upstream requires too much input at once');
   }
 
