@@ -85,7 +85,7 @@ export class CallSessionPool {
     const idle = [...pooled].filter((other) => isIdle(other.session));
     for (const oldest of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.sessions.discard(oldest.session);
     // Requests that the upstream sends before its stream is open would be lost.
-    await stream?.ready;
+    await stream?.ready();
   }
 
   /**

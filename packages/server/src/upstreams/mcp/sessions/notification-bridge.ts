@@ -75,7 +75,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     if (this.#stream) return;
     const stream = new NotificationStream(upstream.transport, rpc, client.headers, this);
     this.#stream = stream;
-    void stream.ready.then(() => {
+    void stream.ready().then(() => {
       if (this.#stream === stream) this.#settle(this.#gap);
     });
   }

@@ -94,7 +94,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
         return this.#handler.onFailed(this.#error(`does not declare ${METHOD}`), true);
       }
       this.#stream = new NotificationStream(transport, session, headers, this, delays);
-      await this.#stream.ready;
+      await this.#stream.ready();
       await this.#subscribe(session);
     } catch (error) {
       if (this.#closed) return;

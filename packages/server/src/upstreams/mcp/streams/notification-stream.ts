@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
-import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
+import { type ReconnectDelayOptions, withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { filterHeaders } from '../../../http/header-lines.ts';
@@ -59,9 +59,7 @@ export class NotificationStream implements ConnectionHandler {
   readonly #maxEventBytes: number;
   readonly #connection: Reconnector<StreamConnection>;
   readonly #responder: DefaultResponder;
-  readonly #ready = Promise.withResolvers<void>();
-  /** Resolves once the stream is open, or will be with its first event, or is closed. */
-  readonly ready: Promise<void> = this.#ready.promise;
+  readonly #opened = Promise.withResolvers<void>();
   #lastEventId: string | undefined = undefined;
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
@@ -88,7 +86,11 @@ export class NotificationStream implements ConnectionHandler {
     this.#responder = new DefaultResponder((response) => postMessage(transport, all, response));
     this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
-    setTimeout(this.#ready.resolve, HEAD_MS).unref();
+  }
+
+  /** Resolves once the stream is open, or will be with its first event, or is closed. */
+  ready(): Promise<void> {
+    return withTimeout(HEAD_MS, this.#opened.promise);
   }
 
   /** Resumes after `onMessage` returned false. */
@@ -104,13 +106,13 @@ export class NotificationStream implements ConnectionHandler {
   /** Closes the stream without callbacks. */
   close(): void {
     this.#closed = true;
-    this.#ready.resolve();
+    this.#opened.resolve();
     this.#connection.close();
   }
 
   onStream(): void {
     this.#openedAt = performance.now();
-    this.#ready.resolve();
+    this.#opened.resolve();
     this.#handler.onOpen?.(!this.#isFirst && !this.#isResumed);
   }
 
