@@ -118,7 +118,7 @@ async function start(
   };
 }
 
-/** Tells people, other replicas and the command line where the service can be reached. */
+/** Announces where the service can be reached: in the log, to other replicas and to the command line. */
 async function announceStart(
   { config, logger, files, open, secrets, replica, replicaId }: Parts,
   addresses: Service['addresses'],

@@ -41,7 +41,10 @@ export function addCalls(parts: WithPolicy) {
   const operations = new RunningOperations(calling.calls, calling.log);
   const taskDeps: TaskDeps = {
     ...calling,
-    ...{ tasks, operations, upstreams: forwards.upstreams, clientInfo: SERVER_INFO },
+    tasks,
+    operations,
+    upstreams: forwards.upstreams,
+    clientInfo: SERVER_INFO,
   };
   const createdTasks = new CreatedTasks({
     ...taskDeps,
@@ -118,8 +121,15 @@ export function addCalls(parts: WithPolicy) {
   open.defer(stopFollowing);
   return {
     ...parts,
-    ...{ suspendedCalls, clientCalls, upstreamHeaders, promotedCalls },
-    ...{ createdTasks, taskRequests, taskEvents, taskWatcherOptions, sessionTasks },
+    suspendedCalls,
+    clientCalls,
+    upstreamHeaders,
+    promotedCalls,
+    createdTasks,
+    taskRequests,
+    taskEvents,
+    taskWatcherOptions,
+    sessionTasks,
     cancelTask: (task: TaskRecord) => taskRequests.cancel(task),
   };
 }

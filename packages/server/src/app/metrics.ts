@@ -2,7 +2,6 @@ import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/con
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { Kind, ServiceEntry } from '../registry/entries.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import type { Metric, Series } from '../telemetry/metrics/instruments.ts';
 import { by, counter, gauge, upDownCounter } from '../telemetry/metrics/metric-source.ts';
 import type { HostCounts, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -12,6 +11,7 @@ import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { Replica } from './replica.ts';
 
 /** The parts of the service whose state is exported. */
 export interface MeasuredParts {
@@ -39,9 +39,8 @@ export interface MeasuredParts {
   readonly taskEvents: Pick<TaskEvents, 'ended'>;
   readonly openStreams: Pick<OpenStreams, 'size'>;
   readonly droppedLines: () => number;
-  /** The database that replicas share, and the requests that were passed on to others; undefined for a single one. */
-  readonly shared?: Pick<SharedLog, 'counts' | 'isCurrent' | 'members'> | undefined;
-  readonly replica?: { readonly passedOn: number } | undefined;
+  /** Undefined for a single process. */
+  readonly replica?: Pick<Replica, 'shared' | 'passedOn'> | undefined;
 }
 
 /** Returns the metrics of the state of the service. Those of requests are counted by telemetry. */
@@ -107,9 +106,9 @@ export function stateMetrics(parts: MeasuredParts): Metric[] {
   ];
 }
 
-function replicaMetrics({ shared, replica }: MeasuredParts): Metric[] {
-  if (!shared) return [];
-  const { counts, isCurrent, members } = shared;
+function replicaMetrics({ replica }: MeasuredParts): Metric[] {
+  if (!replica) return [];
+  const { counts, isCurrent, members } = replica.shared;
   const reachable = 'Whether the database that replicas share can be reached: 1 or 0';
   const stale = 'Time since others regarded this replica as live';
   const repeated = 'Commits made again because other replicas had committed meanwhile';
@@ -118,7 +117,7 @@ function replicaMetrics({ shared, replica }: MeasuredParts): Metric[] {
     gauge('sluice.replica.stale', 's', stale, members.staleMs / 1000),
     counter('sluice.replica.commits', '{commit}', 'Commits of this replica', counts.commits),
     counter('sluice.replica.conflicts', '{commit}', repeated, counts.conflicts),
-    counter('sluice.replica.passed_on', '{request}', 'Requests passed on to other replicas', replica?.passedOn ?? 0),
+    counter('sluice.replica.passed_on', '{request}', 'Requests passed on to other replicas', replica.passedOn),
   ];
 }
 

@@ -33,21 +33,23 @@ export async function addPolicy(parts: WithSessions) {
   const bindings = closing(
     new NamespaceBindings(registry, await replica?.openRecords('namespace_bindings', parseConversationId)),
   );
-  const metrics = new ServiceMetrics({
-    loaded: () => ({
+  const metrics = new ServiceMetrics(() => ({
+    gauges: {
       evaluators_loaded: evaluators.current.list.length,
       evaluators_skipped: evaluators.current.skipped.length,
       wasm_compiled: evaluators.current.actionCount,
       namespace_bindings: bindings.size,
-    }),
-    hosts: () => actions.counts,
-  });
+    },
+    hosts: actions.counts,
+  }));
   const llm = closing(new LlmClient({ secrets, egress, log }));
   const evaluating = { evaluators, llm, registry, interactions, otherConversations: replica?.conversations };
   const { messageLimits: limits } = config;
   return {
     ...parts,
-    ...{ evaluators, bindings, metrics },
+    evaluators,
+    bindings,
+    metrics,
     engine: new EvaluatorEngine({
       ...evaluating,
       bindings,

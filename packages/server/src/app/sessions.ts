@@ -44,7 +44,12 @@ export async function addSessions(parts: WithUpstreams) {
   sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
   return {
     ...parts,
-    ...{ profiles, subscriptions, sessionStore, events, tasks, sessionBindings },
+    profiles,
+    subscriptions,
+    sessionStore,
+    events,
+    tasks,
+    sessionBindings,
     sessions: new ClientSessions(sealer, profiles, sessionStore, active),
     declaredParams: new DeclaredParams(profiles),
     openStreams: new OpenStreams(),

@@ -62,7 +62,15 @@ export async function addUpstreams(parts: WithTelemetry) {
   serviceHealth.changed.subscribe(({ entry, result }) => stateEvents.serviceChanged(entry, result));
   return {
     ...parts,
-    ...{ sharedSessions, sharing, resourceLinks, access, operations, forwards },
-    ...{ protocols, channels, bridge, serviceHealth },
+    sharedSessions,
+    sharing,
+    resourceLinks,
+    access,
+    operations,
+    forwards,
+    protocols,
+    channels,
+    bridge,
+    serviceHealth,
   };
 }

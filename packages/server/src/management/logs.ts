@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { LOG_CAPACITY, LOG_LEVELS, MAX_LOG_STREAMS, operations } from '@sluice/contract';
 import type { Logger, RecentLine } from '../telemetry/log.ts';
 import type { ManagementContext } from './context.ts';
@@ -17,11 +16,10 @@ function atLeast(level: string | undefined): IsWanted {
 }
 
 /** `/api/v1/logs`: the latest lines of the log of this process, and their stream. */
-export function logRoutes(router: Router, { logger: { recent }, openStreams }: ManagementContext): void {
+export function logRoutes(router: Router, { logger: { recent }, openStreams, stateEvents }: ManagementContext): void {
   const { list, notifications } = operations.logs;
   const streams = new EventStreams(openStreams, MAX_LOG_STREAMS);
-  // Identifies this process in the ids of events.
-  const origin = randomBytes(6).toString('base64url');
+  const { origin } = stateEvents;
 
   router.add(list, ({ query }) => {
     const wanted = recent.newestFirst().filter(atLeast(query('level')));

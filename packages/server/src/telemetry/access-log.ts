@@ -44,8 +44,7 @@ export class AccessLog {
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
     // The name in events is another one for code execution.
-    const eventName = toolCall?.identity.toolName;
-    const eventTool = eventName === undefined || eventName === tool ? undefined : boundedName(eventName);
+    const eventTool = toolCall && boundedName(toolCall.identity.toolName);
     const details = toolCall?.details;
     const ended = details && details.type !== 'STARTED' ? outcomeOf(details) : undefined;
     const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;

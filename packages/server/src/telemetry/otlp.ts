@@ -111,17 +111,11 @@ function proxiedExporter(
   return { httpAgentOptions: { keepAlive: true, ...tls, proxyEnv: { HTTP_PROXY: proxy, HTTPS_PROXY: proxy } } };
 }
 
-/** Messages of {@link logOutages}. */
-export interface OutageMessages {
-  readonly failing: string;
-  readonly recovered: string;
-}
-
 /** Logs when the exports of `exporter` begin to fail and when they succeed again; wraps its method `export`. */
 export function logOutages<Items>(
   exporter: { export(items: Items, done: (result: ExportResult) => void): void },
   log: TargetLogger,
-  { failing, recovered }: OutageMessages,
+  { failing, recovered }: { readonly failing: string; readonly recovered: string },
 ): void {
   const send = exporter.export.bind(exporter);
   let isFailing = false;

@@ -358,12 +358,6 @@ function wholeNumber([min, max]: readonly [number, number]) {
   return z.int({ error }).min(min, { error }).max(max, { error }).nullish();
 }
 
-/** Log filter of RUST_LOG, and warnings for directives without effect. */
-interface LogDirectives {
-  readonly filter: LogFilter;
-  readonly warnings: readonly string[];
-}
-
 const DEFAULT_LEVEL: LogThreshold = 'info';
 
 /** Filter without RUST_LOG: `info` for every target. */
@@ -377,11 +371,11 @@ interface Directive {
 /**
  * Directives of RUST_LOG: a comma-separated list of `level`, `target=level` and `target` (all levels). The target of a directive
  * is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets without a directive have the bare
- * level; without one they are off if there are directives, as in tracing, else `info`.
+ * level; without one they are off if there are directives, as in tracing, else `info`. Warns of directives without effect.
  */
 export const logDirectives = textSchema(
   'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',
-  (text): LogDirectives => {
+  (text) => {
     const directives: Directive[] = [];
     const warnings: string[] = [];
     let bareLevel: LogThreshold | undefined;

@@ -2,24 +2,18 @@ import type { EvaluatorMetrics, FilterMetrics, Metrics } from '@sluice/contract'
 import { truncateCharacters } from '@sluice/protocol/text';
 import { Durations, durationMetrics } from './instruments.ts';
 
-/** Gauges of loaded evaluators. */
-export type LoadedGauges = Metrics['gauges'];
-
 /** Counts of evaluator triggers. */
 export type TriggerCounts = Metrics['pipeline'];
 
 /** Host processes of actions. */
 export type HostCounts = NonNullable<Metrics['hosts']>;
 
-/** Sources of gauges, which are called when metrics are read. */
-export interface GaugeSources {
-  loaded(): LoadedGauges;
-  hosts(): HostCounts;
-}
+/** Numbers that are read and not counted: loaded evaluators and host processes of actions. */
+type Gauges = Required<Pick<Metrics, 'gauges' | 'hosts'>>;
 
-const NO_SOURCES: GaugeSources = {
-  loaded: () => ({ evaluators_loaded: 0, evaluators_skipped: 0, wasm_compiled: 0, namespace_bindings: 0 }),
-  hosts: () => ({ running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 }),
+const NO_GAUGES: Gauges = {
+  gauges: { evaluators_loaded: 0, evaluators_skipped: 0, wasm_compiled: 0, namespace_bindings: 0 },
+  hosts: { running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 },
 };
 
 /** Longest message of a failure, in characters. */
@@ -45,10 +39,10 @@ export class ServiceMetrics {
     skipped_no_registry: 0,
     skipped_no_interactions: 0,
   };
-  readonly #sources: GaugeSources;
+  readonly #readGauges: () => Gauges;
 
-  constructor(sources = NO_SOURCES) {
-    this.#sources = sources;
+  constructor(readGauges = () => NO_GAUGES) {
+    this.#readGauges = readGauges;
   }
 
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
@@ -71,8 +65,7 @@ export class ServiceMetrics {
       filters: Object.fromEntries(filters),
       evaluators: Object.fromEntries(evaluators),
       pipeline: { ...this.triggers },
-      gauges: this.#sources.loaded(),
-      hosts: this.#sources.hosts(),
+      ...this.#readGauges(),
     };
   }
 }

@@ -4,8 +4,8 @@ import type { Resource } from '@opentelemetry/resources';
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace';
 import type { TraceContext } from './trace-context.ts';
 
-/** Kind of a span: an incoming request, an outgoing request, or internal work. */
-export type SpanRole = 'server' | 'client' | 'internal';
+/** Kinds of spans: internal work, an incoming request, or an outgoing request. */
+const KIND = { internal: 0, server: 1, client: 2 } as const;
 
 /** Shared by all spans of the process. */
 export interface SpanOrigin {
@@ -19,12 +19,11 @@ export interface SpanOrigin {
 /** Start of a span. */
 export interface SpanStart {
   readonly name: string;
-  readonly role: SpanRole;
+  readonly role: keyof typeof KIND;
   /** `performance.now()` at the start (default: now). */
   readonly startedAt?: number;
 }
 
-const KIND = { internal: 0, server: 1, client: 2 } as const;
 const UNSET: SpanStatus = { code: 0 };
 const NONE: never[] = [];
 
