@@ -60,13 +60,9 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
       this.#records = records;
       this.#saved = revisions;
     };
-    await this.#log.commit(
-      { changes, publish },
-      {
-        isOutdated: () => this.#saved !== base,
-        remake: () => Promise.reject(new OutdatedRevisionsError(this.#saved)),
-      },
-    );
+    const isOutdated = () => this.#saved !== base;
+    const remake = () => Promise.reject(new OutdatedRevisionsError(this.#saved));
+    await this.#log.commit({ changes, publish }, { isOutdated, remake });
     void removeComponents(this.#log.database, this.#checksums()).catch(() => undefined);
   }
 
@@ -75,13 +71,15 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    const records = { [SECTION]: new Map(this.#records[SECTION]), [ACTIONS]: new Map(this.#records[ACTIONS]) };
     for (const { section, id, json } of changes) {
-      const changed = records[section === ACTIONS ? ACTIONS : SECTION];
-      if (json === null) changed.delete(id);
-      else changed.set(id, json);
+      const records = this.#records[section === ACTIONS ? ACTIONS : SECTION];
+      if (json === null) records.delete(id);
+      else records.set(id, json);
     }
-    this.#adopt(records);
+    this.#read();
+    const pending: Promise<unknown>[] = [];
+    this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
+    this.#settled = Promise.all(pending);
   }
 
   async reload(stored: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
@@ -91,14 +89,6 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
 
   async settled(): Promise<void> {
     await this.#settled;
-  }
-
-  #adopt(records: Records): void {
-    this.#records = records;
-    this.#read();
-    const pending: Promise<unknown>[] = [];
-    this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
-    this.#settled = Promise.all(pending);
   }
 
   #read(): void {

@@ -199,9 +199,6 @@ function cachedValidator(
 }
 
 function schemaText(schema: unknown): string {
-  if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema))) {
-    throw new ResultSchemaError('is neither an object nor a boolean');
-  }
   try {
     return JSON.stringify(schema);
   } catch (cause) {

@@ -53,7 +53,7 @@ async function put(name: string, content: string | Buffer): Promise<void> {
 
 /** Writes one generation of the journal, with one commit. */
 async function putJournal(generation: number, change: Change): Promise<void> {
-  const log = new ChecksummedLog(disk, folder, join(folder, `registry.journal.${generation}`));
+  const log = new ChecksummedLog(disk, join(folder, `registry.journal.${generation}`));
   await log.append(commitRecord([[change]]));
 }
 

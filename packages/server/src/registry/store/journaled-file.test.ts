@@ -15,7 +15,7 @@ const FILE = 'registry.journal.1';
 /** The bytes of a journal with one line per group of commits. */
 async function written(...groups: Change[][][]): Promise<Buffer> {
   const files = new VolatileFiles();
-  const log = new ChecksummedLog(files, '/folder', `/folder/${FILE}`);
+  const log = new ChecksummedLog(files, `/folder/${FILE}`);
   for (const group of groups) await log.append(commitRecord(group));
   return files.read(`/folder/${FILE}`);
 }
@@ -87,7 +87,7 @@ describe('a journal', () => {
       await file.write(Buffer.from('not a journal'), 0);
       await file.sync();
     }
-    await new ChecksummedLog(files, '/folder', '/folder/registry.journal.20').append(['"x"']);
+    await new ChecksummedLog(files, '/folder/registry.journal.20').append(['"x"']);
     const log = new RecordedLog();
     const names = { snapshotName: 'registry.json', journalName: 'registry.journal' };
     const texts: string[] = [];

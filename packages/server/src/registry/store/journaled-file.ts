@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../steps.ts';
@@ -196,7 +196,7 @@ export class JournaledFile {
 
   #logOf(generation: number): ChecksummedLog {
     const { files, folder } = this.#options;
-    return new ChecksummedLog(files, folder, join(folder, this.#nameOf(generation)));
+    return new ChecksummedLog(files, join(folder, this.#nameOf(generation)));
   }
 
   #nameOf(generation: number): string {
@@ -239,17 +239,15 @@ const LINE_FEED = 0x0a;
  */
 export class ChecksummedLog {
   readonly #files: Files;
-  readonly #folder: string;
   readonly path: string;
   #file: StoreFile | undefined;
   #length = 0;
   #isListed = false;
   #hasTornTail = false;
 
-  /** `path` is inside `folder`, whose entry for it becomes durable too. */
-  constructor(files: Files, folder: string, path: string) {
+  /** The entry of the file in its folder becomes durable too. */
+  constructor(files: Files, path: string) {
     this.#files = files;
-    this.#folder = folder;
     this.path = path;
   }
 
@@ -278,7 +276,7 @@ export class ChecksummedLog {
         end += bytes.length;
       }
       await this.#file.datasync();
-      if (!this.#isListed) await this.#files.syncFolder(this.#folder);
+      if (!this.#isListed) await this.#files.syncFolder(dirname(this.path));
       this.#isListed = true;
       this.#length = end;
       this.#hasTornTail = false;
