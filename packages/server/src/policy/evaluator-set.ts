@@ -105,13 +105,10 @@ export async function validateEvaluators(
     if (!connection) addIssue('llm.connection', unknownConnection(llm.connection, [...connections.keys()]));
     if (processor.path === '') addIssue('processor.path', 'must not be empty');
     const schema = await compileSchema(definition, schemas);
-    if (schema instanceof ResultSchemaError) {
-      addIssue('llm.result_schema', schema.problem);
-      results.push({ definition, issues, valid: undefined });
-    } else {
-      const valid = connection && issues.length === 0 ? { definition, connection, schema } : undefined;
-      results.push({ definition, issues, valid });
-    }
+    const isUsable = !(schema instanceof ResultSchemaError);
+    if (!isUsable) addIssue('llm.result_schema', schema.problem);
+    const valid = connection && isUsable && issues.length === 0 ? { definition, connection, schema } : undefined;
+    results.push({ definition, issues, valid });
   }
   return results;
 }

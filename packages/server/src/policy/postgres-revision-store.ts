@@ -110,10 +110,7 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
 }
 
 /** JSON texts by section and id. */
-interface Records {
-  readonly [SECTION]: Map<string, string>;
-  readonly [ACTIONS]: Map<string, string>;
-}
+type Records = Readonly<Record<typeof SECTION | typeof ACTIONS, Map<string, string>>>;
 
 function emptyRecords(): Records {
   return { [SECTION]: new Map(), [ACTIONS]: new Map() };

@@ -50,10 +50,10 @@ export function* sortInSteps<T>(items: readonly T[], compare: (a: T, b: T) => nu
 }
 
 function* isSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<boolean> {
-  let before = items[0];
+  let [before] = items;
   let count = 0;
   for (const item of items) {
-    if (!isAtMost(before, item, compare)) return false;
+    if (before !== undefined && compare(before, item) > 0) return false;
     before = item;
     if (++count % RUN === 0) yield;
   }
@@ -69,8 +69,4 @@ function* merge<T>(a: readonly T[], b: readonly T[], compare: (a: T, b: T) => nu
     if (count % RUN === 0) yield;
   }
   return merged.concat(a.slice(at));
-}
-
-function isAtMost<T>(a: T | undefined, b: T | undefined, compare: (a: T, b: T) => number): boolean {
-  return a !== undefined && b !== undefined && compare(a, b) <= 0;
 }

@@ -460,8 +460,7 @@ function readCache(text: string | undefined): Record<string, CacheHint> {
   const hints: [string, CacheHint][] = [];
   for (const [method, json] of textOfMembers(text ?? '{}')) {
     const hint: unknown = JSON.parse(json);
-    if (typeof hint !== 'object' || hint === null || !('ttlMs' in hint) || !('cacheScope' in hint)) continue;
-    if (typeof hint.ttlMs !== 'number') continue;
+    if (!isJsonObject(hint) || typeof hint.ttlMs !== 'number' || !('cacheScope' in hint)) continue;
     hints.push([method, { ttlMs: hint.ttlMs, cacheScope: hint.cacheScope === 'private' ? 'private' : 'public' }]);
   }
   return Object.fromEntries(hints);
