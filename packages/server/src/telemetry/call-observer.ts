@@ -47,6 +47,8 @@ export interface ObservedToolCall {
   readonly eventId: string;
   readonly events: ToolCallRecorder;
   readonly identity: ToolCallIdentity;
+  /** Start, in milliseconds since the Unix epoch, of a call whose STARTED event is already recorded. */
+  readonly startedAt?: number;
 }
 
 /** A call as its events go on after its request: when the task that continues it has ended. */
@@ -84,13 +86,13 @@ export class CallObserver implements ObservedCall {
 
   /**
    * `facts` are those of the client's request; undefined for a call without one, whose request upstream is not reported. `tool`
-   * for tool calls, with the time of its start in milliseconds since the Unix epoch if another process has recorded that.
+   * for tool calls.
    */
-  constructor(facts?: ExchangeFacts, metrics?: UpstreamMetrics, tool?: ObservedToolCall, startedAt?: number) {
+  constructor(facts?: ExchangeFacts, metrics?: UpstreamMetrics, tool?: ObservedToolCall) {
     this.#facts = facts;
     this.#metrics = metrics;
     this.#tool = tool;
-    if (startedAt !== undefined) this.#startedAt = startedAt - performance.timeOrigin;
+    if (tool?.startedAt !== undefined) this.#startedAt = tool.startedAt - performance.timeOrigin;
     if (facts && tool) facts.call = this;
   }
 

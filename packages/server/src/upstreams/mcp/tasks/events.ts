@@ -67,8 +67,9 @@ export class TaskEvents {
     const { eventId } = record;
     const call = callOf(record);
     if (!call || eventId === undefined) return new CallObserver();
-    const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call) };
-    return new CallObserver(undefined, undefined, tool, Math.min(call.startedAt, Date.now()));
+    const startedAt = Math.min(call.startedAt, Date.now());
+    const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call), startedAt };
+    return new CallObserver(undefined, undefined, tool);
   }
 
   #publish(record: TaskRecord, end?: TaskEnd): void {
