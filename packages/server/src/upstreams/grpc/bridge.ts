@@ -67,7 +67,7 @@ function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): Serv
   const { InvokeTool } = protocols.toolInvoker;
   return {
     target: targetAt(service),
-    call({ permit, client, requestId }) {
+    call(permit, client, requestId) {
       const args = parseArguments(permit.message);
       const request = toolRequest(tool, args);
       return {
@@ -93,7 +93,7 @@ function resourceAcquirer(parts: GrpcParts, resource: Entry, service: ServiceEnt
   const { name, definition } = resource;
   return {
     target: targetAt(service),
-    call({ permit, client, requestId }) {
+    call(permit, client, requestId) {
       const { uri = '' } = permit.target;
       const request = resourceRequest(resource, uri);
       const mimeType = stringMember(definition, 'mimeType');

@@ -111,7 +111,6 @@ export class GrpcChannels {
     this.#unsubscribe = registry.committed.subscribe(() => this.#onRegistryChange(registry.current.services));
   }
 
-  /** Targets of the open channels. */
   get targets(): readonly string[] {
     return [...this.#clients.keys()];
   }

@@ -129,7 +129,6 @@ const DEADLINE_GRACE_MS = 5_000;
 const CHARACTERS_PER_TURN = 256 * 1024;
 const REPLY_CHARACTERS = 2 * 1024;
 
-/** One execution of code. */
 interface CodeRun {
   readonly request: ReturnType<typeof codeRequest>;
   readonly service: ServiceEntry;
@@ -148,7 +147,7 @@ export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | u
       serviceId: found?.name,
       serviceAddress: found && serviceAddress(found),
     },
-    call({ permit, client, requestId }) {
+    call(permit, client, requestId) {
       const service = found ?? throwServiceNotFound(tool, code);
       const { serviceSubType: engine = '', languageName: language = '' } = service;
       const request = codeRequest(tool, { engine, language }, parseArguments(permit.message));

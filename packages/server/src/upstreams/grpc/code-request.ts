@@ -72,7 +72,7 @@ export function codeRequest(
     configurationURI: stringMember(tool.members, 'configurationURI'),
     secretsURI: stringMember(tool.members, 'secretsURI'),
     timeout: parseTimeout(args.timeout ?? 'null'),
-    environment: parseEnvironment(args.environment ?? 'null'),
+    environment: Object.fromEntries(argumentEntries(parseMembers(args.environment ?? 'null', 'environment'))),
   };
 }
 
@@ -113,10 +113,6 @@ function numberElements(json: string): ArgumentTexts {
     args[`arg${count++}`] = json.slice(start, end);
   }
   return args;
-}
-
-function parseEnvironment(json: string): { [name: string]: string } {
-  return Object.fromEntries(argumentEntries(parseMembers(json, 'environment')));
 }
 
 function parseTimeout(json: string): number {

@@ -23,7 +23,6 @@ export interface CallMetadata {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Metadata of a call. */
 function createMetadata({ requestId, trace }: CallMetadata): Metadata {
   const metadata = new Metadata();
   metadata.set('x-service-request-id', requestId);

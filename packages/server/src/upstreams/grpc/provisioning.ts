@@ -1,15 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
-import type { GrpcChannels, Protocols } from './channels.ts';
-import { type CallSettings, callUnary, statusCode, statusName } from './grpc-client.ts';
+import { callUnary, statusCode, statusName } from './grpc-client.ts';
+import type { GrpcParts } from './service-call.ts';
 import { describeService } from './service-error.ts';
-
-export interface ProvisionerOptions {
-  readonly channels: Pick<GrpcChannels, 'get'>;
-  readonly protocols: Protocols;
-  readonly settings: CallSettings;
-}
 
 /**
  * Failed provisioning. The message goes to the client: it has service and status, and nothing of the configuration or
@@ -26,7 +20,8 @@ export class ProvisioningError extends Error {
 export type Provision = (entry: ServiceEntry, input: ProvisionInput, requestId: string) => Promise<ProvisionResult>;
 
 /** Returns the function that provisions with these settings. */
-export function provisioner({ channels, protocols, settings }: ProvisionerOptions): Provision {
+export function provisioner(parts: Pick<GrpcParts, 'channels' | 'protocols' | 'settings'>): Provision {
+  const { channels, protocols, settings } = parts;
   return async (entry, { name, configuration, secrets, uri }, requestId) => {
     const storedName = name.toWellFormed();
     const request = {

@@ -21,14 +21,6 @@ export interface GrpcParts {
   readonly log: TargetLogger;
 }
 
-/** A request of a client about an entry. */
-export interface ServiceInput {
-  readonly permit: Permit;
-  readonly client: ClientFacts;
-  /** Sent to the service as `x-service-request-id`. */
-  readonly requestId: string;
-}
-
 /** A call that can be sent. */
 export interface ServiceCall extends Operation {
   readonly request: UpstreamRequestInfo;
@@ -38,8 +30,8 @@ export interface ServiceCall extends Operation {
 /** Executes the requests about an entry. */
 export interface ServiceExecutor {
   readonly target: ToolTarget;
-  /** Throws {@link CallError} if the request cannot be built. */
-  call(input: ServiceInput): ServiceCall;
+  /** Throws {@link CallError} if the request cannot be built. The service gets `requestId` as `x-service-request-id`. */
+  call(permit: Permit, client: ClientFacts, requestId: string): ServiceCall;
 }
 
 /** Executes requests about an entry by a capability service. */
@@ -65,7 +57,7 @@ export class ServiceConnection implements UpstreamConnection {
     this.#described = undefined;
     const identified = target.serviceId === undefined ? target : { ...target, serviceRequestId: requestId };
     try {
-      const call = this.#executor.call({ permit, client, requestId });
+      const call = this.#executor.call(permit, client, requestId);
       this.#described = { permit, call };
       return { kind: 'described', target: identified, request: call.request, summary: call.summary };
     } catch (error) {

@@ -11,8 +11,7 @@ import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 export interface ServiceRequest {
   /** Name of the tool or resource. */
   readonly name: string;
-  /** Undefined if none is registered. */
-  readonly service: ServiceEntry | undefined;
+  readonly service: ServiceEntry;
   /** Sent to the service as `x-service-request-id`. */
   readonly requestId: string;
 }
@@ -29,20 +28,15 @@ const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
   [status.DEADLINE_EXCEEDED, 'did not answer in time'],
 ]);
 
-/**
- * Converts the error of a call for response and metrics: with name and address of the service if the service is at fault.
- * `service` is undefined if none is registered.
- */
-function toServiceError(error: unknown, service: ServiceEntry | undefined): CallError {
+/** Converts the error of a call for response and metrics: with name and address of the service if the service is at fault. */
+function toServiceError(error: unknown, service: ServiceEntry): CallError {
   if (error instanceof CallError) return error;
-  if (service && isUnreadable(error)) {
+  if (isUnreadable(error)) {
     return new CallError('SERVICE_UNAVAILABLE', `${describeService(service)} sent a reply that cannot be read`, {
       cause: error,
     });
   }
-  if (!service || !isStatusError(error)) {
-    return new CallError('UNKNOWN', 'internal error', { cause: error });
-  }
+  if (!isStatusError(error)) return new CallError('UNKNOWN', 'internal error', { cause: error });
   const fault = FAULT_TEXTS.get(error.code);
   const details = statusDetails(error);
   const message =
@@ -67,8 +61,8 @@ export function logFailure(log: TargetLogger, { name, service, requestId }: Serv
   if (error instanceof CallError) return;
   const fields = {
     called: name,
-    service: service?.name,
-    service_address: service && serviceAddress(service),
+    service: service.name,
+    service_address: serviceAddress(service),
     service_request_id: requestId,
   };
   if (!isStatusError(error)) return log.error('call failed', { ...fields, error });
