@@ -22,8 +22,8 @@ import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceResourceRead, serviceToolCall } from '../mcp/methods/calls.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
-import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
-import { mcp, namespaceAt, namespaceCheck, serviceEvaluator, serviceNamespace } from '../mcp/methods/parse.ts';
+import { type ListParts, serviceList } from '../mcp/methods/lists.ts';
+import { mcp, namespaceAt, namespaceCheck, serviceNamespace } from '../mcp/methods/parse.ts';
 import { serviceRelay } from '../mcp/methods/passthrough.ts';
 import { servicePromptGet } from '../mcp/methods/prompts-get.ts';
 import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
@@ -95,12 +95,12 @@ function lookupsAfterEvaluators(
 const PLAIN_FILTERS = {
   service_well_known: serviceWellKnown,
   service_mcp_init: serviceMcpInit,
-  service_tool_list: serviceToolList,
+  service_tool_list: (parts: ListParts) => serviceList('tool', parts),
   service_tool_call: serviceToolCall,
-  service_resource_list: serviceResourceList,
+  service_resource_list: (parts: ListParts) => serviceList('resource', parts),
   service_resource_read: serviceResourceRead,
   service_subscribe: serviceSubscribe,
-  service_prompt_list: servicePromptList,
+  service_prompt_list: (parts: ListParts) => serviceList('prompt', parts),
   service_prompt_get: servicePromptGet,
   service_completion: serviceCompletion,
   service_relay: serviceRelay,
@@ -123,7 +123,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       return { filter: parts.passOn?.(filter) ?? filter };
     }
     case 'service_evaluator':
-      return { filter: serviceEvaluator(parts.engine, findMissing) };
+      return { filter: (exchange) => parts.engine.evaluate(exchange, findMissing) };
     case 'service_intercept':
       return { filter: serviceIntercept(parts) };
     case 'static_response':

@@ -14,7 +14,7 @@ import { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { DiscoveryWaits } from '../discovery-waits.ts';
 import { McpExchange } from '../exchange.ts';
-import { serviceToolList } from './lists.ts';
+import { serviceList } from './lists.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
 const TOOL = { name: 'old', uri: 'u:1', toolType: 'own', input_schema: {}, namespace: 'ops' };
@@ -29,7 +29,7 @@ it.each(['is removed', 'is deleted and recreated'])(
     onTestFinished(() => calls.close());
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
-    const { filter } = serviceToolList({
+    const { filter } = serviceList('tool', {
       discoveryWaits: new DiscoveryWaits({
         forwards: {
           firstDiscoveries: new FirstDiscoveries(0, () => ''),

@@ -19,11 +19,11 @@ export interface ListParts {
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Serves list methods from memory, without an upstream request. Requests wait, within limits, for the first discovery of a
- * forward, and for the discovery with capabilities that have not been declared before. A list that lacks entries must not be
- * cached.
+ * `tools/list`, `resources/list` and `resources/templates/list`, or `prompts/list`: serves the lists of a kind from memory,
+ * without an upstream request. Requests wait, within limits, for the first discovery of a forward, and for the discovery with
+ * capabilities that have not been declared before. A list that lacks entries must not be cached.
  */
-function lists(kind: Kind, { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
+export function serviceList(kind: Kind, { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
   return requestFilter(LIST_METHODS[kind], (request) => {
     const { message, namespace, session, era, capabilities, onlyTools, evaluated } = request;
     const { method } = message;
@@ -65,19 +65,4 @@ function uncacheable(view: CatalogView): CatalogView {
     item: (method, json) => view.item(method, json),
     wrap: (method, items) => view.wrap(method, items, NOT_CACHEABLE),
   };
-}
-
-/** `tools/list`: the tools of the namespace in the path. */
-export function serviceToolList(parts: ListParts): McpMethodFilter {
-  return lists('tool', parts);
-}
-
-/** `resources/list` and `resources/templates/list`: the resources of the namespace in the path. */
-export function serviceResourceList(parts: ListParts): McpMethodFilter {
-  return lists('resource', parts);
-}
-
-/** `prompts/list`: the prompts of the namespace in the path. */
-export function servicePromptList(parts: ListParts): McpMethodFilter {
-  return lists('prompt', parts);
 }

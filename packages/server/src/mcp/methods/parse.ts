@@ -12,10 +12,9 @@ import { appToolCall } from '../../access/app-tools.ts';
 import { conditions } from '../../http/chain.ts';
 import { notFound, rpcError } from '../../http/outcome.ts';
 import { byteLimit } from '../../http/settings.ts';
-import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
-import type { FindMissing, McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
+import type { McpExchange, McpFilter, McpOutcome } from '../exchange.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
 /** Settings of the `mcp` filter. */
@@ -164,14 +163,6 @@ export function serviceNamespace(
     exchange.capabilities = session.profile.capabilities;
     return batch && (session.protocolVersion === BATCH_VERSION ? batch : noBatch());
   };
-}
-
-/**
- * Evaluates requests before they are handled: after `service_namespace` and before the filters of single methods. A chain without
- * it runs no evaluators. Names that do not exist are answered by `findMissing`.
- */
-export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>, findMissing: FindMissing): McpFilter {
-  return (exchange) => engine.evaluate(exchange, findMissing);
 }
 
 function noBatch(): McpOutcome {
