@@ -7,7 +7,6 @@ import type { NamespaceState } from '../registry/snapshot.ts';
 export interface Target {
   readonly kind: 'target';
   readonly namespace: NamespaceState;
-  /** The request. */
   readonly message: RequestMessage;
   /** Undefined for a uri that is in no list, and for a method of one forward. */
   readonly entry: Entry | undefined;

@@ -46,7 +46,6 @@ export const NO_EVALUATIONS: readonly PassedEvaluation[] = [];
  * retains these facts then, so they refer to nothing of the request. Part of the hot path: only references are stored.
  */
 export class ExchangeFacts {
-  /** The request was rejected. */
   rejected = false;
   /** Name of the filter that responded. */
   filter: string | undefined = undefined;
@@ -58,7 +57,6 @@ export class ExchangeFacts {
   failure: string | undefined = undefined;
   /** How the request ended, if that is known before its end: rejected by an evaluator, canceled, or sent upstream. */
   outcome: ToolCallOutcome | undefined = undefined;
-  /** The error of the response. */
   error: ResponseError | undefined = undefined;
   /** The registered tool or prompt, with a bounded name. */
   subject: { readonly kind: 'tool' | 'prompt'; readonly name: string } | undefined = undefined;

@@ -11,11 +11,8 @@ import type { McpExchange } from './exchange.ts';
 import type { OpenResponses } from './open-responses.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
-/** The message of a batch that a member responds to. */
-export interface MemberRequest {
-  /** JSON text of its id; `null` if it has none. Computed on demand. */
-  readonly idText: string;
-}
+/** The message of a batch that a member responds to; its id is computed on demand. */
+type MemberRequest = Pick<McpExchange, 'idText'>;
 
 /**
  * Part of one message in the response to its batch: receives the HTTP response of a single message and forwards its
@@ -24,9 +21,10 @@ export interface MemberRequest {
 export class BatchMember extends EventEmitter implements ResponseLike {
   headersSent = false;
   writableEnded = false;
+  /** Status of the message's own response; 0 until there is one. */
+  status = 0;
   readonly #batch: BatchResponse;
   readonly #request: MemberRequest;
-  #status = 0;
   #type: string | undefined = undefined;
   #body = new ChunkBuffer();
   /** Set if this is an event stream and the client accepts none. */
@@ -43,14 +41,9 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     return this.#batch.destroyed;
   }
 
-  /** Status of the message's own response; 0 until there is one. */
-  get status(): number {
-    return this.#status;
-  }
-
   writeHead(status: number, headers: readonly string[]): void {
     this.headersSent = true;
-    this.#status = status;
+    this.status = status;
     this.#type = contentType(headers);
     if (this.#type !== 'text/event-stream' || this.#batch.streams) return;
     this.#decoder = new EventStreamDecoder({
@@ -90,17 +83,17 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   #finishBody(): boolean {
     const text = this.#body.concat().toString('utf8');
     if (this.#type === 'application/json') {
-      this.#batch.sendMessage(text, this.#status);
+      this.#batch.sendMessage(text, this.status);
       return true;
     }
-    if (this.#status < 300) return true;
-    this.#fail(`answered with HTTP ${this.#status}`);
+    if (this.status < 300) return true;
+    this.#fail(`answered with HTTP ${this.status}`);
     return false;
   }
 
   /** Forwards a message if it is a response; an array may contain nothing else. */
   #forwardResponse(data: string): void {
-    if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.#status);
+    if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.status);
   }
 
   #fail(message: string): void {
@@ -109,7 +102,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#decoder = undefined;
     this.#body = new ChunkBuffer();
     const { idText } = this.#request;
-    new ResponseWriter(this, [], idText).sendError({ code: INTERNAL_ERROR, message }, Math.max(this.#status, 400));
+    new ResponseWriter(this, [], idText).sendError({ code: INTERNAL_ERROR, message }, Math.max(this.status, 400));
   }
 }
 

@@ -10,7 +10,6 @@ import type { Entry, EntryVariant } from '../registry/entries.ts';
 import { boundedSubject } from '../telemetry/redaction.ts';
 import type { ClientProfiles } from './client-profile.ts';
 
-/** The client of a tool call. */
 interface ToolCaller {
   readonly era: Era;
   readonly capabilities: JsonObject;

@@ -48,7 +48,6 @@ export class DiscoveryWaits {
     this.#waiting = new Shares(parts.maxWaiting ?? MAX_WAITING);
   }
 
-  /** Number of requests that wait. */
   get size(): number {
     return this.#waiting.size;
   }

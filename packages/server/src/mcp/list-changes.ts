@@ -121,7 +121,6 @@ export class ListChangeNotifier {
     this.#releaseIfIdle();
   }
 
-  /** Releases all resources when there are no listeners. */
   #releaseIfIdle(): void {
     if (this.#listeners.size > 0) return;
     this.#unsubscribe?.();

@@ -223,7 +223,6 @@ export class ListenStream
     if (!this.#blocked) this.#resume();
   }
 
-  /** Releases the resources of the stream. */
   #close(): void {
     this.#ended = true;
     this.#parts.subscriptions.delete(this);

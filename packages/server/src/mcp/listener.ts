@@ -75,9 +75,7 @@ export interface McpServing {
   readonly events: EventStore;
   /** Responses to requests that are executed upstream. */
   readonly openResponses: OpenResponses;
-  /** Largest request body, in bytes. */
   readonly maxRequestBytes: number;
-  /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   /** Name of the namespace whose endpoint this path is; undefined for other paths. */
   namespaceAt(path: string): string | undefined;

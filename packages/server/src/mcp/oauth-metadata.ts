@@ -68,7 +68,6 @@ const REGISTRATION = '/clients-registrations/openid-connect';
 /** Other content codings would be decoded. */
 const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
 const PROVIDER_TIMEOUT_MS = 10_000;
-/** Largest response of the provider, in bytes. */
 const MAX_RESPONSE_BYTES = 1024 * 1024;
 
 /**

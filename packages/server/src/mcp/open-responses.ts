@@ -51,7 +51,6 @@ export class OpenResponses {
     this.#times = times;
   }
 
-  /** Number of responses. */
   get size(): number {
     return this.#responses.length;
   }

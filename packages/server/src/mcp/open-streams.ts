@@ -30,7 +30,6 @@ export class OpenStreams {
     this.#keepAliveMs = keepAliveMs;
   }
 
-  /** Number of open streams. */
   get size(): number {
     return this.#streams.size;
   }

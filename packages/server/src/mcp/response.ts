@@ -28,13 +28,15 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
   slot = -1;
   dueAt = 0;
   isResumable = false;
+  /** Whether the event stream has begun. */
+  isStreaming = false;
+  readonly isAwaited = true;
   readonly observer = undefined;
   readonly clientRequests = undefined;
   readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
   readonly #facts: Pick<ExchangeFacts, 'error'> | undefined;
-  #streaming = false;
   /** Set once a result was begun that is sent while it arrives. */
   #body: OpenBody | undefined = undefined;
   /** Set if the event stream can be resumed. */
@@ -59,14 +61,6 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     this.#headers = headers;
     this.#openStream = openStream;
     this.idText = idText;
-  }
-
-  get isAwaited(): boolean {
-    return true;
-  }
-
-  get isStreaming(): boolean {
-    return this.#streaming;
   }
 
   get hasEnded(): boolean {
@@ -98,7 +92,7 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
 
   /** Only messages are collected: a response without a stream is one write anyway. */
   cork(isCorked: boolean): void {
-    if (!this.#streaming) return;
+    if (!this.isStreaming) return;
     const target = this.#stream ?? this.#response;
     if (isCorked) target.cork();
     else target.uncork();
@@ -126,8 +120,8 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     headers?: readonly string[],
     accept?: string,
   ): void {
-    if (!this.#streaming && !acceptsJson(accept)) this.beginStream(false, headers);
-    if (this.#streaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
+    if (!this.isStreaming && !acceptsJson(accept)) this.beginStream(false, headers);
+    if (this.isStreaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
     this.#writeHead(200, 33 + idBytes + bytes, headers);
@@ -143,7 +137,7 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     if (this.#facts) this.#facts.error = error;
     if (this.#body && !this.#stream) return this.destroy();
     const text = `{"jsonrpc":"2.0","id":${this.idText},"error":${errorJson(error)}}`;
-    if (this.#streaming) return this.sendLastEvent(text);
+    if (this.isStreaming) return this.sendLastEvent(text);
     const bytes = Buffer.byteLength(text);
     this.#writeHead(status, bytes);
     this.#endText(text, bytes);
@@ -197,17 +191,17 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
 
   /** Whether a response is sent as JSON, as errors are even if the client does not accept it. Records the code of an error. */
   #sendsJson(value: JsonObject): boolean {
-    if ('result' in value) return !this.#streaming && this.client.accepts.json;
+    if ('result' in value) return !this.isStreaming && this.client.accepts.json;
     const code = isJsonObject(value.error) ? value.error.code : undefined;
     // Upstreams may send codes of any type.
     if (this.#facts && Number.isInteger(code)) this.#facts.error = { code: Number(code), message: undefined };
-    return !this.#streaming;
+    return !this.isStreaming;
   }
 
   /** A JSON response that arrives at once is sent at once. */
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
     const response = this.#response;
-    if (this.#streaming) this.#body = inOneLine(this.#stream?.beginLast() ?? beginEvent(response));
+    if (this.isStreaming) this.#body = inOneLine(this.#stream?.beginLast() ?? beginEvent(response));
     else if (this.client.accepts.json && !isFirst) {
       this.#writeHead(200, length);
       this.#body = { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end() };
@@ -231,14 +225,13 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
 
   /** Ends a body, with its last chunk. */
   end(chunk?: Buffer | string): void {
-    if (chunk === undefined) this.#response.end();
-    else this.#response.end(chunk);
+    this.#response.end(chunk);
   }
 
   /** Begins the event stream unless it was begun. `prime`: sends an event id to resume from before the first message. */
   beginStream(prime = false, headers?: readonly string[]): void {
-    if (this.#streaming) return;
-    this.#streaming = true;
+    if (this.isStreaming) return;
+    this.isStreaming = true;
     this.#writeStreamHead(headers);
     const stream = this.#openStream?.(this.idText);
     if (!stream) return;
@@ -250,7 +243,7 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
 
   /** Sends a stream that exists already: the events after number `after`, or all of a new one. */
   attachStream(stream: ClientStream, after?: number): void {
-    this.#streaming = true;
+    this.isStreaming = true;
     this.#stream = stream;
     this.#writeStreamHead();
     stream.attach(this.#response, after);
@@ -262,7 +255,6 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
     return this.#response.write(encodeMessage(data));
   }
 
-  /** Sends the last message on the stream. */
   sendLastEvent(data: string): void {
     if (this.#stream) return this.#endStream(this.#stream, data);
     this.sendMessage(data);
@@ -278,14 +270,14 @@ export class ResponseWriter implements ResponseSink, OpenResponse {
   #endWithoutResponse(): void {
     if (this.#stream) return this.#endStream(this.#stream);
     if (this.#body) return this.destroy();
-    if (!this.#streaming && !this.client.accepts.sse) return this.sendPlain(202);
-    if (!this.#streaming) this.#writeStreamHead();
+    if (!this.isStreaming && !this.client.accepts.sse) return this.sendPlain(202);
+    if (!this.isStreaming) this.#writeStreamHead();
     this.#response.end();
   }
 
   keepAlive(): boolean {
     if (this.#body && !this.#stream) return false;
-    if (!this.#streaming) {
+    if (!this.isStreaming) {
       if (!acceptsEventStream(this.#accept)) return false;
       this.beginStream(this.isResumable);
       if (this.isResumable && this.#stream) return true;
@@ -353,7 +345,6 @@ function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?
   return response.write(parts[last] ?? '', (error) => error || onWritten?.());
 }
 
-/** Begins the last event of a stream. */
 function beginEvent(response: ResponseLike): OpenBody {
   response.write('event: message\ndata: ');
   return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end('\n\n') };

@@ -1,7 +1,6 @@
 /** Time for which requests wait for the first discovery of a forward: `SERVICE_DISCOVERY_WAIT_MS`. */
 export const DISCOVERY_WAIT_MS = 5_000;
 
-/** A first discovery that requests wait for. */
 interface FirstDiscovery {
   /** Resolved when it has ended, or has taken so long that nobody waits any more. */
   readonly over: PromiseWithResolvers<void>;

@@ -254,7 +254,6 @@ export class ForwardController {
     }
   }
 
-  /** Stores a discovery in one commit. */
   async #store(discovery: Discovery, startedAt: number): Promise<void> {
     const { forward } = this;
     const { address } = this.connection;

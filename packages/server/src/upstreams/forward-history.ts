@@ -25,7 +25,6 @@ export class ForwardHistory {
     return this.#changes.get(forward)?.toReversed() ?? [];
   }
 
-  /** Forgets a forward that was removed. */
   delete(forward: string): void {
     this.#changes.delete(forward);
   }

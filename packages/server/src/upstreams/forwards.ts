@@ -148,7 +148,6 @@ export class Forwards {
     if (discovery.status === 'rejected') throw discovery.reason;
   }
 
-  /** State of a forward. */
   status(name: string): ForwardStatus {
     const health = this.#controllers.get(name)?.availability.health ?? { kind: 'pending' };
     const message = health.kind === 'pending' ? 'discovery pending' : health.message;

@@ -68,7 +68,6 @@ export class InFlightCalls {
     this.#timer.unref();
   }
 
-  /** Number of calls in flight. */
   get size(): number {
     return this.#calls.length;
   }
@@ -158,8 +157,8 @@ export interface CancelableInput {
  * upstream. What it waits for has its own deadlines.
  */
 export class CancelableRequest implements InFlightCall {
-  readonly startedAt: number;
-  activeAt: number;
+  readonly startedAt: number = performance.now();
+  activeAt: number = this.startedAt;
   slot = -1;
   readonly client: CancelableInput;
   readonly #calls: InFlightCalls;
@@ -171,8 +170,6 @@ export class CancelableRequest implements InFlightCall {
   constructor(request: CancelableInput, calls: InFlightCalls) {
     this.client = request;
     this.#calls = calls;
-    this.startedAt = performance.now();
-    this.activeAt = this.startedAt;
   }
 
   /** Aborted when the request is canceled; the reason is a text. */

@@ -79,8 +79,8 @@ export interface Operation {
  * process stops.
  */
 class OperationRun implements InFlightCall {
-  readonly startedAt: number;
-  activeAt: number;
+  readonly startedAt: number = performance.now();
+  activeAt: number = this.startedAt;
   /** Operations have their own deadlines, and waiting for a slow client does not count. */
   readonly mayBeIdle = true;
   slot = -1;
@@ -97,8 +97,6 @@ class OperationRun implements InFlightCall {
     this.#sink = sink;
     this.#operation = operation;
     this.#owner = owner;
-    this.startedAt = performance.now();
-    this.activeAt = this.startedAt;
   }
 
   /** Executes the operation and sends its outcome; never rejects. */
@@ -247,7 +245,6 @@ export class RunningOperations {
     return this.#running.size;
   }
 
-  /** Starts an operation for a request. */
   start(permit: Permit, sink: ResponseSink, operation: Operation): void {
     requirePermit(permit);
     this.run(permit.target, sink, operation);

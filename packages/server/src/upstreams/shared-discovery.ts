@@ -56,7 +56,6 @@ export class SharedDiscovery implements Follower {
     this.#options = options;
   }
 
-  /** Loads the records. */
   async open(): Promise<void> {
     await this.#options.shared.add(this);
   }

@@ -63,8 +63,9 @@ const NOTIFICATIONS = 'notifications/';
 const ACCEPTED: McpOutcome = { kind: 'plain', status: 202 };
 const ALLOWED = ['Allow', 'GET, POST, DELETE, OPTIONS'];
 
-/** Notifications that only servers may send; they are not forwarded. */
-const SERVERS_ONLY: ReadonlySet<string> = new Set([
+/** Notifications that are not forwarded: upstreams have sessions of their own, and all others may only be sent by servers. */
+const NOT_FORWARDED: ReadonlySet<string> = new Set([
+  'notifications/initialized',
   'notifications/message',
   'notifications/tools/list_changed',
   'notifications/resources/list_changed',
@@ -98,8 +99,6 @@ function handleNotification(
   if (!session) return ACCEPTED;
   const { calls, sessionBindings, upstreamHeaders } = parts;
   switch (message.method) {
-    case 'notifications/initialized':
-      break;
     case 'notifications/cancelled': {
       const requestId = paramText(message.text, 'requestId');
       if (requestId !== undefined) calls.ofRequest(session.id, requestId)?.cancel(message);
@@ -111,7 +110,7 @@ function handleNotification(
       break;
     }
     default: {
-      if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
+      if (NOT_FORWARDED.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
       const own = upstreamHeaders(headers);
       if (own) sessionBindings.forwardNotification(session, own, message.text);
     }
@@ -182,7 +181,6 @@ function open(
   return { kind: 'deferred', start };
 }
 
-/** Resumes a stream that is still stored. */
 function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
   client.attachStream(stream, after);
   // Flushes the response head when there is nothing to resend.

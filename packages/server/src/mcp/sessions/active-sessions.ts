@@ -163,7 +163,6 @@ export class ActiveSessions {
     this.#replica = replica;
   }
 
-  /** Number of active sessions. */
   get size(): number {
     return this.#sessions.size;
   }

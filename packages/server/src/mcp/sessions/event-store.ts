@@ -60,7 +60,6 @@ export class EventStore implements StreamStore {
     this.#timer = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }
 
-  /** Number of stored streams. */
   get size(): number {
     return this.#streams.size;
   }
@@ -159,7 +158,6 @@ export class EventStore implements StreamStore {
     this.#shares.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
   }
 
-  /** Removes expired streams. */
   sweep(now: number): void {
     for (const stream of this.#detached) {
       if (stream.detachedAt === undefined) continue;

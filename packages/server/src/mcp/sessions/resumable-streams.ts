@@ -80,7 +80,6 @@ export class ClientStream {
   #last: UnfinishedMessage | undefined = undefined;
   #drainListeners: (() => void)[] = [];
   #dropped = false;
-  /** `onDropped` was called. */
   #reportedDrop = false;
   /** True while the connection's buffer is full. */
   #full = false;
@@ -91,7 +90,6 @@ export class ClientStream {
     this.#store = store;
   }
 
-  /** True while the stream has a connection. */
   get isAttached(): boolean {
     return this.#target !== undefined;
   }
@@ -214,7 +212,6 @@ export class ClientStream {
     this.#drainListeners.push(listener);
   }
 
-  /** Calls the drain listeners now. */
   releaseSenders(): void {
     const waiting = this.#drainListeners;
     this.#drainListeners = [];

@@ -92,11 +92,8 @@ type SessionContent = Pick<
 >;
 
 /** Input of a new session. */
-export interface SessionOpening {
-  readonly namespace: Namespace;
-  readonly protocolVersion: string;
-  readonly clientInfo: JsonObject;
-  readonly capabilities: JsonObject;
+export interface SessionOpening
+  extends Pick<ClientSession, 'namespace' | 'protocolVersion' | 'clientInfo' | 'capabilities'> {
   readonly principal: Pick<StoredPrincipal, 'key'>;
   /** Address of the client. */
   readonly address: string | undefined;

@@ -29,7 +29,6 @@ export class SubscriptionShares {
     this.#bytes = new Shares(bytes);
   }
 
-  /** Number of subscriptions. */
   get size(): number {
     return this.#count.used;
   }

@@ -29,7 +29,6 @@ export interface CatalogReading {
   readonly isUnchanged: boolean;
 }
 
-/** A catalog to read. */
 interface CatalogPart extends Pick<Catalog, 'era' | 'capabilities'> {
   /** Opened with these capabilities, if there is one. */
   readonly client?: RpcClient | undefined;

@@ -67,7 +67,6 @@ export interface RpcResponse {
   readonly sessionId: string | undefined;
   /** Exact text of the JSON-RPC response, from a JSON body or an event stream; absent for a notification. */
   readonly text?: string;
-  /** Parsed content of the text. */
   readonly outcome?: RpcOutcome;
 }
 
@@ -90,7 +89,6 @@ export function sendMessage(
   return new Exchange(transport, request, maxBytes).response;
 }
 
-/** One message and its response. */
 class Exchange implements RpcResponseHandler {
   readonly isBlocked = false;
   readonly #address: string;

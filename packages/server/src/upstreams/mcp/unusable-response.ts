@@ -136,7 +136,6 @@ const REMEDIES: Readonly<Record<number, string>> = {
   504: PROXY_REMEDY,
 };
 
-/** Returns what to do about an unusable response. */
 function remedyOf({ status, headers, body, value }: UnusableResponse): string {
   const text = body.toString('latin1', 0, 2_048);
   if (/HTTPS server|SSL-enabled server port|plain HTTP request was sent to HTTPS/i.test(text)) {

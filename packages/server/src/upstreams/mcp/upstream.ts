@@ -88,7 +88,6 @@ export class Upstream {
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
-  /** Whether its forward is available. */
   isAvailable = false;
   /** Eras in which it declares tasks. Set by the connection of its forward. */
   taskEras: ReadonlySet<Era> = NO_ERAS;

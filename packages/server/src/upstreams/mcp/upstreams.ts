@@ -43,7 +43,6 @@ export class Upstreams {
     });
   }
 
-  /** Adds the upstream of a forward. */
   add(forward: string, address: string, upstream: Upstream): void {
     this.#registered.set(forward, { address, upstream });
     if (!this.#byAddress.has(address)) this.#byAddress.set(address, upstream);
@@ -86,7 +85,6 @@ export class Upstreams {
     return found.upstream.eras && found.eras.nextProbeInMs === 0 ? undefined : withTimeout(WAIT_MS, found.probe);
   }
 
-  /** Closes the sessions of a client session. */
   closeSession(session: string): void {
     for (const { sessions } of this) sessions.close(session).catch(() => undefined);
   }
