@@ -33,9 +33,8 @@ export class LegacyResponseRewriter implements ResponseRewriter {
   }
 
   rewriteLarge({ members }: ResultPositions, { result }: JsonObject, id: string): readonly Edit[] | RewrittenResponse {
-    const { resultType: type = 'complete', structuredContent: structured }: JsonObject = isJsonObject(result)
-      ? result
-      : {};
+    const content: JsonObject = isJsonObject(result) ? result : {};
+    const { resultType: type = 'complete', structuredContent: structured } = content;
     if (!members) return this.#error(id, DUPLICATES);
     if (type !== 'complete') return this.#error(id, unknownType(type));
     return isRejectedContent(structured) ? removalEdits(members, STRUCTURED_CONTENT) : [];

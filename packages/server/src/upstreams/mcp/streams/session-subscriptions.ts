@@ -1,6 +1,6 @@
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
-import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
+import { ReconnectDelay } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
@@ -11,7 +11,6 @@ import { Subscription } from './subscription.ts';
 interface SessionSubscriptionOptions {
   readonly upstream: Upstream;
   readonly log: TargetLogger;
-  readonly delays?: ReconnectDelayOptions | undefined;
   /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */
   onLegacyAvailable(client: DownstreamClient): void;
   /** Nothing is subscribed any more. */
@@ -39,7 +38,7 @@ const STABLE_MS = 60_000;
  */
 class SessionSubscription implements StreamListener {
   readonly #options: SessionSubscriptionOptions;
-  readonly #delay: ReconnectDelay;
+  readonly #delay = new ReconnectDelay();
   readonly #updates: ResourceUpdates;
   /** As of its latest request. */
   client: DownstreamClient;
@@ -59,7 +58,6 @@ class SessionSubscription implements StreamListener {
   constructor(options: SessionSubscriptionOptions, client: DownstreamClient) {
     this.#options = options;
     this.client = client;
-    this.#delay = new ReconnectDelay(options.delays);
     this.#updates = new ResourceUpdates(options.upstream, client.session, () => this.#current?.resume());
     this.#updates.channel.addListener(this);
   }
@@ -264,10 +262,7 @@ class SessionSubscription implements StreamListener {
   }
 }
 
-export type SessionSubscriptionsOptions = Pick<SessionSubscriptionOptions, 'log' | 'onLegacyAvailable'> & {
-  /** For tests. */
-  readonly delays?: ReconnectDelayOptions;
-};
+export type SessionSubscriptionsOptions = Omit<SessionSubscriptionOptions, 'upstream' | 'onClosed'>;
 
 /**
  * Resource subscriptions of legacy sessions at upstreams that support only the modern era; `SessionBindings` has those at
