@@ -78,78 +78,81 @@ export function defaultDataFolder(home: string | undefined): string {
   return join(home || '.', '.service', 'server');
 }
 
+/** Variables that do not depend on others. */
+const SETTINGS = {
+  /** Listeners that would bind all interfaces bind 127.0.0.1. */
+  local: variable('SERVICE_LOCAL', isOn('0')),
+  mgmtListen: variable('SERVICE_MGMT_LISTEN', listenAddress.default({ host: '0.0.0.0', port: 8080 })),
+  /** Replaces the address of the pipeline listener `mcp`. */
+  mcpListen: variable('SERVICE_MCP_LISTEN', listenAddress.optional()),
+  /** Replaces the address of the pipeline listener `inference`. */
+  inferenceListen: variable('SERVICE_INFERENCE_LISTEN', listenAddress.optional()),
+  /** Number of processes to run on the same ports. */
+  processes: variable('SERVICE_PROCESSES', integer(1, 256).default(1)),
+  /** Number of this process, from 1; undefined unless it is one of several. */
+  processNumber: variable('SERVICE_PROCESS', integer(1, 256).optional()),
+  /** Listener for requests that other replicas pass on. */
+  peerListen: variable('SERVICE_PEER_LISTEN', listenAddress.optional()),
+  /** Where other replicas reach it; by default the address on which it listens. */
+  peerAdvertise: variable('SERVICE_PEER_ADVERTISE', listenAddress.optional()),
+  /** Time for which MCP is served without the database that replicas share. */
+  maxStalenessMs: variable(
+    'SERVICE_REPLICA_MAX_STALENESS',
+    integer(0, MAX_TIMER_SECONDS).default(Number.POSITIVE_INFINITY).transform(toMilliseconds),
+  ),
+  /** Base address of the legacy backend, without trailing slash. */
+  classicUrl: variable('SERVICE_CLASSIC_URL', baseUrl.optional()),
+  /** Folder of the web console, or `none` for the headless distribution. */
+  uiPath: variable('SERVICE_UI_PATH', path.optional()),
+  /** Replaces the upstream of the pipeline cluster `inference`. */
+  inferenceUpstream: variable('SERVICE_INFERENCE_UPSTREAM', httpUpstream.optional()),
+  /** Requests that the embedded inference listener passes on; undefined: all. */
+  inferenceAllow: variable('SERVICE_INFERENCE_ALLOW', inferenceAllow.optional()),
+  /** Maximum number of recorded completions; 0 records nothing. */
+  interactionCapacity: variable('SERVICE_INTERACTION_CAPACITY', count.default(1000)),
+  /** `*`, or one origin as a browser sends it. */
+  corsOrigin: variable('SERVICE_CORS_ORIGIN', corsOrigin.optional()),
+  /** Interval between checks of healthy forwards and services; 0 disables them. */
+  healthCheckIntervalMs: variable(
+    'SERVICE_FORWARD_HEALTHCHECK_INTERVAL',
+    integer(0, MAX_TIMER_SECONDS).default(30).transform(toMilliseconds),
+  ),
+  upstreamIdleTimeoutMs: variable('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds.default(300_000)),
+  upstreamMaxTimeoutMs: variable('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds.default(3_600_000)),
+  maxLogBytes: variable('SERVICE_MAX_LOG_BYTES', integer(MIB, 1024 * MIB).default(MAX_LOG_BYTES)),
+  /** Memory for the request bodies of all listeners. */
+  maxBodiesBytes: variable('SERVICE_MAX_BODIES_BYTES', memory.default(MAX_BODIES_BYTES)),
+  maxResumableBytes: variable('SERVICE_MAX_RESUMABLE_BYTES', memory.default(MAX_RESUMABLE_BYTES)),
+  /** Time for which requests wait for the first discovery of a forward. */
+  discoveryWaitMs: variable('SERVICE_DISCOVERY_WAIT_MS', integer(0, 60_000).default(DISCOVERY_WAIT_MS)),
+  maxEndedSessions: variable('SERVICE_MAX_ENDED_SESSIONS', items.default(MAX_ENDED_SESSIONS)),
+  /** Whether tasks are polled on behalf of clients that do not support them. */
+  tasksForPlainClients: variable('SERVICE_TASKS_FOR_PLAIN_CLIENTS', isOn('1')),
+  /** Time after which calls of tools with the label `service.task=auto` become tasks. */
+  taskAutoAfterMs: variable('SERVICE_TASK_AUTO_AFTER_MS', milliseconds.default(AUTO_AFTER_MS)),
+  maxTaskResultBytes: variable('SERVICE_MAX_TASK_RESULT_BYTES', memory.default(MAX_TASK_RESULT_BYTES)),
+  /** Limits of calls that wait for input of their clients. */
+  parkedCallsLimit: variable('SERVICE_PARKED_CALLS_LIMIT', count.default(1000)),
+  parkedCallTimeoutMs: variable('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds.default(300_000)),
+  /** 32 bytes. */
+  sessionKey: variable('SERVICE_SESSION_KEY', key.optional()),
+  /** Accepted Host values in lower case; a value without a port matches any port. */
+  allowedHosts: variable('SERVICE_ALLOWED_HOSTS', hostList.optional()),
+  /** Where clients reach the MCP listeners, and browsers the management listener. */
+  publicUrl: variable('SERVICE_PUBLIC_URL', publicUrl.optional()),
+  consoleUrl: variable('SERVICE_CONSOLE_URL', publicUrl.optional()),
+  actionsPath: variable('SERVICE_ACTIONS_PATH', path.optional()),
+  secretsPath: variable('SERVICE_SECRETS_PATH', path.optional()),
+  secretOrigins: variable('SERVICE_SECRET_ORIGINS', secretOrigins.default(new Map())),
+  /** Evaluators that cannot be loaded are rejected instead of skipped. */
+  evaluatorsStrict: variable('SERVICE_EVALUATORS_STRICT', isOn('0')),
+  /** Undefined: text on a terminal, otherwise JSON. */
+  logFormat: variable('SERVICE_LOG_FORMAT', oneOf('text', 'json').optional()),
+};
+
 /** Parses the environment. Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
-  const settings = parseVariables(env, {
-    /** Listeners that would bind all interfaces bind 127.0.0.1. */
-    local: variable('SERVICE_LOCAL', isOn('0')),
-    mgmtListen: variable('SERVICE_MGMT_LISTEN', listenAddress.default({ host: '0.0.0.0', port: 8080 })),
-    /** Replaces the address of the pipeline listener `mcp`. */
-    mcpListen: variable('SERVICE_MCP_LISTEN', listenAddress.optional()),
-    /** Replaces the address of the pipeline listener `inference`. */
-    inferenceListen: variable('SERVICE_INFERENCE_LISTEN', listenAddress.optional()),
-    /** Number of processes to run on the same ports. */
-    processes: variable('SERVICE_PROCESSES', integer(1, 256).default(1)),
-    /** Number of this process, from 1; undefined unless it is one of several. */
-    processNumber: variable('SERVICE_PROCESS', integer(1, 256).optional()),
-    /** Listener for requests that other replicas pass on. */
-    peerListen: variable('SERVICE_PEER_LISTEN', listenAddress.optional()),
-    /** Where other replicas reach it; by default the address on which it listens. */
-    peerAdvertise: variable('SERVICE_PEER_ADVERTISE', listenAddress.optional()),
-    /** Time for which MCP is served without the database that replicas share. */
-    maxStalenessMs: variable(
-      'SERVICE_REPLICA_MAX_STALENESS',
-      integer(0, MAX_TIMER_SECONDS).default(Number.POSITIVE_INFINITY).transform(toMilliseconds),
-    ),
-    /** Base address of the legacy backend, without trailing slash. */
-    classicUrl: variable('SERVICE_CLASSIC_URL', baseUrl.optional()),
-    /** Folder of the web console, or `none` for the headless distribution. */
-    uiPath: variable('SERVICE_UI_PATH', path.optional()),
-    /** Replaces the upstream of the pipeline cluster `inference`. */
-    inferenceUpstream: variable('SERVICE_INFERENCE_UPSTREAM', httpUpstream.optional()),
-    /** Requests that the embedded inference listener passes on; undefined: all. */
-    inferenceAllow: variable('SERVICE_INFERENCE_ALLOW', inferenceAllow.optional()),
-    /** Maximum number of recorded completions; 0 records nothing. */
-    interactionCapacity: variable('SERVICE_INTERACTION_CAPACITY', count.default(1000)),
-    /** `*`, or one origin as a browser sends it. */
-    corsOrigin: variable('SERVICE_CORS_ORIGIN', corsOrigin.optional()),
-    /** Interval between checks of healthy forwards and services; 0 disables them. */
-    healthCheckIntervalMs: variable(
-      'SERVICE_FORWARD_HEALTHCHECK_INTERVAL',
-      integer(0, MAX_TIMER_SECONDS).default(30).transform(toMilliseconds),
-    ),
-    upstreamIdleTimeoutMs: variable('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds.default(300_000)),
-    upstreamMaxTimeoutMs: variable('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds.default(3_600_000)),
-    maxLogBytes: variable('SERVICE_MAX_LOG_BYTES', integer(MIB, 1024 * MIB).default(MAX_LOG_BYTES)),
-    /** Memory for the request bodies of all listeners. */
-    maxBodiesBytes: variable('SERVICE_MAX_BODIES_BYTES', memory.default(MAX_BODIES_BYTES)),
-    maxResumableBytes: variable('SERVICE_MAX_RESUMABLE_BYTES', memory.default(MAX_RESUMABLE_BYTES)),
-    /** Time for which requests wait for the first discovery of a forward. */
-    discoveryWaitMs: variable('SERVICE_DISCOVERY_WAIT_MS', integer(0, 60_000).default(DISCOVERY_WAIT_MS)),
-    maxEndedSessions: variable('SERVICE_MAX_ENDED_SESSIONS', items.default(MAX_ENDED_SESSIONS)),
-    /** Whether tasks are polled on behalf of clients that do not support them. */
-    tasksForPlainClients: variable('SERVICE_TASKS_FOR_PLAIN_CLIENTS', isOn('1')),
-    /** Time after which calls of tools with the label `service.task=auto` become tasks. */
-    taskAutoAfterMs: variable('SERVICE_TASK_AUTO_AFTER_MS', milliseconds.default(AUTO_AFTER_MS)),
-    maxTaskResultBytes: variable('SERVICE_MAX_TASK_RESULT_BYTES', memory.default(MAX_TASK_RESULT_BYTES)),
-    /** Limits of calls that wait for input of their clients. */
-    parkedCallsLimit: variable('SERVICE_PARKED_CALLS_LIMIT', count.default(1000)),
-    parkedCallTimeoutMs: variable('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds.default(300_000)),
-    /** 32 bytes. */
-    sessionKey: variable('SERVICE_SESSION_KEY', key.optional()),
-    /** Accepted Host values in lower case; a value without a port matches any port. */
-    allowedHosts: variable('SERVICE_ALLOWED_HOSTS', hostList.optional()),
-    /** Where clients reach the MCP listeners, and browsers the management listener. */
-    publicUrl: variable('SERVICE_PUBLIC_URL', publicUrl.optional()),
-    consoleUrl: variable('SERVICE_CONSOLE_URL', publicUrl.optional()),
-    actionsPath: variable('SERVICE_ACTIONS_PATH', path.optional()),
-    secretsPath: variable('SERVICE_SECRETS_PATH', path.optional()),
-    secretOrigins: variable('SERVICE_SECRET_ORIGINS', secretOrigins.default(new Map())),
-    /** Evaluators that cannot be loaded are rejected instead of skipped. */
-    evaluatorsStrict: variable('SERVICE_EVALUATORS_STRICT', isOn('0')),
-    /** Undefined: text on a terminal, otherwise JSON. */
-    logFormat: variable('SERVICE_LOG_FORMAT', oneOf('text', 'json').optional()),
-  });
+  const settings = parseVariables(env, SETTINGS);
   const { SERVICE_FORWARD_HEADERS: headers, RUST_LOG: log } = parseVariables(env, {
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
