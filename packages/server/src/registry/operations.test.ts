@@ -39,7 +39,7 @@ function rememberingStore(journal: Change[][]): Store {
     async load(restore) {
       runSteps(restore({ entries: noEntries(), journal }));
     },
-    async commit(changes, publish) {
+    async commit({ changes, publish }) {
       journal.push([...changes]);
       publish();
     },

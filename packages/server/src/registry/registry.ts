@@ -267,7 +267,7 @@ export class Registry {
       return made;
     };
     try {
-      await this.#store.commit(made.changes, made.publish, { isOutdated, remake });
+      await this.#store.commit(made, { isOutdated, remake });
     } catch (error) {
       return error ?? new Error('the registry could not be written');
     }

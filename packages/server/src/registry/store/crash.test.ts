@@ -44,7 +44,7 @@ async function statesOf(count: number, before: ReadonlyMap<string, string>): Pro
   const states = [stateOf(ledger)];
   const atOnce: Store = {
     load: async () => {},
-    commit: async (_changes, publish) => publish(),
+    commit: async ({ publish }) => publish(),
     close: async () => {},
   };
   for (let index = 0; index < count; index++) {

@@ -97,8 +97,8 @@ export class FileStore implements Store {
     }
   }
 
-  commit(changes: readonly Change[], publish: () => void): Promise<void> {
-    return this.#writer.put({ changes, publish });
+  commit(commit: JournaledCommit): Promise<void> {
+    return this.#writer.put(commit);
   }
 
   async close(): Promise<void> {

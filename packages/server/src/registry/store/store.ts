@@ -117,7 +117,7 @@ export interface Store {
    *
    * `conflict` is for a {@link SharedStore}.
    */
-  commit(changes: readonly RecordedChange<Section>[], publish: () => void, conflict?: Conflict<Section>): Promise<void>;
+  commit(commit: Commit<Section>, conflict?: Conflict<Section>): Promise<void>;
 
   /** Waits for pending commits, compacts the journal and releases the folder. Later commits are rejected. */
   close(): Promise<void>;
@@ -186,7 +186,7 @@ export function memoryStore(): Store {
     async load(restore) {
       runSteps(restore({ entries: noEntries(), journal: [] }));
     },
-    async commit(_changes, publish) {
+    async commit({ publish }) {
       publish();
     },
     async close() {},

@@ -2,12 +2,12 @@ import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../../steps.ts';
 import {
   type Change,
+  type Commit,
   type Conflict,
   type Loaded,
   type Newer,
   noEntries,
   putsOf,
-  type RecordedChange,
   SECTIONS,
   type Section,
   type SharedRecord,
@@ -38,12 +38,8 @@ export class PostgresStore implements SharedStore, Follower {
     this.#restore = undefined;
   }
 
-  commit(
-    changes: readonly RecordedChange<Section>[],
-    publish: () => void,
-    conflict?: Conflict<Section>,
-  ): Promise<void> {
-    return this.#log.commit({ changes, publish }, conflict);
+  commit(commit: Commit<Section>, conflict?: Conflict<Section>): Promise<void> {
+    return this.#log.commit(commit, conflict);
   }
 
   refresh(): Promise<void> {
