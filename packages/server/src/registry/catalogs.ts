@@ -40,7 +40,6 @@ export const KIND_OF_LIST = {
   prompts: 'prompt',
 } as const satisfies Record<string, Kind>;
 
-/** A list of an upstream. */
 type List = keyof typeof KIND_OF_LIST;
 
 const LISTS: readonly List[] = ['tools', 'resources', 'templates', 'prompts'];

@@ -41,7 +41,6 @@ export class DraftOperation {
   }
 }
 
-/** The state after an operation. */
 interface StateAfter {
   readonly namespaces: ReadonlyMap<Namespace, Pick<NamespaceState, 'identity'>>;
   readonly forwards: ReadonlyMap<string, Forward>;

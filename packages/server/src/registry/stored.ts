@@ -202,7 +202,6 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   return { entry, shadowed };
 }
 
-/** The registration id of a stored record. */
 function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
   const id: unknown = JSON.parse(found.get('source') ?? 'null');
   return typeof id === 'number' && Number.isInteger(id) && id > 0 && id < MAX_REGISTRATION_ID ? id : undefined;

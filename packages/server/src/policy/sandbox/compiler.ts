@@ -90,7 +90,6 @@ export class ActionCompiler implements ComponentCompiler {
     const { promise, resolve, reject } = Promise.withResolvers<Omit<Action, 'checksum'>>();
     const frames: Buffer[] = [];
     let head: CompileResponse | undefined;
-    /** Whether all frames are there. */
     const isComplete = () => frames.length >= (head?.kind === 'compiled' ? 2 + head.modules.length : 1);
     let failure = PROCESS_EXITED;
     this.#scripts ??= readSandboxScripts(['compiling', 'validate', 'host'], { packages: true });

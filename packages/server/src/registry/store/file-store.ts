@@ -35,7 +35,6 @@ export interface FileStoreOptions {
   processes?: Processes;
 }
 
-/** A commit for the journal. */
 interface JournaledCommit {
   readonly changes: readonly Change[];
   readonly publish: () => void;

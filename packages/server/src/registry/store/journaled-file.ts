@@ -95,7 +95,6 @@ export class JournaledFile {
     this.#current = this.#logOf(this.#generation);
   }
 
-  /** Path of the snapshot file. */
   get snapshotPath(): string {
     return join(this.#options.folder, this.#options.snapshotName);
   }

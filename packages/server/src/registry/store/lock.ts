@@ -175,7 +175,6 @@ async function tryLink(files: Files, draft: string, target: string): Promise<boo
   }
 }
 
-/** A lock file. */
 interface FoundLock {
   owner: LockOwner;
   /** When it was renewed, by the clock of the file system. */

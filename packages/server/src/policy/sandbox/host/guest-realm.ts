@@ -124,7 +124,6 @@ export function createGuestBindings(
   const tokens: Record<string, ModuleToken> = Object.create(null);
   for (const module of modules) tokens[module.name] = new ModuleToken(module);
 
-  /** State of a run. */
   class Run {
     textBytes = 0;
     copiedBytes = 0;

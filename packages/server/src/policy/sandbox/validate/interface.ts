@@ -12,7 +12,6 @@ export interface ComponentTools {
   componentNew(module: Uint8Array, adapters: undefined): Uint8Array;
 }
 
-/** Imports and exports of a component. */
 interface ComponentInterface {
   readonly imports: readonly ComponentImport[];
   readonly world: PrintedWorld;
