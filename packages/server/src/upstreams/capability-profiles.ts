@@ -77,7 +77,8 @@ export class CapabilityProfiles {
       known.lastUse = ++this.#lastUse;
       return known.discovery;
     }
-    if (key.length > MAX_KEY_LENGTH || !this.#hasRoom()) return undefined;
+    const hasRoom = this.#profiles.size < MAX_PROFILES || this.#now() - this.#evictedAt >= EVICTION_INTERVAL_MS;
+    if (key.length > MAX_KEY_LENGTH || !hasRoom) return undefined;
     const run = this.#discoveries.run(cause, async () => {
       // It may have been evicted while it waited.
       if (this.#profiles.get(key) === added) await this.#discover();
@@ -90,10 +91,6 @@ export class CapabilityProfiles {
       added.discovery = undefined;
     });
     return added.discovery;
-  }
-
-  #hasRoom(): boolean {
-    return this.#profiles.size < MAX_PROFILES || this.#now() - this.#evictedAt >= EVICTION_INTERVAL_MS;
   }
 
   #evictIfFull(): void {

@@ -56,7 +56,10 @@ export class ClientDiscoveries {
     if (recent.length >= perMinute) return undefined;
     if (countOf(recent, name) >= Math.ceil(perMinute / 2)) return undefined;
     this.#recent.set(namespace, [...recent, { name, at: this.#now() }]);
-    return this.#turn(owner).then(async () => {
+    const turn = Promise.withResolvers<void>();
+    this.#pending.push({ owner, start: turn.resolve });
+    this.#startNext();
+    return turn.promise.then(async () => {
       try {
         await discover();
       } finally {
@@ -64,13 +67,6 @@ export class ClientDiscoveries {
         this.#startNext();
       }
     });
-  }
-
-  #turn(owner: QuotaOwner): Promise<void> {
-    const turn = Promise.withResolvers<void>();
-    this.#pending.push({ owner, start: turn.resolve });
-    this.#startNext();
-    return turn.promise;
   }
 
   #startNext(): void {

@@ -18,11 +18,11 @@ export function readServerInfo(catalogs: readonly Pick<KnownCatalog, 'identity'>
   return {
     serverName: stringMember(server, 'name') ?? '',
     version: stringMember(server, 'version') ?? '',
-    ...optional('description', stringMember(server, 'description')),
-    ...optional('websiteUrl', stringMember(server, 'websiteUrl')),
+    description: stringMember(server, 'description'),
+    websiteUrl: stringMember(server, 'websiteUrl'),
     capabilities: capabilities.filter((name) => name !== 'extensions' && name !== 'experimental'),
     extensions,
-    ...optional('instructions', stringMember(identity, 'instructions')),
+    instructions: stringMember(identity, 'instructions'),
   };
 }
 
@@ -40,10 +40,4 @@ function stringMember(json: string | undefined, key: string): string | undefined
 
 function memberNames(json: string): string[] {
   return [...members(json)].map(({ key }) => key);
-}
-
-function optional<Key extends string>(key: Key, value: string | undefined): { [K in Key]?: string } {
-  const members: { [K in Key]?: string } = {};
-  if (value !== undefined) members[key] = value;
-  return members;
 }

@@ -12,6 +12,7 @@ import { usesSseTransport } from './sse-transport.ts';
  * discovery can continue with.
  */
 export interface EraProbe {
+  readonly eras: ReadonlySet<Era>;
   /** To be used or closed: the upstream has a session for it. */
   readonly legacy: LegacyClient | undefined;
   /** False if the legacy era was not probed because the modern one was proved and no client needs legacy. */
@@ -26,6 +27,8 @@ export interface InconclusiveProbe {
   readonly era: Era;
   readonly error: UpstreamError;
 }
+
+const ERAS = ['legacy', 'modern'] as const;
 
 /** Time for the second era after the first is proved: servers may not respond to unknown requests. */
 const GRACE_MS = 3_000;
@@ -84,11 +87,11 @@ async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs =
 async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<EraProbe> {
   const { legacy: old = {}, modern } = attempts;
   const { transport, signal } = options;
-  const errors = [
-    { era: 'legacy', error: old.error },
-    { era: 'modern', error: modern.error },
-  ] as const;
-  const inconclusive = errors.flatMap(({ era, error }) => (error && !isConclusive(error) ? { era, error } : []));
+  const errors = { legacy: old.error, modern: modern.error };
+  const inconclusive = ERAS.flatMap((era) => {
+    const error = errors[era];
+    return error && !isConclusive(error) ? { era, error } : [];
+  });
   if (old.client === undefined && modern.client === undefined) {
     if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, transport, signal);
     const proof = [modern.error, old.error].find((error) => error && provesModern(error));
@@ -96,7 +99,9 @@ async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<
     const isOld = await usesSseTransport(transport, signal);
     throw isOld ? sseTransportError(transport.address) : notMcpError(transport.address, old.error, modern.error);
   }
-  return { legacy: old.client, modern: modern.client, legacyProbed: attempts.legacy !== undefined, inconclusive };
+  const clients = { legacy: old.client, modern: modern.client };
+  const eras = new Set(ERAS.filter((era) => clients[era] !== undefined));
+  return { eras, ...clients, legacyProbed: attempts.legacy !== undefined, inconclusive };
 }
 
 /** True if the attempt opens a client within its head start, of an upstream that can be watched in the modern era. */
@@ -216,13 +221,7 @@ export class EraCache {
   readonly #hasLegacyClients: () => boolean;
   readonly #store: ProbeStore;
   readonly #firstRetryMs: number;
-  #known:
-    | {
-        readonly eras: readonly Era[];
-        readonly inconclusive: readonly InconclusiveProbe[];
-        readonly legacyProbed: boolean;
-      }
-    | undefined = undefined;
+  #known: Pick<EraProbe, 'eras' | 'inconclusive' | 'legacyProbed'> | undefined = undefined;
   /** When the next probe is due, in milliseconds of `performance.now()`. */
   #probeAt = 0;
   #retryMs: number;
@@ -237,7 +236,7 @@ export class EraCache {
   ) {
     this.#options = options;
     this.#hasLegacyClients = hasLegacyClients;
-    this.#store = store ?? inMemoryStore(() => this.#known?.eras.includes('modern') ?? false);
+    this.#store = store ?? inMemoryStore(() => this.#known?.eras.has('modern') ?? false);
     this.#firstRetryMs = retryMs;
     this.#retryMs = retryMs;
   }
@@ -257,10 +256,7 @@ export class EraCache {
     const attempts = await this.#attempt();
     await this.#onModernProbed(attempts.modern);
     const probe = await evaluate(this.#options, attempts);
-    const { legacy, modern, inconclusive, legacyProbed } = probe;
-    const eras: Era[] = [];
-    if (legacy) eras.push('legacy');
-    if (modern) eras.push('modern');
+    const { eras, inconclusive, legacyProbed } = probe;
     this.#known = { eras, inconclusive, legacyProbed };
     this.#scheduleProbe(inconclusive.length === 0);
     return probe;
@@ -274,12 +270,12 @@ export class EraCache {
     if (!this.#known || (!this.#known.legacyProbed && this.#hasLegacyClients())) return this.probe();
     const { eras, inconclusive, legacyProbed } = this.#known;
     const opening = [
-      eras.includes('legacy') ? openLegacy(this.#options) : undefined,
-      eras.includes('modern') ? openModern(this.#options) : undefined,
+      eras.has('legacy') ? openLegacy(this.#options) : undefined,
+      eras.has('modern') ? openModern(this.#options) : undefined,
     ] as const;
     try {
       const [legacy, modern] = await Promise.all(opening);
-      return { legacy, modern, inconclusive, legacyProbed };
+      return { eras, legacy, modern, inconclusive, legacyProbed };
     } catch {
       for (const client of opening) client?.then((opened) => opened.close()).catch(() => undefined);
       return this.probe();

@@ -1,4 +1,3 @@
-import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamDeps } from '../upstream-kind.ts';
 import { EraCache } from './era-detection.ts';
@@ -126,10 +125,7 @@ export class Upstreams {
 
   async #probe(found: UnregisteredUpstream): Promise<void> {
     try {
-      const { legacy, modern } = await found.eras.probe();
-      const eras = new Set<Era>();
-      if (legacy) eras.add('legacy');
-      if (modern) eras.add('modern');
+      const { eras, legacy, modern } = await found.eras.probe();
       found.upstream.setEras(eras);
       for (const client of [legacy, modern]) client?.close().catch(() => undefined);
     } catch {
