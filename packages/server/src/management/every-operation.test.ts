@@ -1,5 +1,5 @@
 import { allOperations, errorResponse } from '@sluice/contract';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { type CapabilityService, startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -57,6 +57,8 @@ let provisioner: CapabilityService;
 /** With one entry of each kind. No test changes it: successful changes use an API of their own. */
 let api: SharedApi;
 beforeAll(async () => {
+  // Equal requests have equal responses: no step of a time series begins between them.
+  vi.useFakeTimers({ toFake: ['Date'] });
   upstream = await startRawUpstream();
   provisioner = await startCapabilityService((server, protocols) =>
     server.addService(protocols.provisioner, { Provision: unaryHandler(() => ({})) }),
@@ -67,6 +69,7 @@ beforeAll(async () => {
     await api.close();
     provisioner.close();
     await upstream.close();
+    vi.useRealTimers();
   };
 });
 
