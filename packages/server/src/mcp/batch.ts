@@ -38,7 +38,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   /** True if the client has disconnected. */
   get destroyed(): boolean {
-    return this.#batch.destroyed;
+    return this.#batch.target.destroyed;
   }
 
   writeHead(status: number, headers: readonly string[]): void {
@@ -132,7 +132,7 @@ export interface BatchResponseOptions extends Pick<Batch, 'hasRequests'> {
  * all members have ended.
  */
 export class BatchResponse {
-  readonly #target: ResponseLike;
+  readonly target: ResponseLike;
   readonly #client: ResponseWriter;
   readonly #hasRequests: boolean;
   readonly #members: BatchMember[] = [];
@@ -143,18 +143,13 @@ export class BatchResponse {
 
   /** `headers` are those of every response to this request. */
   constructor(target: ResponseLike, headers: readonly string[], { size, hasRequests, streams }: BatchResponseOptions) {
-    this.#target = target;
+    this.target = target;
     this.#client = new ResponseWriter(target, headers, 'null');
     this.#hasRequests = hasRequests;
     this.#open = size;
     this.streams = hasRequests && streams;
     target.on('close', () => this.#emit('close'));
     target.on('drain', () => this.#emit('drain'));
-  }
-
-  /** True if the client has disconnected. */
-  get destroyed(): boolean {
-    return this.#target.destroyed;
   }
 
   /** Begins the stream if there is no message for a while, and sends comments. The batch arrived at `startedAt`. */

@@ -254,7 +254,8 @@ export class Forwards {
   async #discover({ name, registrationId }: Forward, isNew: boolean, isLocal: boolean): Promise<void> {
     // Another commit may have removed it.
     const isRegistered = this.#controllers.get(name)?.forward.registrationId === registrationId;
-    if (isLocal && isRegistered) await this.#options.sharing?.take(name).catch(ignoreLeaseFailure);
+    // Without the lease, whichever replica takes over what nobody has discovers it.
+    if (isLocal && isRegistered) await this.#options.sharing?.take(name).catch(() => undefined);
     if (this.#closing) return;
     // Another commit may have replaced the controller meanwhile. Failures are in its status and in the log.
     await this.#controllers
@@ -294,6 +295,3 @@ export class Forwards {
     controller.close().catch(() => undefined);
   }
 }
-
-/** The change is stored, but not who discovers it: whichever replica takes over what nobody has. */
-function ignoreLeaseFailure(): void {}

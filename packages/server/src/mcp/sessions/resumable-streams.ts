@@ -118,7 +118,7 @@ export class ClientStream {
     if (previous && this.#full) previous.destroy();
     else if (previous) {
       previous.end();
-      destroyLater(previous);
+      setTimeout(() => previous.destroy(), LINGER_MS).unref();
     }
     this.#full = false;
     target.on('close', () => this.#onConnectionClosed(target));
@@ -183,7 +183,7 @@ export class ClientStream {
   close(): void {
     const target = this.#target;
     this.end();
-    if (target) destroyLater(target);
+    if (target) setTimeout(() => target.destroy(), LINGER_MS).unref();
   }
 
   /** Memory of the stored events in bytes: whole blocks. */
@@ -340,9 +340,4 @@ export class ClientStream {
     this.#reportedDrop = true;
     this.onDropped?.();
   }
-}
-
-/** Destroys an ended connection whose client does not read the rest in time. */
-function destroyLater(target: ResponseLike): void {
-  setTimeout(() => target.destroy(), LINGER_MS).unref();
 }
