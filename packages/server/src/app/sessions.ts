@@ -38,7 +38,7 @@ export async function addSessions(parts: WithUpstreams) {
   sessionStore.ended?.subscribe((id) => {
     active.find(id)?.end();
     events.dropSession(id);
-    forwards.upstreams.closeSession(id);
+    sessionBindings.onEnded(id);
   });
   const evictionParts = { registry, store: sessionStore, active, forwards, sessionBindings };
   sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));

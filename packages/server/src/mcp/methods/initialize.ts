@@ -19,7 +19,6 @@ import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import type { Forwards } from '../../upstreams/forwards.ts';
 import type { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { CreatedTasks } from '../../upstreams/mcp/tasks/created-tasks.ts';
@@ -42,7 +41,6 @@ export interface McpInitParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'upstreams'>;
   readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer'>;
   readonly calls: Pick<InFlightCalls, 'ofRequest'>;
   readonly events: EventStore;
@@ -318,10 +316,10 @@ function withoutMessage(exchange: McpExchange, parts: McpInitParts): McpOutcome 
   return { kind: 'plain', status: 405, headers: ALLOWED };
 }
 
-async function endSession(session: ClientSession, { forwards, events }: McpInitParts): Promise<McpOutcome> {
+async function endSession(session: ClientSession, { sessionBindings, events }: McpInitParts): Promise<McpOutcome> {
   await session.end();
   session.active?.end();
   events.dropSession(session.id);
-  forwards.upstreams.closeSession(session.id);
+  sessionBindings.onEnded(session.id);
   return { kind: 'plain', status: 204 };
 }

@@ -84,10 +84,6 @@ export class Upstreams {
     return found.upstream.eras && found.eras.nextProbeInMs === 0 ? undefined : withTimeout(WAIT_MS, found.probe);
   }
 
-  closeSession(session: string): void {
-    for (const { sessions } of this) sessions.close(session).catch(() => undefined);
-  }
-
   /** Closes idle sessions, and removes unregistered upstreams without sessions that were not called for long. */
   closeIdle(now: number = performance.now()): void {
     for (const { sessions } of this) sessions.closeIdle(IDLE_TIMEOUT_MS, now);

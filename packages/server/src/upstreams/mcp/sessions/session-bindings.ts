@@ -54,6 +54,11 @@ export class SessionBindings {
     options.sharedSessions?.opened.subscribe((owner) => this.#joinShared(owner));
   }
 
+  /** Closes the upstream sessions of a client session that has ended. */
+  onEnded(session: string): void {
+    for (const { sessions } of this.#options.upstreams) sessions.close(session).catch(() => undefined);
+  }
+
   /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */
   async updateLogLevel(session: DownstreamSession): Promise<void> {
     const bound = [...this.#options.upstreams].map(async ({ sessions }) => {
