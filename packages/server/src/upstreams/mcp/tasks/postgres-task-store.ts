@@ -1,3 +1,4 @@
+import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import type { SharedLog } from '../../../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../../../registry/store/postgres/shared-records.ts';
 import { recordSchema, type TaskChange, type TaskRecord, type TaskStore } from './task-record.ts';
@@ -22,7 +23,12 @@ export class PostgresTaskStore extends SharedRecords<TaskRecord> implements Task
   }
 
   async change(id: string, change: TaskChange): Promise<void> {
-    await this.update(id, (before) => before && { ...before, ...change }, storedTask);
+    const changed = (before: TaskRecord) => {
+      const { status = before.status } = change;
+      // Another replica knows more: a status that is terminal never changes.
+      return isTerminal(before.status) && status !== before.status ? undefined : { ...before, ...change };
+    };
+    await this.update(id, (before) => before && changed(before), storedTask);
   }
 
   async remove(id: string): Promise<void> {
