@@ -38,6 +38,7 @@ export function addCalls(parts: WithPolicy) {
   };
   const suspendedCalls = createSuspendedCalls(parts);
   const taskEvents = new TaskEvents(parts);
+  // Not closed at the end: that would cancel tasks upstream whose calls continue after a restart.
   const operations = new RunningOperations(calling.calls, calling.log);
   const taskDeps: TaskDeps = {
     ...calling,

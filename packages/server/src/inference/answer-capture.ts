@@ -7,7 +7,7 @@ import { ALL_FIELDS } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import type { BodySink } from './decoder.ts';
 import type { RecordedBody } from './interaction-store.ts';
-import { LineDecoder } from './line-decoder.ts';
+import { LineDecoder, MAX_LINE_BYTES } from './line-decoder.ts';
 import { type JsonState, toJsonBody, toStoredBody } from './stored-body.ts';
 import { StreamedAnswer } from './streamed-answer.ts';
 
@@ -15,8 +15,6 @@ import { StreamedAnswer } from './streamed-answer.ts';
 const OWN_DEPTH = 7;
 /** JSON up to this size is parsed at its end, which costs less than scanning it. */
 const PARSED_BYTES = 64 * 1024;
-/** Longest line of an event stream that is not data, in bytes. */
-const MAX_LINE_BYTES = 1024 * 1024;
 /** White space before a body, in bytes. */
 const MAX_SPACE_BYTES = 4096;
 

@@ -1,5 +1,8 @@
 import { type EventSink, EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 
+/** Longest line of a stream that is no data of an event. */
+export const MAX_LINE_BYTES = 1024 * 1024;
+
 const LF = 10;
 /** Ends an event and begins the data of the next one. */
 const NEXT_EVENT = Buffer.from('\n\ndata:');
@@ -9,7 +12,7 @@ export class LineDecoder {
   readonly #decoder: EventStreamDecoder;
 
   constructor(sink: EventSink) {
-    this.#decoder = new EventStreamDecoder(sink, Number.MAX_SAFE_INTEGER);
+    this.#decoder = new EventStreamDecoder(sink, Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
     this.end();
   }
 

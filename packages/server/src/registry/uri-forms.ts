@@ -117,7 +117,6 @@ function resolvePath(path: string): string {
 const DOT_SEGMENT = /^\.\.?(?:;|$)/;
 
 const PERCENT = 0x25;
-const HEX_BYTE = /^[\da-f]{2}$/i;
 
 /**
  * Decodes percent-encoding until none is left, in linear time: a decoded byte that completes another encoded byte is
@@ -140,6 +139,13 @@ export function decodeFully(uri: string): string {
 /** The byte that is percent-encoded at a position; undefined if there is none. */
 function encodedAt(bytes: Buffer, at: number): number | undefined {
   if (at < 0 || bytes[at] !== PERCENT) return undefined;
-  const digits = bytes.toString('latin1', at + 1, at + 3);
-  return HEX_BYTE.test(digits) ? Number.parseInt(digits, 16) : undefined;
+  const [high, low] = [hexValue(bytes[at + 1]), hexValue(bytes[at + 2])];
+  return high === undefined || low === undefined ? undefined : high * 16 + low;
+}
+
+function hexValue(byte: number | undefined): number | undefined {
+  if (byte === undefined) return undefined;
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined;
 }

@@ -15,11 +15,16 @@ const PIECES = [
 ] as const;
 
 /** Starts a server that answers with this body, in pieces of this size. */
-async function serverOf(lines: readonly string[], body: Buffer, size = Number.POSITIVE_INFINITY, status = 200) {
+async function serverOf(
+  lines: readonly string[],
+  body: Buffer,
+  size = Number.POSITIVE_INFINITY,
+  { status = 200, type = 'application/json' } = {},
+) {
   const port = await listen(
     createServer(async (_request, response) => {
       response.setHeader('content-encoding', [...lines]).writeHead(status, {
-        'content-type': 'application/json',
+        'content-type': type,
         ...(size >= body.length && { 'content-length': body.length }),
       });
       for (let at = 0; at < body.length; at += size) {
@@ -194,7 +199,7 @@ describe('a body that cannot be decoded', () => {
   });
 
   it('keeps the status of an error', async () => {
-    const { port } = await serverOf(['gzip'], coded.subarray(0, -5), undefined, 503);
+    const { port } = await serverOf(['gzip'], coded.subarray(0, -5), undefined, { status: 503 });
     const { error } = await new Sent(pool({ port })).done;
     expect(error).toMatchObject({ kind: 'http', status: 503 });
     expect(error?.message).toContain('answered with HTTP 503 and a gzip body that ends too early');
@@ -294,15 +299,18 @@ describe('a body that expands', () => {
     expect(longest).toBeLessThan(5_000);
   });
 
-  it('is stopped by its limit in each coding, also if nothing is left in the end', async () => {
-    const nothing = gzipSync('');
-    const members = Buffer.alloc(800_000 * nothing.length, nothing);
-    const { port } = await serverOf(['gzip, br'], brotliCompressSync(members));
-    const { error, body } = await new Sent(pool({ port }, { maxDecodedBytes: 8_000_000 })).done;
-    expect(error).toMatchObject({ kind: 'invalid' });
-    expect(error?.message).toContain('answered with a br body of more than 8000000 decoded bytes');
-    expect(body).toBe('');
-  });
+  it.each(['application/json', 'text/event-stream'])(
+    'is stopped by its limit in each coding, also if nothing is left in the end: %s',
+    async (type) => {
+      const nothing = gzipSync('');
+      const members = Buffer.alloc(800_000 * nothing.length, nothing);
+      const { port } = await serverOf(['gzip, br'], brotliCompressSync(members), undefined, { type });
+      const { error, body } = await new Sent(pool({ port }, { maxDecodedBytes: 8_000_000 })).done;
+      expect(error).toMatchObject({ kind: 'invalid' });
+      expect(error?.message).toContain('answered with a br body of more than 8000000 decoded bytes');
+      expect(body).toBe('');
+    },
+  );
 
   it('is stopped by the limit of its reader', async () => {
     const { port } = await serverOf(['gzip, br'], bomb());

@@ -167,8 +167,7 @@ export class DecodedResponse implements ResponseHandler {
   #stream(): boolean {
     clearImmediate(this.#turn);
     const { codings, maxBytes } = this.#response;
-    // An event stream may have any length.
-    const decoder = new StreamingDecoder(codings, this, this.#isEventStream ? Number.POSITIVE_INFINITY : maxBytes);
+    const decoder = new StreamingDecoder(codings, this, maxBytes);
     this.#decoder = decoder;
     let more = true;
     for (const chunk of this.#collected) more = decoder.write(chunk);

@@ -136,25 +136,32 @@ export class JournalWriter<Change extends object> {
 
   async #writeQueue(): Promise<void> {
     const changes = this.#queue.splice(0);
-    const batch = this.#state.batch(changes);
+    let batch: JournaledBatch | undefined;
     try {
-      if (batch.line) {
+      batch = this.#state.batch(changes);
+      const { line } = batch;
+      if (line) {
         if (this.#state.checkWritable) await this.#state.checkWritable(false);
-        await this.file.journal.append(batch.line);
+        await this.file.journal.append(line);
         this.#needsCompaction = true;
       }
     } catch (error) {
       const failure = toStoreError(`${this.file.journal.path} could not be written`, error);
-      if (batch.fail) batch.fail(failure);
+      if (batch?.fail) batch.fail(failure);
       else for (const { reject } of changes) reject(failure);
       if (this.#state.isSequential) for (const { reject } of this.#queue.splice(0)) reject(failure);
       // A compaction repairs the journal, even if no further change comes.
       if (this.file.journal.hasTornTail) this.#scheduleCompaction();
       return;
     }
-    batch.apply();
-    if (batch.settle) batch.settle();
-    else for (const { resolve } of changes) resolve();
+    try {
+      batch.apply();
+      if (batch.settle) batch.settle();
+      else for (const { resolve } of changes) resolve();
+    } catch (error) {
+      // They are stored; the next ones must not wait for them.
+      for (const { reject } of changes) reject(error);
+    }
     this.#scheduleCompaction();
   }
 

@@ -118,7 +118,7 @@ export class CreatedTasks implements TaskHandler {
   relatedTask(params: JsonObject, client: ClientFacts, address: string): string {
     const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
     const isOwn = record?.address === address && isOwnedBy(record, client);
-    return isOwn && record.kind === 'core' ? record.upstreamId : '';
+    return isOwn && record.kind !== 'call' ? record.upstreamId : '';
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */

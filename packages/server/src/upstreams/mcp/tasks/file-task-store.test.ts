@@ -77,7 +77,7 @@ it('compacts a journal that has become long', async () => {
 });
 
 it('names a file that is damaged', async () => {
-  await writeFile(join(folder, 'tasks.json'), '{"version":1,"tasks":[{}]}');
+  await writeFile(join(folder, 'tasks.json'), '{"version":2,"tasks":[{}]}');
   await expect(open().load()).rejects.toThrow(
     `${folder}/tasks.json is not valid; repair it, or remove it to start without the tasks in it`,
   );

@@ -124,6 +124,7 @@ export class PolledCall implements Operation {
     signal.addEventListener('abort', () => this.#pause.end());
     this.#report(this.#state.statusMessage);
     if (input !== undefined) await this.#update(input).catch((error: Error) => Promise.reject(failure(error.message)));
+    signal.throwIfAborted();
     if (!known) await this.#pause.wait(pollDelayMs(this.#state));
     for (;;) {
       signal.throwIfAborted();

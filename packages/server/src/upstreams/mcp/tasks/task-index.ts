@@ -30,8 +30,10 @@ export interface KnownTask {
 /** The known tasks by our ids, and by whatever clients and upstreams refer to. */
 export class TaskIndex {
   protected readonly tasks = new Map<string, KnownTask>();
-  /** Ids by {@link keysOf}, the oldest first. */
+  /** Ids by {@link groupsOf}, the oldest first. */
   readonly #ids = new Map<string, Set<string>>();
+  /** The latest id by {@link placesOf}: an upstream may use one for any number of tasks. */
+  readonly #latest = new Map<string, string>();
 
   /** Number of records. */
   get size(): number {
@@ -61,12 +63,12 @@ export class TaskIndex {
 
   /** Returns the core task with this progress token at an upstream, in a session there. */
   findProgress(address: string, session: string | undefined, token: string): CoreTask | undefined {
-    return this.#find('token', address, session, token).findLast((record) => record.kind === 'core');
+    return this.#findLatest('token', address, session, token);
   }
 
   /** Returns the core task with this id at an upstream, in a session there. */
   findUpstream(address: string, session: string | undefined, upstreamId: string): CoreTask | undefined {
-    return this.#find('id', address, session, upstreamId).findLast((record) => record.kind === 'core');
+    return this.#findLatest('id', address, session, upstreamId);
   }
 
   /** Returns the tasks that were created in a session of a client, oldest first. */
@@ -141,15 +143,22 @@ export class TaskIndex {
     return Array.from(this.#ids.get(keyOf(...key)) ?? []).flatMap((id) => this.get(id) ?? []);
   }
 
+  #findLatest(...key: Parameters<typeof keyOf>): CoreTask | undefined {
+    const record = this.get(this.#latest.get(keyOf(...key)) ?? '');
+    return record?.kind === 'core' ? record : undefined;
+  }
+
   #index(record: TaskRecord): void {
-    for (const key of keysOf(record)) this.#ids.getOrInsertComputed(key, () => new Set()).add(record.id);
+    for (const key of groupsOf(record)) this.#ids.getOrInsertComputed(key, () => new Set()).add(record.id);
+    for (const key of placesOf(record)) this.#latest.set(key, record.id);
   }
 
   #unindex(record: TaskRecord): void {
-    for (const key of keysOf(record)) {
+    for (const key of groupsOf(record)) {
       const ids = this.#ids.get(key);
       if (ids?.delete(record.id) && ids.size === 0) this.#ids.delete(key);
     }
+    for (const key of placesOf(record)) if (this.#latest.get(key) === record.id) this.#latest.delete(key);
   }
 }
 
@@ -157,15 +166,17 @@ function keyOf(kind: 'user' | 'session' | 'id' | 'token', ...parts: (string | un
   return JSON.stringify([kind, ...parts]);
 }
 
-/** What a task is found by. */
-function keysOf(record: TaskRecord): string[] {
-  const keys = [keyOf('user', record.holder.name)];
-  if (record.kind === 'call') return keys;
-  const { address, clientSession, upstreamId, progress } = record;
-  if (clientSession !== undefined) keys.push(keyOf('session', clientSession));
-  if (record.kind === 'extension') return keys;
-  const { id } = record.session;
-  keys.push(keyOf('id', address, id, upstreamId));
-  if (progress) keys.push(keyOf('token', address, id, progress.upstream));
-  return keys;
+/** What a task is found by together with others. */
+function groupsOf(record: TaskRecord): string[] {
+  const user = keyOf('user', record.holder.name);
+  const session = record.kind === 'call' ? undefined : record.clientSession;
+  return session === undefined ? [user] : [user, keyOf('session', session)];
+}
+
+/** What a core task is found by alone. */
+function placesOf(record: TaskRecord): string[] {
+  if (record.kind !== 'core') return [];
+  const { address, session, upstreamId, progress } = record;
+  const place = keyOf('id', address, session.id, upstreamId);
+  return progress ? [place, keyOf('token', address, session.id, progress.upstream)] : [place];
 }
