@@ -148,7 +148,11 @@ export class ResponseReader {
 
   /** Resolves once this many events of a type have arrived. */
   async count(type: string, count: number): Promise<void> {
-    await this.#until(() => this.events.filter(({ event }) => event === type).length >= count || undefined);
+    let [at, seen] = [0, 0];
+    await this.#until(() => {
+      for (; at < this.events.length; at++) if (this.events[at]?.event === type) seen++;
+      return seen >= count || undefined;
+    });
   }
 
   /** The last event's id. */
