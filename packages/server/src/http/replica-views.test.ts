@@ -3,8 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { afterEach, expect, test, vi } from 'vitest';
 import { z } from 'zod';
+import { jsonLines } from './json-lines.ts';
 import { Peers, peerServerTls } from './peers.ts';
-import { jsonLines, OtherReplicas } from './replica-views.ts';
+import { OtherReplicas } from './replica-views.ts';
 
 const KEY = Buffer.alloc(32, 7);
 const log = { warn: () => undefined };

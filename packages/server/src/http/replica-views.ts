@@ -28,21 +28,6 @@ export function serveView(views: Views, request: ServerRequest, response: Respon
   }).catch(() => response.destroy());
 }
 
-/** Characters of items that are written together. */
-const WRITTEN_TOGETHER = 32 * 1024;
-
-/** Items as JSON, one in a line: each can be parsed by itself, since all of them at once could block the event loop. */
-export function* jsonLines(items: Iterable<unknown>): Generator<Buffer> {
-  let text = '';
-  for (const item of items) {
-    text += `${JSON.stringify(item)}\n`;
-    if (text.length < WRITTEN_TOGETHER) continue;
-    yield Buffer.from(text);
-    text = '';
-  }
-  yield Buffer.from(text);
-}
-
 /** What the other replicas have answered, and the ids of those that have not: what they have is missing. */
 export interface Answers<T> {
   readonly answers: readonly T[];
@@ -57,7 +42,7 @@ export interface StreamedAnswer {
   close(): void;
 }
 
-/** A question to the other replicas, which is answered with {@link jsonLines}. */
+/** A question to the other replicas, which is answered with `jsonLines`. */
 export interface Question<Item> {
   readonly method?: 'GET' | 'DELETE';
   /** Path and query of the view. */

@@ -5,7 +5,8 @@ import {
   type ToolCallEvent,
   toolCallEvent,
 } from '@sluice/contract';
-import { jsonLines, type Views } from '../http/replica-views.ts';
+import { jsonLines } from '../http/json-lines.ts';
+import type { Views } from '../http/replica-views.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { jsonLines, type OtherReplicas, type Views } from '../../http/replica-views.ts';
+import { jsonLines } from '../../http/json-lines.ts';
+import type { OtherReplicas, Views } from '../../http/replica-views.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { ActionFailure } from '../sandbox/action.ts';
