@@ -54,7 +54,7 @@ describe('with on_error: continue', () => {
     });
   });
 
-  it('spinning calls in one namespace do not fail those of another', async () => {
+  it('spinning calls in one namespace do not fail those of another', { tags: ['slow'] }, async () => {
     const spinning = await startSpinning();
     let ended = 0;
     const onEnd = () => ended++;

@@ -157,7 +157,7 @@ describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
 });
 
 describe('lists read back from disk', () => {
-  it.each(eras)('are byte for byte what the upstream sent (%s)', async (era) => {
+  it.each(eras)('are byte for byte what the upstream sent (%s)', { tags: ['slow'] }, async (era) => {
     const namespace = 'json-first';
     await gateway.kill();
     await upstreamOf(namespace).down();

@@ -13,7 +13,7 @@ const counts = ({ shadowed, restarts, statuses }: Tally) => [
 
 it('random management calls, with restarts between them, leave service and model equal', async () => {
   const { tally, failure } = await checkModel({
-    runs: 40,
+    runs: 20,
     steps: 40,
     // The campaign runs for minutes.
     ms: 0,

@@ -54,7 +54,7 @@ test('revisions of large evaluators, also rejected ones, take the memory of thei
   expect(evaluators.revisions.filter(({ status }) => status === 'rejected')).toHaveLength(25);
 });
 
-test('queued updates take the memory of their text', async () => {
+test('queued updates take the memory of their text', { tags: ['slow'] }, async () => {
   const ready = Promise.withResolvers<void>();
   const evaluators = made(ready.promise);
   const before = used();
