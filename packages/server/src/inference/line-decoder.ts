@@ -1,6 +1,6 @@
 import { type EventSink, EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 
-/** Longest line of a stream that is no data of an event. */
+/** Longest line of a stream that is not data of an event, in bytes. */
 export const MAX_LINE_BYTES = 1024 * 1024;
 
 const LF = 10;

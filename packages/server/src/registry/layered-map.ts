@@ -5,7 +5,7 @@ const MERGE_FROM = 1024;
 
 type Layer<V> = ReadonlyMap<string, V | undefined>;
 
-/** A base and the differences from it, in which undefined stands for a removed key. */
+/** A base and the differences from it, in which undefined marks a removed key. */
 abstract class Layers<V extends object> {
   protected readonly base: Layer<V>;
   protected readonly changes: Layer<V>;

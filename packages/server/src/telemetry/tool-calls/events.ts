@@ -161,7 +161,7 @@ export interface ToolCallCount {
 /** A count that grows. */
 type GrowingCount = { -readonly [Member in keyof ToolCallCount]: ToolCallCount[Member] };
 
-/** Counters of tool call events. On the path of every call: allocates nothing but for the first failure of a kind. */
+/** Counters of tool call events. On the path of every call: allocates only for the first failure of a kind. */
 export class ToolCallCounts {
   readonly #counts: Readonly<Record<ToolCallTransport, GrowingCount[]>> = {
     mcp: withoutFailures('mcp'),

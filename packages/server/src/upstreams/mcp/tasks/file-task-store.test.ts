@@ -2,10 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import { diskFiles } from '../../../registry/store/files.ts';
 import { FileTaskStore } from './file-task-store.ts';
-import type { CoreTask, TaskRecord } from './task-record.ts';
+import { record } from './task-record.fixture.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -22,30 +21,6 @@ function open(): FileTaskStore {
   const store = new FileTaskStore({ folder, files: diskFiles(), log });
   opened.push(store);
   return store;
-}
-
-function record(id: string, more: Partial<CoreTask> = {}): TaskRecord {
-  return {
-    id,
-    namespace: 'default',
-    principal: toStored(ANONYMOUS),
-    holder: { namespace: 'default', name: 'address:127.0.0.1' },
-    address: 'http://upstream/mcp',
-    upstreamId: `upstream-${id}`,
-    kind: 'core',
-    clientEra: 'legacy',
-    questions: [],
-    states: [],
-    session: { id: 's', protocolVersion: '2025-11-25' },
-    tool: { key: 'tool' },
-    status: 'working',
-    createdAt: '2026-01-01T00:00:00Z',
-    lastUpdatedAt: '2026-01-01T00:00:00Z',
-    ttlMs: 60_000,
-    created: 1,
-    expires: 2,
-    ...more,
-  };
 }
 
 it('has the records of the process before, whether that was closed or killed', async () => {

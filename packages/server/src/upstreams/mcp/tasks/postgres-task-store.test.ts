@@ -1,29 +1,12 @@
 import { expect, it } from 'vitest';
-import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import type { SharedLog } from '../../../registry/store/postgres/shared-log.ts';
 import type { Commit } from '../../../registry/store/store.ts';
 import { PostgresTaskStore } from './postgres-task-store.ts';
+import { record } from './task-record.fixture.ts';
 import type { TaskRecord } from './task-record.ts';
 
-const WORKING: TaskRecord = {
-  id: 'a',
-  namespace: 'default',
-  principal: toStored(ANONYMOUS),
-  holder: { namespace: 'default', name: 'address:127.0.0.1' },
-  address: 'http://upstream/mcp',
-  kind: 'call',
-  replica: 'r',
-  clientEra: 'modern',
-  states: [],
-  tool: { key: 'tool' },
-  status: 'working',
-  createdAt: '2026-01-01T00:00:00Z',
-  lastUpdatedAt: '2026-01-01T00:00:00Z',
-  ttlMs: 60_000,
-  created: 1,
-  expires: 2,
-};
-const put = (record: TaskRecord) => ({ section: 'tasks', id: record.id, json: JSON.stringify(record) });
+const WORKING = record('a');
+const put = (stored: TaskRecord) => ({ section: 'tasks', id: stored.id, json: JSON.stringify(stored) });
 
 it.each([
   ['completed', 'completed'],
