@@ -28,6 +28,14 @@ describe('the shape of the source', () => {
     expect(importCycles(files)).toEqual([['a.ts', 'b.ts', 'c.ts']]);
   });
 
+  it.each(['relayed-call', 'http-attempt', 'call-messages', 'stream-resumption', 'large-relay'])(
+    'has at most 300 lines in a part of relayed calls: %s',
+    async (name) => {
+      const text = await readFile(join(ROOT, `packages/server/src/upstreams/mcp/relay/${name}.ts`), 'utf8');
+      expect(text.split('\n').length - 1).toBeLessThanOrEqual(300);
+    },
+  );
+
   it('counts the service wherever its folders are', async () => {
     await using packages = await folderOf({
       'server/src/mcp/a.ts': '1\n2\n',

@@ -86,10 +86,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     return this.#messages?.pending ?? 0;
   }
 
-  /**
-   * True while a slow client blocks the upstream or owes it a response, the upstream announced a pause, or the response is the result
-   * of a task.
-   */
+  /** The upstream may be silent: the client is slow or owes a response, a pause was announced, or a task is awaited. */
   get mayBeIdle(): boolean {
     const { task } = this.#call.spec;
     return this.isBlocked || this.pending > 0 || this.#resumption?.isWaiting === true || task?.isAwaited === true;
