@@ -12,11 +12,11 @@ import { replicaEnvironment } from './fixtures/replicas.ts';
 
 // Replicas as processes that are killed and stopped (docs/replicas.md).
 
-/** Reports modules for PostgreSQL when they are loaded. */
+/** Reports modules for PostgreSQL, replicas and capability services when they are loaded. */
 const REPORT_MODULES = [
   "import { registerHooks } from 'node:module';",
   "const report = (url) => console.error(JSON.stringify({ msg: 'loaded', url }));",
-  'registerHooks({ load(url, context, next) { if (/postgres|[/]pg[/]|[/](?:shared-|replica[-.]|peers|other-)/.test(url)) report(url); return next(url, context); } });',
+  'registerHooks({ load(url, context, next) { if (/postgres|[/]pg[/]|[/](?:shared-|replica[-.]|peers|other-|grpc-js|protobufjs)/.test(url)) report(url); return next(url, context); } });',
 ].join('\n');
 const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(REPORT_MODULES)}`];
 
@@ -60,7 +60,7 @@ function loadedModules({ logs }: Gateway): unknown[] {
   return logs.filter(({ msg }) => msg === 'loaded').map(({ url }) => url);
 }
 
-test('without PostgreSQL, nothing that it needs is loaded', async () => {
+test('without PostgreSQL and capability services, nothing that they need is loaded', async () => {
   expect(loadedModules(a).length).toBeGreaterThan(10);
   const alone = await startGateway({ nodeArgs });
   expect((await alone.api('POST', '/api/v1/namespaces', { name: 'team' })).status).toBe(201);

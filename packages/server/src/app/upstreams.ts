@@ -1,10 +1,9 @@
-import { serviceAddress } from '@sluice/contract';
 import { Access } from '../access/access.ts';
 import { publishRegistryChanges } from '../management/registry-changes.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { grpcBridge } from '../upstreams/grpc/bridge.ts';
-import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
+import { GrpcLibrary } from '../upstreams/grpc/library.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
 import { RunningOperations } from '../upstreams/operation.ts';
 import { SERVER_INFO } from './core.ts';
@@ -47,14 +46,12 @@ export async function addUpstreams(parts: WithTelemetry) {
   await bootstrap(config, registry, forwards, logger);
   closing(publishRegistryChanges(registry, stateEvents));
 
-  disableGrpcLogging();
-  const protocols = loadProtocols();
-  const channels = closing(new GrpcChannels(registry));
-  const bridge = grpcBridge({ registry, protocols, channels, operations, settings, log });
+  const { load: loadGrpc } = closing(new GrpcLibrary(registry));
+  const bridge = grpcBridge({ registry, loadGrpc, operations, settings, log });
   const serviceHealth = closing(
     new ServiceHealthMonitor({
       registry,
-      probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
+      probe: async (entry, signal) => probeHealth(await loadGrpc(), entry, signal, settings),
       intervalMs: healthCheckIntervalMs,
       log,
     }),
@@ -68,8 +65,7 @@ export async function addUpstreams(parts: WithTelemetry) {
     access,
     operations,
     forwards,
-    protocols,
-    channels,
+    loadGrpc,
     bridge,
     serviceHealth,
   };

@@ -36,7 +36,7 @@ import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { Forwards } from '../upstreams/forwards.ts';
-import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
+import { GrpcLibrary } from '../upstreams/grpc/library.ts';
 import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
@@ -175,7 +175,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     healthCheckIntervalMs: 0,
   });
   forwards.open();
-  const channels = new GrpcChannels(registry);
+  const grpc = new GrpcLibrary(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
   const stateEvents = new StateEvents();
@@ -237,7 +237,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     serviceHealth,
-    provisionTool: provisioner({ channels, protocols: loadProtocols(), settings: calling }),
+    provisionTool: provisioner({ loadGrpc: grpc.load, settings: calling }),
     metrics,
     metricSource,
     toolCalls,
@@ -310,7 +310,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       app.close();
       await legacyBackend.close();
       await forwards.close();
-      channels.close();
+      grpc.close();
       bindings.close();
       await tasks.close();
       await evaluators.close();

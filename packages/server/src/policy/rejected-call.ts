@@ -7,8 +7,8 @@ import type { Snapshot } from '../registry/snapshot.ts';
 import { boundedName, boundedSubject } from '../telemetry/redaction.ts';
 import { codeToolName, type ToolTarget, toolCallIdentity } from '../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import { findCodeService, findToolService } from '../upstreams/grpc/channels.ts';
 import { isCodeUri, parseCodeUri } from '../upstreams/grpc/code-request.ts';
+import { findCodeService, findToolService } from '../upstreams/grpc/services.ts';
 import type { EvaluationInput } from './context.ts';
 
 /** Rejection of a request by an evaluator, or because there was no room for the evaluation. */

@@ -5,7 +5,7 @@ import type { Target } from '../access/target.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { ClientFacts } from './client-facts.ts';
 import type { RejectedCall, UpstreamConnection } from './connection.ts';
-import { serviceNotFoundMessage } from './grpc/channels.ts';
+import { serviceNotFoundMessage } from './grpc/services.ts';
 import { failureOf } from './mcp/mcp-connection.ts';
 import { type CallFailure, failedOutcome } from './response-sink.ts';
 

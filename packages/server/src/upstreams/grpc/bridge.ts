@@ -4,14 +4,13 @@ import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entr
 import { contentOfTexts, type ToolTarget, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { UpstreamConnection } from '../connection.ts';
 import { CallError, type RunningOperations } from '../operation.ts';
-import { findResourceService, findToolService } from './channels.ts';
 import { codeExecutor } from './code-execution.ts';
 import { isCodeUri, parseCodeUri } from './code-request.ts';
 import { contentOutcome, resourceResult, toolFailure, toolResult } from './content-result.ts';
 import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';
-import { callUnary } from './grpc-client.ts';
 import { type GrpcParts, ServiceConnection, type ServiceExecutor } from './service-call.ts';
 import { describeService, sendRequest } from './service-error.ts';
+import { findResourceService, findToolService } from './services.ts';
 import {
   BLOCK_BYTES,
   checkContentSize,
@@ -63,19 +62,20 @@ function targetAt(service: ServiceEntry): ToolTarget {
 }
 
 function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): ServiceExecutor {
-  const { protocols, channels, settings, log } = parts;
-  const { InvokeTool } = protocols.toolInvoker;
+  const { loadGrpc, settings, log } = parts;
   return {
     target: targetAt(service),
     call(permit, client, requestId) {
       const args = parseArguments(permit.message);
       const request = toolRequest(tool, args);
       return {
-        request: describeUpstreamRequest(InvokeTool, tool, serviceAddress(service)),
+        request: describeUpstreamRequest('tool.ToolInvoker/InvokeTool', tool, serviceAddress(service)),
         summary: toolSummary(Object.keys(args), Object.keys(request.headers)),
         execute: ({ signal, trace }) =>
           sendRequest({ name: tool.name, service, requestId }, { log, signal }, async () => {
+            const { channels, protocols, callUnary } = await loadGrpc();
             const channel = channels.get(serviceAddress(service));
+            const { InvokeTool } = protocols.toolInvoker;
             const reply = await callUnary(channel, InvokeTool, request, { requestId, trace, signal }, settings);
             const content = checkContentSize(describeService(service), reply.content);
             const outcome = await contentOutcome(toolResult(client.era, content, reply.isError));
@@ -88,8 +88,7 @@ function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): Serv
 }
 
 function resourceAcquirer(parts: GrpcParts, resource: Entry, service: ServiceEntry): ServiceExecutor {
-  const { protocols, channels, settings, log } = parts;
-  const { ResourceAcquire } = protocols.resourceAcquirer;
+  const { loadGrpc, settings, log } = parts;
   const { name, definition } = resource;
   return {
     target: targetAt(service),
@@ -98,10 +97,16 @@ function resourceAcquirer(parts: GrpcParts, resource: Entry, service: ServiceEnt
       const request = resourceRequest(resource, uri);
       const mimeType = stringMember(definition, 'mimeType');
       return {
-        request: describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)),
+        request: describeUpstreamRequest(
+          'resource.ResourceAcquirer/ResourceAcquire',
+          resource,
+          serviceAddress(service),
+        ),
         execute: ({ signal, trace }) =>
           sendRequest({ name, service, requestId }, { log, signal }, async () => {
+            const { channels, protocols, callUnary } = await loadGrpc();
             const channel = channels.get(serviceAddress(service));
+            const { ResourceAcquire } = protocols.resourceAcquirer;
             const reply = await callUnary(channel, ResourceAcquire, request, { requestId, trace, signal }, settings);
             const { isError, content } = reply;
             // Each text is repeated with uri and type.

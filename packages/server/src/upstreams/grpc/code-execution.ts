@@ -11,14 +11,13 @@ import {
 } from '../../telemetry/tool-calls/event.ts';
 import { CallError, type OperationContext } from '../operation.ts';
 import type { CallFailure } from '../response-sink.ts';
-import { findCodeService } from './channels.ts';
 import { type CodeTarget, codeRequest } from './code-request.ts';
 import { BLOCK_CHARACTERS, contentOutcome, toolResult } from './content-result.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
-import { callStream } from './grpc-client.ts';
 import type { GrpcParts, ServiceExecutor } from './service-call.ts';
 import { sendRequest } from './service-error.ts';
+import { findCodeService } from './services.ts';
 import { ContentSize, describeUpstreamRequest, parseArguments } from './tool-operation.ts';
 
 /** State of an execution. */
@@ -138,7 +137,7 @@ interface CodeRun {
 
 /** Executes the code of a tool with the uri `code-execution-engine://{engine}/{language}`. Failures are results with `isError`. */
 export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | undefined): ServiceExecutor {
-  const { registry, protocols, log } = parts;
+  const { registry, log } = parts;
   const found = code && findCodeService(registry.current.services, code.engine, code.language);
   return {
     target: {
@@ -153,7 +152,7 @@ export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | u
       const request = codeRequest(tool, { engine, language }, parseArguments(permit.message));
       const execution = new CodeExecution();
       return {
-        request: describeUpstreamRequest(protocols.codeExecutor.ExecuteCode, tool, serviceAddress(service)),
+        request: describeUpstreamRequest('codeexecution.CodeExecutor/ExecuteCode', tool, serviceAddress(service)),
         summary: codeSummary(Object.keys(request.arguments).length),
         execute: (context) =>
           sendRequest({ name: tool.name, service, requestId }, { log, signal: context.signal }, async () => {
@@ -178,12 +177,13 @@ export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | u
 
 /** Executes the code and processes its stream to the end. */
 async function processStream(
-  { protocols, channels, settings, log }: GrpcParts,
+  { loadGrpc, settings, log }: GrpcParts,
   { request, service, requestId, execution }: CodeRun,
   { progress, trace, signal }: OperationContext,
 ): Promise<void> {
   const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
   const report = progress(deadlineMs);
+  const { channels, protocols, callStream } = await loadGrpc();
   const replies = callStream(
     channels.get(serviceAddress(service)),
     protocols.codeExecutor.ExecuteCode,

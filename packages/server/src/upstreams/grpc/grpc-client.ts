@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Client, Metadata, type MethodDefinition, type ServiceError as StatusError, status } from '@grpc/grpc-js';
+import { type Client, Metadata, type MethodDefinition } from '@grpc/grpc-js';
 import { MAX_TIMER_MS } from '../../http/settings.ts';
 import { type TraceContext, traceParent } from '../../telemetry/tracing/trace-context.ts';
+import { isStatusError, status, statusCode } from './status.ts';
 
 /** Settings of calls to capability services (`service.bridge.grpc.*`). */
 export interface CallSettings {
@@ -31,27 +32,6 @@ function createMetadata({ requestId, trace }: CallMetadata): Metadata {
     if (trace.state !== undefined) metadata.set('tracestate', trace.state);
   }
   return metadata;
-}
-
-/** The gRPC status code of a failed call; undefined for other errors. */
-export function statusCode(error: unknown): status | undefined {
-  return isStatusError(error) ? error.code : undefined;
-}
-
-/** The name of a status code, or its number if it has no name. */
-export function statusName(code: status): string {
-  return status[code] ?? String(code);
-}
-
-/** True for the errors with which the library rejects calls. */
-export function isStatusError(error: unknown): error is StatusError {
-  return error instanceof Error && 'code' in error && typeof error.code === 'number' && 'details' in error;
-}
-
-/** Details of a status; the text may come from the service. */
-export function statusDetails({ details }: StatusError): string {
-  // The library appends a note on name resolution, which is mostly empty.
-  return details.replace(/\.? Resolution note: $/, '');
 }
 
 /**

@@ -7,6 +7,7 @@ import { loadProtocols, type Protocols } from './channels.ts';
 import { UNUSED_PORT } from './fixtures/operation-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 import type { HealthProbeRequest__Output } from './generated/health/HealthProbeRequest.ts';
+import { callUnary } from './grpc-client.ts';
 import { type ProbeResult, probeHealth } from './health.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
@@ -34,7 +35,8 @@ async function probed(
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
   context.onTestFinished(() => client.close());
   const { signal } = new AbortController();
-  return probeHealth(client, loadProtocols(), entryAt(port, { id }), signal, { timeoutMs });
+  const grpc = { channels: { get: () => client }, protocols: loadProtocols(), callUnary };
+  return probeHealth(grpc, entryAt(port, { id }), signal, { timeoutMs });
 }
 
 test('a started service is healthy', async (context) => {

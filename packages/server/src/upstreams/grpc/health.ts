@@ -1,4 +1,3 @@
-import { type Client, status } from '@grpc/grpc-js';
 import { type ServiceHealth, serviceAddress, serviceKey } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
 import { quoted } from '../../http/client/errors.ts';
@@ -6,8 +5,9 @@ import type { ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Services } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import type { Protocols } from './channels.ts';
-import { type CallSettings, callUnary, isStatusError, statusCode, statusDetails, statusName } from './grpc-client.ts';
+import type { CallSettings } from './grpc-client.ts';
+import type { Grpc } from './library.ts';
+import { isStatusError, status, statusCode, statusDetails, statusName } from './status.ts';
 import { serviceRequestId } from './tool-operation.ts';
 
 /** Result of a probe; `reason`: why the service is not healthy. */
@@ -17,7 +17,7 @@ export interface ProbeResult {
 }
 
 /** Statuses of calls without a response. */
-const NO_RESPONSE: ReadonlySet<status | undefined> = new Set([
+const NO_RESPONSE: ReadonlySet<number | undefined> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
   status.CANCELLED,
@@ -35,14 +35,15 @@ function probeId({ id, name }: ServiceEntry): string {
  * delays those of other services. Never rejects.
  */
 export async function probeHealth(
-  client: Client,
-  { healthProbe }: Protocols,
+  { channels, protocols, callUnary }: Pick<Grpc, 'channels' | 'protocols' | 'callUnary'>,
   entry: ServiceEntry,
   signal: AbortSignal,
   { timeoutMs }: Pick<CallSettings, 'timeoutMs'>,
 ): Promise<ProbeResult> {
   const settings = { timeoutMs, maxRetries: 0, retryDelayMs: 0 };
   const request = { id: probeId(entry).toWellFormed() };
+  const client = channels.get(serviceAddress(entry));
+  const { healthProbe } = protocols;
   for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
     try {
       const call = { requestId: serviceRequestId(undefined), signal };

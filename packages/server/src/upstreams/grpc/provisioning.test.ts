@@ -4,6 +4,7 @@ import { startCapabilityService, unaryHandler } from '../../../testing/capabilit
 import { loadProtocols } from './channels.ts';
 import type { ProvisionReply } from './generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from './generated/tool/ProvisionRequest.ts';
+import { callStream, callUnary } from './grpc-client.ts';
 import { provisioner } from './provisioning.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
@@ -21,8 +22,7 @@ async function provisioned(input: { name: string; text: string }, reply: Provisi
   const client = new Client(service.address, credentials.createInsecure());
   onTestFinished(() => client.close());
   const provision = provisioner({
-    channels: { get: () => client },
-    protocols: loadProtocols(),
+    loadGrpc: async () => ({ channels: { get: () => client }, protocols: loadProtocols(), callUnary, callStream }),
     settings: { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 1 },
   });
   const { name, text } = input;

@@ -1,9 +1,8 @@
-import { status } from '@grpc/grpc-js';
 import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
-import { callUnary, statusCode, statusName } from './grpc-client.ts';
 import type { GrpcParts } from './service-call.ts';
 import { describeService } from './service-error.ts';
+import { status, statusCode, statusName } from './status.ts';
 
 /**
  * Failed provisioning. The message goes to the client: it has service and status, and nothing of the configuration or
@@ -20,8 +19,7 @@ export class ProvisioningError extends Error {
 export type Provision = (entry: ServiceEntry, input: ProvisionInput, requestId: string) => Promise<ProvisionResult>;
 
 /** Returns the function that provisions with these settings. */
-export function provisioner(parts: Pick<GrpcParts, 'channels' | 'protocols' | 'settings'>): Provision {
-  const { channels, protocols, settings } = parts;
+export function provisioner({ loadGrpc, settings }: Pick<GrpcParts, 'loadGrpc' | 'settings'>): Provision {
   return async (entry, { name, configuration, secrets, uri }, requestId) => {
     const storedName = name.toWellFormed();
     const request = {
@@ -30,6 +28,7 @@ export function provisioner(parts: Pick<GrpcParts, 'channels' | 'protocols' | 's
       secret: { type: 'BUILTIN', name: storedName, payload: secrets.toWellFormed() },
     } as const;
     try {
+      const { channels, protocols, callUnary } = await loadGrpc();
       const channel = channels.get(serviceAddress(entry));
       const reply = await callUnary(channel, protocols.provisioner.Provision, request, { requestId }, settings);
       const { configurationUri, secretUri, properties } = reply;

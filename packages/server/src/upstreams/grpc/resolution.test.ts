@@ -3,8 +3,8 @@ import { Draft } from '../../registry/draft.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import { type Services, Snapshot } from '../../registry/snapshot.ts';
 import { runSteps } from '../../registry/steps.ts';
-import { findCodeService, findResourceService, findToolService } from './channels.ts';
 import { entryAt } from './service-entry.fixture.ts';
+import { findCodeService, findResourceService, findToolService } from './services.ts';
 
 /** Registered services with these names and types, in this order, with distinct ports. */
 function registered(...entries: readonly [string, ServiceEntry['serviceType'], Partial<ServiceEntry>?][]): Services {

@@ -7,16 +7,15 @@ import type { ClientFacts } from '../client-facts.ts';
 import type { CallDescription, RejectedCall, UpstreamConnection } from '../connection.ts';
 import { CallError, type Operation, type RunningOperations } from '../operation.ts';
 import type { ResponseSink } from '../response-sink.ts';
-import type { GrpcChannels, Protocols } from './channels.ts';
 import { toolFailure } from './content-result.ts';
 import type { CallSettings } from './grpc-client.ts';
+import type { Grpc } from './library.ts';
 import { serviceRequestId } from './tool-operation.ts';
 
 /** What all calls of capability services need. */
 export interface GrpcParts {
   readonly registry: Pick<Registry, 'current'>;
-  readonly protocols: Protocols;
-  readonly channels: Pick<GrpcChannels, 'get'>;
+  readonly loadGrpc: () => Promise<Grpc>;
   readonly settings: CallSettings;
   readonly log: TargetLogger;
 }

@@ -1,11 +1,10 @@
 import { getSystemErrorMap } from 'node:util';
-import { status } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { TIMEOUT } from '../../telemetry/tool-calls/event.ts';
 import { CallError } from '../operation.ts';
-import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
+import { isStatusError, status, statusDetails, statusName } from './status.ts';
 
 /** A request to a capability service. */
 export interface ServiceRequest {
@@ -22,7 +21,7 @@ export function describeService(service: ServiceEntry): string {
 }
 
 /** Texts for statuses whose names are not descriptive. */
-const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
+const FAULT_TEXTS: ReadonlyMap<number, string> = new Map([
   [status.UNAVAILABLE, 'is not available'],
   [status.FAILED_PRECONDITION, 'cannot do this now'],
   [status.DEADLINE_EXCEEDED, 'did not answer in time'],

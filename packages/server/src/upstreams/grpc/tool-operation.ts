@@ -165,13 +165,9 @@ function buildHeaders(
 }
 
 /** Description of a request to a service for metrics and traces. */
-export function describeUpstreamRequest(
-  { path }: { readonly path: string },
-  { kind, name }: Entry,
-  server: string,
-): UpstreamRequestInfo {
+export function describeUpstreamRequest(method: string, { kind, name }: Entry, server: string): UpstreamRequestInfo {
   const subject = kind === 'tool' ? { kind, name } : undefined;
-  return { method: path.slice(1), protocol: 'grpc', subject, server };
+  return { method, protocol: 'grpc', subject, server };
 }
 
 /** Id of a call for its service: the client's `x-request-id`, else a new one. */
