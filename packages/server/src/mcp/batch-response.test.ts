@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
+import { NO_CLIENT } from '../upstreams/client-facts.ts';
 import { type BatchMember, BatchResponse, type BatchResponseOptions } from './batch.ts';
+import { ClientSink } from './client-sink.ts';
 import { ResponseWriter } from './response.ts';
 
 const ends: (() => void)[] = [];
@@ -38,24 +40,24 @@ const rpc = (member: BatchMember | undefined, id = 'null'): ResponseWriter => {
   if (!member) throw new Error('there are fewer members');
   return new ResponseWriter(member, ['X-Of', 'member'], id);
 };
+const sink = (member: BatchMember | undefined, id?: string) => new ClientSink(rpc(member, id), NO_CLIENT);
 const result = (id: string, value = '{}') => `{"jsonrpc":"2.0","id":${id},"result":${value}}`;
 const note = (n: number) => `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":${n}}}`;
 
 describe('response to a batch with requests', () => {
   it('streams whole messages as they arrive, with the headers of the batch only', async () => {
     const response = await responded({}, async ([a, b]) => {
-      const first = rpc(a, '1');
-      first.beginStream();
-      first.sendMessage(note(1));
-      const second = rpc(b, '"b"');
-      second.beginStream();
-      second.sendMessage(note(2));
+      const first = rpc(a, '1').startStream();
+      first.send(note(1));
+      const writer = rpc(b, '"b"');
+      const second = writer.startStream();
+      second.send(note(2));
       await delay(1);
-      first.sendMessage(note(3));
-      second.sendResult('{"x":1.0}');
-      second.sendMessage(note(5));
-      first.sendMessage(note(4));
-      first.sendLastEvent(result('1'));
+      first.send(note(3));
+      writer.sendResult({ json: '{"x":1.0}' });
+      second.send(note(5));
+      first.send(note(4));
+      first.end(result('1'));
     });
     expect(response.status).toBe(200);
     expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream', 'access-control-allow-origin': '*' });
@@ -65,12 +67,11 @@ describe('response to a batch with requests', () => {
 
   it('is an array of the responses for a client that reads no streams', async () => {
     const response = await responded({ size: 3, streams: false }, async ([a, b, c]) => {
-      const streaming = rpc(b, '2');
-      streaming.beginStream();
-      streaming.sendMessage(note(1));
-      rpc(a, '1').sendResult('{"first":true}');
+      const streaming = rpc(b, '2').startStream();
+      streaming.send(note(1));
+      rpc(a, '1').sendResult({ json: '{"first":true}' });
       streaming.keepAlive();
-      streaming.sendLastEvent(result('2'));
+      streaming.end(result('2'));
       await delay(1);
       rpc(c, '3').sendError({ code: -32602, message: 'no' }, 400);
     });
@@ -87,11 +88,11 @@ describe('response to a batch with requests', () => {
       const text = result('1', '{"text":"grüße😀","n":9223372036854775807}');
       const response = await responded({ size: 2, streams }, async ([a, b]) => {
         const pieces = rpc(a, '1');
-        pieces.beginJson(200, undefined);
-        for (const byte of Buffer.from(text)) expect(pieces.write(Buffer.of(byte))).toBe(true);
-        rpc(b, '2').sendResult(Buffer.from('{"buffer":1}'));
+        pieces.startJson(200, undefined);
+        for (const byte of Buffer.from(text)) expect(pieces.response.write(Buffer.of(byte))).toBe(true);
+        rpc(b, '2').sendResult({ json: Buffer.from('{"buffer":1}') });
         await delay(1);
-        pieces.end();
+        pieces.response.end();
       });
       const all = [result('2', '{"buffer":1}'), text];
       expect(response.text).toBe(
@@ -105,7 +106,7 @@ describe('response to a batch with requests', () => {
     const url = await serving((response) => {
       const result = new BatchResponse(response, [], { size: 2, hasRequests: true, streams: false });
       pending.push(result.addMember({ idText: '1' }));
-      rpc(result.addMember({ idText: '2' }), '2').sendResult('{}');
+      rpc(result.addMember({ idText: '2' }), '2').sendResult({ json: '{}' });
     });
     const req = request(url, { agent: false }).end();
     const [response] = await once(req, 'response');
@@ -114,37 +115,36 @@ describe('response to a batch with requests', () => {
       text += chunk;
     });
     await expect.poll(() => text).toBe(`[${result('2')}`);
-    rpc(pending[0], '1').sendResult('{}');
+    rpc(pending[0], '1').sendResult({ json: '{}' });
     await once(response, 'end');
     expect(text).toBe(`[${result('2')},${result('1')}]`);
   });
 
   it('contains no response to a canceled request', async () => {
     const response = await responded({}, ([a, b]) => {
-      rpc(a).complete({ kind: 'canceled' });
-      rpc(b, '2').sendResult('{}');
+      sink(a).complete({ kind: 'canceled' });
+      rpc(b, '2').sendResult({ json: '{}' });
     });
     expect(messages(response)).toEqual([result('2')]);
-    const none = await responded({ size: 1 }, ([a]) => rpc(a).complete({ kind: 'canceled' }));
+    const none = await responded({ size: 1 }, ([a]) => sink(a).complete({ kind: 'canceled' }));
     expect([none.status, none.text]).toEqual([202, '']);
   });
 
   it.each([true, false])('contains an error for an aborted member and continues (streams: %s)', async (streams) => {
     const response = await responded({ size: 3, streams }, async ([a, b, c]) => {
-      const stream = rpc(a);
-      stream.beginStream();
-      if (streams) stream.sendMessage(note(1));
+      const stream = rpc(a).startStream();
+      if (streams) stream.send(note(1));
       expect(a?.headersSent).toBe(true);
-      stream.destroy();
-      stream.destroy();
-      stream.sendLastEvent(result('"0"'));
+      a?.destroy();
+      a?.destroy();
+      stream.end(result('"0"'));
       const half = rpc(b);
-      half.beginJson(200, undefined);
-      half.write('{"jsonrpc":"2.0",');
+      half.startJson(200, undefined);
+      half.response.write('{"jsonrpc":"2.0",');
       await delay(1);
-      half.destroy();
-      half.end('}');
-      rpc(c, '"2"').sendResult('{}');
+      half.response.destroy();
+      half.response.end('}');
+      rpc(c, '"2"').sendResult({ json: '{}' });
     });
     const failed = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error"}}`;
     const all = [failed('"0"'), failed('"1"'), result('"2"')];
@@ -198,12 +198,11 @@ describe('the client of a batch', () => {
       const members = Array.from({ length: 20 }, (_, i) => reply.addMember({ idText: String(i) }));
       const data = JSON.stringify('x'.repeat(1024 * 1024));
       for (const [i, member] of members.entries()) {
-        const client = rpc(member, String(i));
-        client.beginStream();
-        expect(client.sendMessage(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
-        client.onDrain(() => {
+        const stream = rpc(member, String(i)).startStream();
+        expect(stream.send(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
+        stream.onDrain(() => {
           drained.push(i);
-          client.sendLastEvent(result(String(i)));
+          stream.end(result(String(i)));
         });
       }
     });
@@ -229,9 +228,9 @@ describe('the client of a batch', () => {
       for (const id of ['1', '2', '3']) {
         const member = result.addMember({ idText: id });
         members.push(member);
-        rpc(member, id).onDisconnect(() => left.push(id));
+        sink(member, id).onDisconnect(() => left.push(id));
       }
-      rpc(members[0], '1').sendResult('{}');
+      rpc(members[0], '1').sendResult({ json: '{}' });
     });
     const req = request(url, { agent: false }).end();
     const [response] = await once(req, 'response');
@@ -239,9 +238,8 @@ describe('the client of a batch', () => {
     response.destroy();
     await expect.poll(() => left).toEqual(['2', '3']);
     expect(members.map((member) => member.destroyed)).toEqual([true, true, true]);
-    rpc(members[1], '2').sendResult('{}');
-    rpc(members[2], '3').beginStream();
-    expect(rpc(members[2], '3').sendMessage(note(1))).toBe(false);
+    rpc(members[1], '2').sendResult({ json: '{}' });
+    expect(rpc(members[2], '3').startStream().send(note(1))).toBe(false);
     members[2]?.destroy();
     expect(members.map((member) => member.writableEnded)).toEqual([true, true, true]);
   });

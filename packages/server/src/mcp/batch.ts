@@ -8,7 +8,7 @@ import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/exchange.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import type { McpExchange } from './exchange.ts';
-import type { OpenResponses } from './open-responses.ts';
+import { type OpenResponses, OpenWriter } from './open-responses.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
 /** The message of a batch that a member responds to; its id is computed on demand. */
@@ -153,8 +153,8 @@ export class BatchResponse {
   }
 
   /** Begins the stream if there is no message for a while, and sends comments. The batch arrived at `startedAt`. */
-  keepOpen(responses: OpenResponses, accept: string | undefined, startedAt: number): void {
-    if (this.streams) this.#client.keepOpen(responses, accept, startedAt, false);
+  keepOpen(responses: OpenResponses, startedAt: number): void {
+    if (this.streams) responses.add(new OpenWriter(responses, this.#client), startedAt);
   }
 
   /** Returns the part of the next message. */
@@ -168,27 +168,27 @@ export class BatchResponse {
   sendMessage(text: string, status: number): boolean {
     const first = !this.#hasBegun;
     this.#begin(status);
-    return this.streams ? this.#client.sendMessage(text) : this.#client.write(`${first ? '[' : ','}${text}`);
+    return this.#client.stream?.send(text) ?? this.target.write(`${first ? '[' : ','}${text}`);
   }
 
   /** Sends whole events of a member's stream. False if the client reads too slowly. */
   sendEvents(chunk: Buffer | string): boolean {
     this.#begin(200);
-    return this.#client.write(chunk);
+    return this.target.write(chunk);
   }
 
   onMemberEnded(): void {
     if (--this.#open > 0) return;
-    if (this.#client.isStreaming) this.#client.end();
+    if (this.#client.stream) this.target.end();
     else if (!this.#hasBegun) this.#client.sendPlain(202);
-    else this.#client.end(']');
+    else this.target.end(']');
   }
 
   #begin(status: number): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
-    if (this.streams) this.#client.beginStream();
-    else this.#client.beginJson(this.#hasRequests ? 200 : Math.max(status, 400), undefined);
+    if (this.streams) this.#client.startStream();
+    else this.#client.startJson(this.#hasRequests ? 200 : Math.max(status, 400), undefined);
   }
 
   #emit(event: 'close' | 'drain'): void {
@@ -228,7 +228,7 @@ function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, par
     hasRequests,
     streams: acceptsEventStream(headers.accept),
   });
-  if (openResponses) result.keepOpen(openResponses, headers.accept, head.startedAt);
+  if (openResponses) result.keepOpen(openResponses, head.startedAt);
   const startMember = (text: string): void => {
     const member = exchange.member(text);
     const part = result.addMember(member);

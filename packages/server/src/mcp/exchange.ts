@@ -8,7 +8,7 @@ import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientFacts } from '../upstreams/client-facts.ts';
 import type { DeferredOutcome } from '../upstreams/deferred-outcome.ts';
-import type { ResponseWriter } from './response.ts';
+import type { ClientSink } from './client-sink.ts';
 import type { ClientSession } from './sessions/sessions.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
@@ -57,7 +57,7 @@ export class McpExchange extends HttpExchange {
 }
 
 /** Outcome of a filter of an MCP listener. `batch`: each message of the batch runs through the whole chain. */
-export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
+export type McpOutcome = Outcome | DeferredOutcome<ClientSink> | Batch;
 
 /** A filter that reads or sets the MCP part of a request. */
 export type McpFilter = Filter<McpExchange, McpOutcome>;

@@ -7,6 +7,8 @@ import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { NO_CLIENT } from '../upstreams/client-facts.ts';
+import { ClientSink } from './client-sink.ts';
 import { ListChangeNotifier } from './list-changes.ts';
 import { ListenStream } from './listen-stream.ts';
 import { OpenStreams } from './open-streams.ts';
@@ -78,7 +80,7 @@ describe('a slow reader of a listen stream', () => {
         client: { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
         owner: { namespace: DEFAULT_NAMESPACE, name: 'u' },
       },
-      new ResponseWriter(client, [], '1'),
+      new ClientSink(new ResponseWriter(client, [], '1'), { ...NO_CLIENT, idText: '1' }),
     );
     stream.start();
     expect(client.take()).toEqual(['notifications/subscriptions/acknowledged']);

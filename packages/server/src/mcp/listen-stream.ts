@@ -22,9 +22,9 @@ import {
   type TaskWatchHandler,
   watchTasks,
 } from '../upstreams/mcp/tasks/watcher.ts';
+import type { ClientSink } from './client-sink.ts';
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
-import type { ResponseWriter } from './response.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, type SubscriptionShares } from './sessions/subscription-shares.ts';
 
 /** Dependencies of all streams. */
@@ -64,7 +64,7 @@ export class ListenStream
 {
   readonly #parts: ListenParts;
   readonly #request: ListenRequest;
-  readonly #client: ResponseWriter;
+  readonly #client: ClientSink;
   /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
   /** Notifications that are pending: the latest of each list, resource and task. */
@@ -81,7 +81,7 @@ export class ListenStream
   #blocked = false;
   #ended = false;
 
-  constructor(parts: ListenParts, request: ListenRequest, client: ResponseWriter) {
+  constructor(parts: ListenParts, request: ListenRequest, client: ClientSink) {
     this.#parts = parts;
     this.#request = request;
     this.#client = client;
@@ -99,7 +99,8 @@ export class ListenStream
     const { resourceSubscriptions: uris } = filter;
     const counted = [...(uris ?? []), ...(tasks?.records.map(({ id }) => id) ?? [])];
     if (counted.length > 0 && !subscriptions.add(this, owner, counted)) {
-      return this.#client.sendError({ code: SERVER_ERROR, message: NO_SUBSCRIPTIONS });
+      const error = { code: SERVER_ERROR, message: NO_SUBSCRIPTIONS };
+      return this.#client.complete({ kind: 'failed', error });
     }
     this.#client.onDisconnect(() => this.#close());
     const remove = openStreams.add(this);
@@ -126,7 +127,11 @@ export class ListenStream
   }
 
   onTask(id: string, text: string): boolean {
-    return this.#notify(`task ${id}`, withSubscriptionId(text, this.#client.idText));
+    return this.#notify(`task ${id}`, withSubscriptionId(text, this.#idText));
+  }
+
+  get #idText(): string {
+    return this.#client.client.idText;
   }
 
   #acknowledgeIfReady(): void {
@@ -142,7 +147,7 @@ export class ListenStream
   }
 
   onUpdated(uri: string, text: string | undefined): boolean {
-    const { idText } = this.#client;
+    const idText = this.#idText;
     return this.#notify(
       `uri ${uri}`,
       text === undefined ? resourceUpdated(idText, uri) : withSubscriptionId(text, idText),
@@ -155,7 +160,7 @@ export class ListenStream
 
   onChanged(kinds: ReadonlySet<Kind>): void {
     for (const kind of kinds.intersection(this.#kinds)) {
-      this.#notify(`list ${kind}`, subscriptionNotification(this.#client.idText, LIST_CHANGED[kind]));
+      this.#notify(`list ${kind}`, subscriptionNotification(this.#idText, LIST_CHANGED[kind]));
     }
   }
 
@@ -176,9 +181,9 @@ export class ListenStream
     if (this.#ended) return;
     if (!this.#acknowledged) this.#acknowledge([], []);
     this.#flush(true);
-    this.#client.sendResult(listenResult(this.#client.idText));
+    this.#client.complete({ kind: 'result', json: listenResult(this.#idText) });
     this.#close();
-    if (this.#blocked) setTimeout(() => this.#client.destroy(), LINGER_MS).unref();
+    if (this.#blocked) setTimeout(() => this.#client.writer.response.destroy(), LINGER_MS).unref();
   }
 
   #acknowledge(uris: readonly string[], taskIds: readonly string[]): void {
@@ -189,8 +194,7 @@ export class ListenStream
       ...(taskIds.length > 0 && { taskIds }),
     };
     this.#acknowledged = true;
-    this.#client.beginStream();
-    this.#write(acknowledgment(this.#client.idText, filter));
+    this.#write(acknowledgment(this.#idText, filter));
   }
 
   /** Sends a notification, or replaces a pending one about the same. False while it cannot be sent. */

@@ -1,5 +1,6 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { INVALID_REQUEST, METHOD_NOT_FOUND, POLLING_VERSION, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { acceptsJson } from '@sluice/protocol/mcp/accept';
+import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS, SMALL_BODY_BYTES } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import { NO_BODY, type ResponseLike } from '../http/exchange.ts';
@@ -15,10 +16,11 @@ import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { type ClientFacts, clientFacts } from '../upstreams/client-facts.ts';
 import type { DeferredOutcome } from '../upstreams/deferred-outcome.ts';
 import { serveBatch } from './batch.ts';
+import { ClientSink } from './client-sink.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 import { bodyTooLarge } from './methods/parse.ts';
 import type { OpenResponses } from './open-responses.ts';
-import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
+import { INTERNAL, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/event-store.ts';
 
 /** Response of a disconnected client whose request continues: accepts and discards all output. */
@@ -138,7 +140,7 @@ function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing
     onTooLarge: () => reject(serving, exchange, { status: 413, reason: bodyTooLarge(mcp.maxRequestBytes) }),
     onNoMemory: () => {
       const headers = ['Retry-After', RETRY_AFTER_SECONDS];
-      rejectingWriter(serving, exchange, headers).sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
+      reject(serving, exchange, { status: 503, reason: NO_MEMORY, headers }, SERVER_ERROR);
     },
     // The client disconnected before its request was complete.
     onError: () => response.destroy(),
@@ -151,24 +153,20 @@ function serveUnread(serving: ServingOptions, exchange: McpExchange): void {
   serve(serving, exchange);
 }
 
-/** Responds to a request that did not reach the chain. */
-function reject(serving: ServingOptions, exchange: McpExchange, rejection: Rejection): void {
+/** Responds to a request that did not reach the chain, with this code of JSON-RPC. */
+function reject(serving: ServingOptions, exchange: McpExchange, rejection: Rejection, code = INVALID_REQUEST): void {
   const { status, reason, headers: extra = [], isForeignOrigin } = rejection;
-  const client = rejectingWriter(serving, exchange, extra, isForeignOrigin);
-  if (serving.mcp) return client.sendError({ code: INVALID_REQUEST, message: reason }, status);
-  const { headers, body } = httpProblem(status, reason);
-  client.sendPlain(status, headers, body);
-}
-
-function rejectingWriter(
-  { corsHeaders }: ServingOptions,
-  { head, facts, response }: McpExchange,
-  headers: readonly string[],
-  isForeignOrigin = false,
-): ResponseWriter {
+  const { head, facts, response } = exchange;
+  const cors = (!isForeignOrigin && serving.corsHeaders?.(head.headers.origin)) || [];
+  const writer = new ResponseWriter(response, [...extra, ...cors], 'null');
   facts.rejected = true;
-  const cors = (!isForeignOrigin && corsHeaders?.(head.headers.origin)) || [];
-  return new ResponseWriter(response, [...headers, ...cors], 'null', undefined, facts);
+  if (serving.mcp) {
+    const error = { code, message: reason };
+    facts.error = error;
+    return writer.sendError(error, status);
+  }
+  const { headers, body } = httpProblem(status, reason);
+  writer.sendPlain(status, headers, body);
 }
 
 /** Runs the chain for a request, or for a message of a batch, and writes the outcome. */
@@ -215,25 +213,18 @@ function respond(
   if (outcome.kind === 'passed') return outcome.start(response, exchange.body.concat());
   // Drains the unused body, so that the next request can be read.
   if ((!serving.mcp || exchange.isUnread) && !head.inBatch) drainRequestBody(request);
-  const { idText = exchange.idText } = outcome.kind === 'error' || outcome.kind === 'deferred' ? outcome : exchange;
-  const stream = openStream(serving, exchange, outcome);
-  const client = new ResponseWriter(response, exchange.responseHeaders, idText, stream, facts);
+  if (outcome.kind === 'deferred') return start(serving, exchange, outcome);
+  const { idText = exchange.idText } = outcome.kind === 'error' ? outcome : exchange;
+  const writer = new ResponseWriter(response, exchange.responseHeaders, idText);
   switch (outcome.kind) {
     case 'result':
-      return client.sendResult(
-        outcome.json,
-        outcome.bytes,
-        outcome.headers,
-        head.inBatch ? undefined : exchange.headers.accept,
-      );
+      if (!head.inBatch && !acceptsJson(exchange.headers.accept)) writer.startStream(outcome.headers);
+      return writer.sendResult(outcome);
     case 'error':
-      return client.sendError(outcome.error, outcome.status);
+      facts.error = outcome.error;
+      return writer.sendError(outcome.error, outcome.status);
     case 'plain':
-      return client.sendPlain(outcome.status, outcome.headers, outcome.body);
-    case 'deferred':
-      client.client = clientOf(exchange, outcome);
-      keepOpen(serving, exchange, client);
-      return outcome.start(client);
+      return writer.sendPlain(outcome.status, outcome.headers, outcome.body);
     case 'batch':
       return serveBatch(exchange, outcome, {
         openResponses: serving.mcp?.openResponses,
@@ -250,13 +241,22 @@ function respond(
 function continueWithoutClient(exchange: McpExchange, outcome: McpOutcome): void {
   const { era, message, idText } = exchange;
   if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
-  const client = new ResponseWriter(new NullResponse(), [], idText);
-  client.client = clientOf(exchange, outcome);
-  outcome.start(client);
+  outcome.start(new ClientSink(new ResponseWriter(new NullResponse(), [], idText), clientOf(exchange, outcome)));
+}
+
+/** Starts what is executed upstream. All checks of our own have passed: from here on, the client waits. */
+function start({ mcp }: ServingOptions, exchange: McpExchange, outcome: DeferredOutcome<ClientSink>): void {
+  const { response, responseHeaders, session, message, head } = exchange;
+  const client = clientOf(exchange, outcome);
+  const writer = new ResponseWriter(response, responseHeaders, client.idText);
+  // The messages of a batch share its response, which cannot be resumed.
+  if (!mcp || head.inBatch) return outcome.start(new ClientSink(writer, client));
+  if (session && message?.kind === 'request') writer.openStream = () => mcp.events.open(session, writer.idText);
+  outcome.start(new ClientSink(writer, client, mcp.openResponses.keepOpen(writer, client, head.startedAt)));
 }
 
 /** Returns the facts of the client that gets the response. */
-function clientOf(exchange: McpExchange, { idText }: DeferredOutcome<ResponseWriter>): ClientFacts {
+function clientOf(exchange: McpExchange, { idText }: DeferredOutcome<ClientSink>): ClientFacts {
   const client = exchange.client ?? clientFacts(exchange, NONE);
   return idText === undefined ? client : { ...client, idText };
 }
@@ -266,21 +266,4 @@ function unhandledOutcome({ mcp }: ServingOptions, { era, metadata }: McpExchang
   if (!mcp) return httpProblem(404, 'no filter handles this request');
   const message = `method not found: ${metadata.get('mcp.method')}`;
   return { kind: 'error', error: { code: METHOD_NOT_FOUND, message }, status: era === 'modern' ? 404 : 200 };
-}
-
-/** All checks of our own have passed: from here on, the client waits for an upstream. */
-function keepOpen({ mcp }: ServingOptions, exchange: McpExchange, client: ResponseWriter): void {
-  const { session, headers, head } = exchange;
-  // The messages of a batch share its response.
-  if (!mcp || head.inBatch) return;
-  const isResumable = session !== undefined && session.protocolVersion >= POLLING_VERSION;
-  client.keepOpen(mcp.openResponses, headers.accept, head.startedAt, isResumable);
-}
-
-/** Returns the function that opens a resumable stream for the response; undefined if it cannot be resumed. */
-function openStream({ mcp }: ServingOptions, exchange: McpExchange, outcome: McpOutcome): OpenStream | undefined {
-  const { session, message, head } = exchange;
-  // The stream of a batch carries the responses to several requests, so it cannot be resumed.
-  if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || head.inBatch) return undefined;
-  return (request) => mcp.events.open(session, request);
 }

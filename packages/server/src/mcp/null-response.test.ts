@@ -1,11 +1,13 @@
 import { expect, it } from 'vitest';
+import { NO_CLIENT } from '../upstreams/client-facts.ts';
+import { ClientSink } from './client-sink.ts';
 import { NullResponse } from './listener.ts';
 import { ResponseWriter } from './response.ts';
 
 it('reports the disconnect once the caller is ready', async () => {
   const received: string[] = [];
   const left = Promise.withResolvers<void>();
-  new ResponseWriter(new NullResponse(), [], '1').onDisconnect(() => {
+  new ClientSink(new ResponseWriter(new NullResponse(), [], '1'), NO_CLIENT).onDisconnect(() => {
     received.push('left');
     left.resolve();
   });
@@ -16,8 +18,8 @@ it('reports the disconnect once the caller is ready', async () => {
 
 it('accepts any amount of output without ending', () => {
   const response = new ResponseWriter(new NullResponse(), [], '1');
-  response.beginStream();
-  for (let at = 0; at < 100; at++) expect(response.sendMessage('x'.repeat(100_000))).toBe(true);
-  response.sendLastEvent('{}');
-  expect(response.isStreaming).toBe(true);
+  const stream = response.startStream();
+  for (let at = 0; at < 100; at++) expect(stream.send('x'.repeat(100_000))).toBe(true);
+  stream.end('{}');
+  expect(response.stream).toBe(stream);
 });

@@ -1,3 +1,8 @@
+import { POLLING_VERSION } from '@sluice/protocol/mcp/constants';
+import type { ClientFacts } from '../upstreams/client-facts.ts';
+import type { ResponseWriter } from './response.ts';
+import type { ResponseStream } from './response-stream.ts';
+
 /** A response that its client waits for while the request is executed upstream. */
 export interface OpenResponse {
   /** Index in {@link OpenResponses}, which sets it; -1 while the response is not in it. */
@@ -10,7 +15,7 @@ export interface OpenResponse {
   readonly hasEnded: boolean;
   /**
    * Begins the event stream of the response, or sends a comment on it. False if nothing more can be sent before its end: the
-   * client accepts no stream, or the result is being sent.
+   * result is being sent.
    */
   keepAlive(): boolean;
 }
@@ -55,6 +60,17 @@ export class OpenResponses {
     return this.#responses.length;
   }
 
+  /**
+   * Adds the response to a client whose request arrived at `startedAt`, and returns it; undefined if the client accepts no event
+   * streams.
+   */
+  keepOpen(writer: ResponseWriter, { accepts, session }: ClientFacts, startedAt: number): OpenWriter | undefined {
+    if (!accepts.sse) return undefined;
+    const open = new OpenWriter(this, writer, session !== undefined && session.protocolVersion >= POLLING_VERSION);
+    this.add(open, startedAt);
+    return open;
+  }
+
   /** Adds a response until it is removed or has ended; its request arrived at `startedAt`. */
   add(response: OpenResponse, startedAt: number): void {
     const { resumableMs, headMs, stepMs } = this.#times;
@@ -88,5 +104,43 @@ export class OpenResponses {
     if (this.#responses.length > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+}
+
+/** The response to a client that accepts event streams. */
+export class OpenWriter implements OpenResponse {
+  slot = -1;
+  dueAt = 0;
+  readonly isResumable: boolean;
+  readonly #writer: ResponseWriter;
+  readonly #responses: OpenResponses;
+
+  /** `isResumable`: the client knows event ids without a message. */
+  constructor(responses: OpenResponses, writer: ResponseWriter, isResumable = false) {
+    this.#responses = responses;
+    this.#writer = writer;
+    this.isResumable = isResumable;
+  }
+
+  remove(): void {
+    this.#responses.remove(this);
+  }
+
+  get hasEnded(): boolean {
+    const { writableEnded, destroyed } = this.#writer.response;
+    return writableEnded || destroyed;
+  }
+
+  keepAlive(): boolean {
+    const { stream, response } = this.#writer;
+    if (stream) stream.keepAlive();
+    else if (response.headersSent) return false;
+    else this.#begin(this.#writer.startStream());
+    return true;
+  }
+
+  #begin(stream: ResponseStream): void {
+    if (this.isResumable && stream.prime) stream.prime();
+    else stream.keepAlive();
   }
 }

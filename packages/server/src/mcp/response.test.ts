@@ -2,7 +2,9 @@ import { EventEmitter } from 'node:events';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { describe, expect, it } from 'vitest';
 import type { ResponseLike } from '../http/exchange.ts';
-import { OpenResponses } from './open-responses.ts';
+import { acceptedTypes, NO_CLIENT } from '../upstreams/client-facts.ts';
+import { ClientSink } from './client-sink.ts';
+import { OpenResponses, OpenWriter } from './open-responses.ts';
 import { ResponseWriter } from './response.ts';
 import { EventStore } from './sessions/event-store.ts';
 
@@ -17,6 +19,7 @@ class Client extends EventEmitter implements ResponseLike {
   readonly written: string[] = [];
 
   writeHead(status: number, headers: readonly string[]): void {
+    this.headersSent = true;
     this.written.push(`${status} ${headers[1]}`);
   }
 
@@ -43,12 +46,14 @@ class Client extends EventEmitter implements ResponseLike {
 function waiting(accept: string | undefined, resumable: boolean) {
   const client = new Client();
   const events = new EventStore(new TokenSealer(Buffer.alloc(32)), 'replica');
-  const openStream = resumable ? (idText: string) => events.open(OWNER, idText) : undefined;
-  const response = new ResponseWriter(client, [], '1', openStream);
+  const writer = new ResponseWriter(client, [], '1');
+  if (resumable) writer.openStream = () => events.open(OWNER, '1') ?? expect.unreachable();
   const responses = new OpenResponses();
-  response.keepOpen(responses, accept, performance.now(), resumable);
+  const open = new OpenWriter(responses, writer, resumable);
+  responses.add(open, performance.now());
+  const response = new ClientSink(writer, { ...NO_CLIENT, accepts: acceptedTypes(accept) }, open);
   response.onDisconnect(() => undefined);
-  return { response, responses, client, written: client.written, events };
+  return { response, open, responses, client, written: client.written, events };
 }
 
 const HEAD = '200 text/event-stream';
@@ -61,46 +66,48 @@ describe.each([
   const first = resumable ? expect.stringMatching(/^id: .+\ndata: \n\n$/) : COMMENT;
 
   it('begins its stream, and has one comment at a time', () => {
-    const { response, written, events } = waiting('text/event-stream', resumable);
-    expect([response.keepAlive(), response.keepAlive(), response.keepAlive()]).toEqual([true, true, true]);
+    const { open, written, events } = waiting('text/event-stream', resumable);
+    expect([open.keepAlive(), open.keepAlive(), open.keepAlive()]).toEqual([true, true, true]);
     expect(written).toEqual([HEAD, first, COMMENT, COMMENT]);
     events.close();
   });
 
   it('has no pile of comments for a client that does not read', () => {
-    const { response, written, client, events } = waiting('text/event-stream', resumable);
-    response.keepAlive();
+    const { open, written, client, events } = waiting('text/event-stream', resumable);
+    open.keepAlive();
     client.reads = false;
-    for (let at = 0; at < 100; at++) expect(response.keepAlive()).toBe(true);
+    for (let at = 0; at < 100; at++) expect(open.keepAlive()).toBe(true);
     expect(written).toEqual([HEAD, first, COMMENT]);
     client.reads = true;
     client.emit('drain');
-    response.keepAlive();
+    open.keepAlive();
     expect(written).toEqual([HEAD, first, COMMENT, COMMENT]);
     events.close();
   });
 
   it('has no comment in a result that is being sent, nor after the end', () => {
-    const { response, written, events } = waiting(undefined, resumable);
-    response.keepAlive();
+    const { response, open, written, events } = waiting(undefined, resumable);
+    open.keepAlive();
     const body = response.startBody(undefined, true);
     body?.write([Buffer.from('{"a":\r\n'), Buffer.from('1\n')], () => undefined);
-    response.keepAlive();
+    open.keepAlive();
     expect(written.slice(2)).toEqual(['event: message\ndata: ', '{"a":  ', '1 ']);
     body?.write([Buffer.from('}')], () => undefined);
     response.complete({ kind: 'sent', value: {} });
-    expect(response.hasEnded).toBe(true);
+    expect(open.hasEnded).toBe(true);
     expect(written.slice(2).join('')).toMatch(/^event: message\ndata: \{"a": {2}1 \}(\nid: .+)?\n\n$/);
     events.close();
   });
 });
 
 it('a response to a client that accepts JSON alone stays silent, as does a JSON response that has begun', () => {
-  const { response, written } = waiting('application/json', false);
-  expect([response.keepAlive(), written]).toEqual([false, []]);
-  const begun = waiting('*/*', false);
-  begun.response.startBody(undefined, false);
-  expect([begun.response.keepAlive(), begun.written]).toEqual([false, ['200 application/json']]);
+  const jsonOnly = { ...NO_CLIENT, accepts: acceptedTypes('application/json') };
+  const responses = new OpenResponses();
+  expect(responses.keepOpen(new ResponseWriter(new Client(), [], '1'), jsonOnly, 0)).toBeUndefined();
+  expect(responses.size).toBe(0);
+  const { response, open, written } = waiting('*/*', false);
+  response.startBody(undefined, false);
+  expect([open.keepAlive(), written]).toEqual([false, ['200 application/json']]);
 });
 
 it('a response leaves the list when its connection closes', () => {

@@ -5,6 +5,7 @@ import { type ChatCompletions, startChatCompletions } from '../../testing/chat-c
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
+import { ClientSink } from '../mcp/client-sink.ts';
 import { McpExchange, type McpOutcome } from '../mcp/exchange.ts';
 import { NullResponse } from '../mcp/listener.ts';
 import { ResponseWriter } from '../mcp/response.ts';
@@ -18,6 +19,7 @@ import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import { NO_CLIENT } from '../upstreams/client-facts.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
@@ -145,9 +147,9 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
 /** Whether the outcome ends the response, as for a canceled request. */
 function isCanceled(outcome: McpOutcome | undefined): boolean {
   if (outcome?.kind !== 'deferred') return false;
-  const writer = new ResponseWriter(new NullResponse(), [], '1');
-  const complete = vi.spyOn(writer, 'complete');
-  outcome.start(writer);
+  const sink = new ClientSink(new ResponseWriter(new NullResponse(), [], '1'), NO_CLIENT);
+  const complete = vi.spyOn(sink, 'complete');
+  outcome.start(sink);
   return complete.mock.calls[0]?.[0].kind === 'canceled';
 }
 

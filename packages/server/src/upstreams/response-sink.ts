@@ -95,8 +95,6 @@ export interface ResponseSink {
    * result cannot be sent in parts, or not yet.
    */
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined;
-  /** Whether this large response, of which some members are known, is needed as text. */
-  needsText(value: JsonObject): boolean;
   /** Ends the call, once; also after its client has disconnected. */
   complete(outcome: CallOutcome): void;
   /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
@@ -134,9 +132,6 @@ export class DetachedSink implements ResponseSink {
   }
   startBody(): ResponseBody | undefined {
     return undefined;
-  }
-  needsText(): boolean {
-    return false;
   }
   complete(outcome: CallOutcome): void {
     this.#onOutcome(outcome);
@@ -176,9 +171,6 @@ export class ForwardingSink implements ResponseSink {
   }
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined {
     return this.inner.startBody(length, isFirst);
-  }
-  needsText(value: JsonObject): boolean {
-    return this.inner.needsText(value);
   }
   complete(outcome: CallOutcome): void {
     this.inner.complete(outcome);

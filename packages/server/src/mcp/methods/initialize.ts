@@ -26,11 +26,11 @@ import type { SessionTasks } from '../../upstreams/mcp/tasks/watcher.ts';
 import type { UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
 import type { ClientProfiles } from '../client-profile.ts';
+import type { ClientSink } from '../client-sink.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
 import type { McpExchange, McpFilter, McpMethodFilter, McpOutcome } from '../exchange.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
-import type { ResponseWriter } from '../response.ts';
 import { declarationsTo, discoverResult, initializeResult, negotiate } from '../server-info.ts';
 import type { EventStore, Resumption } from '../sessions/event-store.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
@@ -159,7 +159,7 @@ function open(
   { listChanges, openStreams, sessionBindings, sessionTasks }: McpInitParts,
   hasMissedMessages: boolean,
 ): McpOutcome {
-  const start = (client: ResponseWriter): void => {
+  const start = ({ writer }: ClientSink): void => {
     const channel = session.channel();
     // Stored messages for a stream that is not resumed are never delivered.
     const gap = channel.takeUnread() || hasMissedMessages;
@@ -168,7 +168,7 @@ function open(
     const stream = channel.openStream(() => remove());
     remove = openStreams.add({ end: () => channel.closeStream(stream) });
     if (first) new SessionListChanges(channel, listChanges, session.namespace);
-    client.attachStream(stream);
+    writer.attachStream(stream);
     // Flushes the response head in either case.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
@@ -179,8 +179,8 @@ function open(
   return { kind: 'deferred', start };
 }
 
-function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
-  client.attachStream(stream, after);
+function resume({ writer }: ClientSink, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
+  writer.attachStream(stream, after);
   // Flushes the response head when there is nothing to resend.
   stream.keepAlive();
 }
@@ -205,8 +205,8 @@ async function takeUp(
       // Also the stream of an error can be resumed: official clients reconnect after an error, and without an event id they
       // would open one more notification stream.
       const stream = events.continue(session, idText, lastEventId);
-      client.attachStream(stream);
-      if (!resumeTask) return client.sendLastEvent(unknownOutcome(idText, restarted));
+      client.writer.attachStream(stream);
+      if (!resumeTask) return stream.end(unknownOutcome(idText, restarted));
       stream.prime();
       resumeTask(client);
     },

@@ -155,8 +155,8 @@ describe('a stream', () => {
     for (const [name, target] of Object.entries({ first, second })) {
       Object.assign(target, { cork: () => corks.push(`cork ${name}`), uncork: () => corks.push(`uncork ${name}`) });
     }
-    stream.cork();
-    stream.uncork();
+    stream.cork(true);
+    stream.cork(false);
     expect(corks).toEqual(['cork second', 'uncork second']);
     second.full = true;
     let drained = 0;

@@ -1,18 +1,13 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/exchange.ts';
 import type { QuotaOwner } from '../../http/shares.ts';
-import type { ResponseBody } from '../../upstreams/response-sink.ts';
+import type { OpenBody, ResponseStream } from '../response-stream.ts';
 
 /** Session of a stream. */
 export interface StreamOwner {
   readonly id: string;
   /** Whom the stored events count for. */
   readonly holder: QuotaOwner;
-}
-
-/** A body that was begun, and how it ends. */
-export interface OpenBody extends ResponseBody {
-  end(): void;
 }
 
 /** Store of the streams that can be resumed. */
@@ -50,7 +45,8 @@ interface UnfinishedMessage {
  * One event stream of a legacy session, independent of its connection: a client that loses the connection can resume the
  * stream on another one, after the last event it got (2025-11-25, "Resumability and Redelivery").
  */
-export class ClientStream {
+export class ClientStream implements ResponseStream {
+  readonly isIndependent = true;
   /** Identifies the stream in its event ids. */
   readonly token: string;
   readonly owner: StreamOwner;
@@ -142,26 +138,19 @@ export class ClientStream {
     if (this.#target) this.#write(this.#target, this.#sent, '', retryMs);
   }
 
-  /** Collects messages until `uncork`, so that they are one write on the connection. */
-  cork(): void {
-    this.#target?.cork();
+  cork(isCorked: boolean): void {
+    if (isCorked) this.#target?.cork();
+    else this.#target?.uncork();
   }
 
-  uncork(): void {
-    this.#target?.uncork();
-  }
-
-  /** Sends a message, as bytes without line breaks if it is large. False if the client reads too slowly: wait for `onDrain`. */
+  /** `data`: bytes without line breaks if it is large. */
   send(data: string | Buffer): boolean {
     this.#storeEvent(data);
     if (this.#target === undefined) this.hasUnread = true;
     return this.#target === undefined || this.#write(this.#target, this.#sent, data);
   }
 
-  /**
-   * Begins the last message, whose parts are sent while they arrive, without line breaks. They stay in memory: a client that
-   * loses its connection meanwhile gets the whole message on the next one, as its event id comes last.
-   */
+  /** The parts stay in memory: a client that loses its connection gets the whole message on the next one, as its id comes last. */
   beginLast(): OpenBody {
     const target = this.#target;
     const last: UnfinishedMessage = { target, parts: [], bytes: 0 };
@@ -170,8 +159,13 @@ export class ClientStream {
     return { write: (parts) => this.#writePart(last, parts), end: () => this.#endLast(last) };
   }
 
-  /** Ends the stream, with its last message if there is one. One that was begun by `beginLast` is dropped with its connection. */
+  /** The stream may be stored for a while after this; it must not retain the call and its connections. */
   end(data?: string | Buffer): void {
+    this.onDropped = undefined;
+    this.#end(data);
+  }
+
+  #end(data?: string | Buffer): void {
     if (this.hasEnded) return;
     if (this.#last) this.#dropLast(this.#last);
     if (data !== undefined) this.send(data);
@@ -182,7 +176,7 @@ export class ClientStream {
   /** Ends the stream without a last message, and destroys its connection if the client does not read the rest in time. */
   close(): void {
     const target = this.#target;
-    this.end();
+    this.#end();
     if (target) setTimeout(() => target.destroy(), LINGER_MS).unref();
   }
 
@@ -191,7 +185,6 @@ export class ClientStream {
     return this.#blocks * BLOCK_BYTES;
   }
 
-  /** Ends the connection but not the stream: the client is to reconnect in `retryMs`, if it can resume the stream. */
   disconnect(retryMs: number): void {
     if (this.#dropped) return;
     this.prime(retryMs);
@@ -201,13 +194,11 @@ export class ClientStream {
     this.#onConnectionClosed(target);
   }
 
-  /** Sends a comment, so that the connection is not idle: not in a message, nor to a client that reads too slowly. */
   keepAlive(): void {
     if (this.#full || !this.#target || this.#last?.target === this.#target) return;
     this.#full = !this.#target.write(':\n\n');
   }
 
-  /** Calls back once when buffered data was sent, or the connection closed. */
   onDrain(listener: () => void): void {
     this.#drainListeners.push(listener);
   }

@@ -5,7 +5,7 @@ import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/pr
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { type ResultPositions, removalEdits } from '../relay/large-message.ts';
-import { replaceRetiredCode } from '../relay/response-rewrite.ts';
+import { replaceRetiredCode, requiresInput } from '../relay/response-rewrite.ts';
 
 /** Translates the response of a modern upstream for its legacy client. */
 export class LegacyResponseRewriter implements ResponseRewriter {
@@ -16,6 +16,11 @@ export class LegacyResponseRewriter implements ResponseRewriter {
   constructor(failure: string, isMultiRound: boolean) {
     this.#failure = failure;
     this.#isMultiRound = isMultiRound;
+  }
+
+  /** Input that is required is read. */
+  needsText(value: JsonObject): boolean {
+    return this.#isMultiRound && requiresInput(value);
   }
 
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {

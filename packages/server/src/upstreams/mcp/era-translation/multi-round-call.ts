@@ -71,11 +71,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     return super.sendMessage(data);
   }
 
-  /** Input that is required is read. */
-  override needsText(value: JsonObject): boolean {
-    return requiresInput(value);
-  }
-
   /** The response to one round. */
   override complete(outcome: CallOutcome): void {
     this.#disconnectListener = undefined;

@@ -33,6 +33,8 @@ export interface RewrittenResponse {
 export interface ResponseRewriter {
   /** A server request of the upstream was rejected because the client does not support it. */
   onRejected?(method: string, params: JsonValue | undefined): void;
+  /** Whether this large response, of which some members are known, is needed as text. */
+  needsText?(value: JsonObject): boolean;
   /** Returns the rewritten response; undefined if it is unchanged. */
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
   /**

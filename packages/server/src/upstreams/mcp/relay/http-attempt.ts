@@ -158,9 +158,9 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
   }
 
   requiresText(value: JsonObject): boolean {
-    const { spec, sink } = this.#call;
+    const { spec } = this.#call;
     const isWaiting = spec.message.method === 'tasks/get' && isWaitingTask(value);
-    return isWaiting || createsTask(spec, this.session.era, value) || sink?.needsText(value) === true;
+    return isWaiting || createsTask(spec, this.session.era, value) || spec.rewriter?.needsText?.(value) === true;
   }
 
   /** Between eras, and if it begins an event stream, a large result is sent when it is complete. */
