@@ -3,7 +3,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/proto
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal } from '../identity/principal.ts';
-import type { Entry, Kind } from '../registry/entries.ts';
+import type { Discovered, Entry, Kind } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
@@ -115,6 +115,16 @@ export class Access {
     return key === undefined ? methodNotFound(message) : entryNotFound(message, entry?.kind ?? 'resource', key);
   }
 
+  /** Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since. */
+  restore({ namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
+    const { key, upstreamKey, copied } = tool;
+    const name = this.#registry.current.namespace(namespace)?.name;
+    const discovered =
+      forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
+    const isHidden = name === undefined || this.rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
+    return isHidden ? rpcError(INVALID_PARAMS, `tool not found: ${key}`) : undefined;
+  }
+
   #resolveName(namespace: NamespaceState, message: RequestMessage, kind: 'tool' | 'prompt'): Target | ErrorOutcome {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
@@ -141,6 +151,16 @@ export class Access {
     const route = this.rules.route(namespace.indexes.resource, key, () => undefined, find);
     return route?.entry ? entryTarget(namespace, message, route.entry, key) : entryNotFound(message, kind, key);
   }
+}
+
+/** What is stored of the target of a request. */
+export interface StoredTarget {
+  /** Name of the namespace. */
+  readonly namespace: string;
+  /** Forward of the upstream; undefined for that of a manually registered tool. */
+  readonly forward?: string | undefined;
+  /** The tool: its key in the namespace, and its name at the upstream if it was discovered. */
+  readonly tool: { readonly key: string } & Partial<Pick<Discovered, 'upstreamKey' | 'copied'>>;
 }
 
 /** The entries of one kind that clients see in a namespace. */

@@ -1,4 +1,3 @@
-import { isToolHidden } from '../mcp/methods/tasks.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { Calls } from '../upstreams/calls.ts';
@@ -14,6 +13,7 @@ import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
 import { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
 import { type TaskDeps, upstreamOf } from '../upstreams/mcp/tasks/target.ts';
+import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
 import { SessionTasks, TaskPolls, type TaskWatcherOptions } from '../upstreams/mcp/tasks/watcher.ts';
@@ -51,7 +51,7 @@ export function addCalls(parts: WithPolicy) {
     ...taskDeps,
     isEnabled: config.tasksForPlainClients,
     events: taskEvents,
-    onCreated: (record, session, headers) => sessionTasks.onCreated(record, session, headers),
+    onCreated: (task, session, headers) => sessionTasks.onCreated(task, session, headers),
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
   });
@@ -109,14 +109,14 @@ export function addCalls(parts: WithPolicy) {
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
     clientInfo: SERVER_INFO,
-    upstreamOf: (record) => upstreamOf(taskDeps, record),
-    polls: new TaskPolls(tasks, (record, headers) => taskRequests.read(record, headers)),
-    isHidden: (record) => isToolHidden(record, access.rules),
+    upstreamOf: (task) => upstreamOf(taskDeps, task),
+    polls: new TaskPolls((task, headers) => taskRequests.read(task, headers)),
+    isHidden: (record) => access.restore(record) !== undefined,
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions);
   const stopFollowing = registry.committed.subscribe(({ lists }) => {
     suspendedCalls.expireHidden();
-    tasks.discardWhere((task) => isDetached(task, registry.current));
+    tasks.discardWhere((record) => isDetached(record, registry.current));
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });
   open.defer(stopFollowing);
@@ -131,7 +131,7 @@ export function addCalls(parts: WithPolicy) {
     taskEvents,
     taskWatcherOptions,
     sessionTasks,
-    cancelTask: (task: TaskRecord) => taskRequests.cancel(task),
+    cancelTask: (task: Task) => taskRequests.cancel(task),
   };
 }
 

@@ -30,7 +30,7 @@ import { Forwards } from '../upstreams/forwards.ts';
 import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import { PostgresTaskStore } from '../upstreams/mcp/tasks/postgres-task-store.ts';
-import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
@@ -91,7 +91,7 @@ const TASK: NewTask = {
   clientEra: 'modern',
   upstreamId: 'upstream',
   isError: false,
-  openKeys: [],
+  inputRequests: [],
   tool: { key: 'tool' },
   progress: undefined,
 };
@@ -99,7 +99,7 @@ const TASK: NewTask = {
 /** An event of {@link Tasks}; `act` gets a task that has been created. */
 function ofTasks<Payload>(
   event: (tasks: Tasks) => Emitter<Payload>,
-  act: (tasks: Tasks, task: TaskRecord) => unknown = (tasks) => tasks.create(TASK, STATE),
+  act: (tasks: Tasks, task: Task) => unknown = (tasks) => tasks.create(TASK, STATE),
 ): Open {
   return async ({ onTestFinished }) => {
     const tasks = new Tasks({ store: memoryTaskStore() });
@@ -123,11 +123,11 @@ const EVENTS: Readonly<Record<string, Open>> = {
   'Tasks.created': ofTasks((tasks) => tasks.created),
   'Tasks.changed': ofTasks(
     (tasks) => tasks.changed,
-    (tasks, task) => tasks.observe(task, { ...STATE, status: 'input_required' }),
+    (_, task) => task.observe({ ...STATE, status: 'input_required' }),
   ),
   'Tasks.ended': ofTasks(
     (tasks) => tasks.ended,
-    (tasks, task) => tasks.observe(task, { ...STATE, status: 'completed' }),
+    (_, task) => task.observe({ ...STATE, status: 'completed' }),
   ),
   'Tasks.orphaned': ofTasks(
     (tasks) => tasks.orphaned,
@@ -135,11 +135,11 @@ const EVENTS: Readonly<Record<string, Open>> = {
   ),
   'Tasks.removed': ofTasks(
     (tasks) => tasks.removed,
-    (tasks, task) => tasks.remove(task),
+    (_, task) => task.remove(),
   ),
   'Tasks.canceled': ofTasks(
     (tasks) => tasks.canceled,
-    (tasks, task) => tasks.cancel(task),
+    (_, task) => task.cancel(),
   ),
   'Registry.committed': async () => {
     const registry = await openRegistry();

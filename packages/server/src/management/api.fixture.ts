@@ -39,6 +39,7 @@ import { Forwards } from '../upstreams/forwards.ts';
 import { GrpcLibrary } from '../upstreams/grpc/library.ts';
 import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
+import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
@@ -116,7 +117,7 @@ export interface ApiSettings {
   /** No action can be run: the default returns {@link DRY_RUN}. */
   readonly dryRuns?: Pick<DryRuns, 'run'>;
   /** Without it, a task is canceled although it has no upstream. */
-  readonly cancelTask?: (task: TaskRecord) => Promise<void>;
+  readonly cancelTask?: (task: Task) => Promise<void>;
 }
 
 const DRY_RUN: DryRunResult = {
@@ -140,7 +141,7 @@ const TASK: TaskRecord = {
   kind: 'extension',
   clientEra: 'modern',
   isError: false,
-  openKeys: [],
+  inputRequests: [],
   states: [],
   tool: { key: 'x' },
   status: 'working',
@@ -244,7 +245,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     stateEvents,
     logger,
     tasks,
-    cancelTask: settings.cancelTask ?? ((task) => tasks.cancel(task)),
+    cancelTask: settings.cancelTask ?? ((task) => task.cancel()),
     openStreams,
     sessionStore: new MemorySessionStore(),
     config: {

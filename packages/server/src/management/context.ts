@@ -22,7 +22,7 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provision } from '../upstreams/grpc/provisioning.ts';
-import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
 
@@ -66,7 +66,7 @@ export interface ManagementContext {
   readonly logger: Pick<Logger, 'recent'>;
   readonly tasks: Pick<Tasks, 'all' | 'get'>;
   /** Cancels a task; rejects with `UpstreamError` or `StoreError`. */
-  readonly cancelTask: (task: TaskRecord) => Promise<void>;
+  readonly cancelTask: (task: Task) => Promise<void>;
   /** Plugins of the web console. */
   readonly plugins: Plugins;
   readonly timeSeries: Pick<TimeSeries, 'read'>;

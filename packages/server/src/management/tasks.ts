@@ -1,5 +1,6 @@
 import { operations, type Task, type TaskFilter, taskFilter } from '@sluice/contract';
 import { OperationError } from '../registry/operation-error.ts';
+import type { Task as KnownTask } from '../upstreams/mcp/tasks/task.ts';
 import { isInternal, isOpen, statusOf, type TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import type { ManagementContext } from './context.ts';
 import { pagedResponse } from './paging.ts';
@@ -22,7 +23,10 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
       (user === undefined || record.principal.id === user) &&
       (eventId === undefined || record.eventId === eventId);
     return pagedResponse(
-      tasks.all().filter(isSelected),
+      tasks
+        .all()
+        .map(({ record }) => record)
+        .filter(isSelected),
       {
         place: ({ created }) => [created],
         key: ({ id }) => id,
@@ -39,23 +43,23 @@ export function taskRoutes(router: Router, { tasks, cancelTask }: ManagementCont
     );
   });
 
-  router.add(get, ({ name }) => dataResponse(JSON.stringify(taskBody(find(name)))));
+  router.add(get, ({ name }) => dataResponse(JSON.stringify(taskBody(find(name).record))));
 
   router.add(cancel, async ({ name }) => {
-    const record = find(name);
-    const status = statusOf(record);
+    const task = find(name);
+    const status = statusOf(task.record);
     if (status !== 'cancelled') {
-      if (!isOpen(record)) throw new OperationError('CONFLICT', `task ${record.id} has ended: ${status}`);
-      await cancelTask(record);
+      if (!isOpen(task.record)) throw new OperationError('CONFLICT', `task ${name} has ended: ${status}`);
+      await cancelTask(task);
     }
     // It may be gone with its forward.
-    return dataResponse(JSON.stringify({ ...taskBody(tasks.get(record.id) ?? record), status: 'cancelled' }));
+    return dataResponse(JSON.stringify({ ...taskBody(task.record), status: 'cancelled' }));
   });
 
-  function find(id: string): TaskRecord {
-    const record = tasks.get(id);
-    if (!record) throw new OperationError('NOT_FOUND', `task not found: ${id}`);
-    return record;
+  function find(id: string): KnownTask {
+    const task = tasks.get(id);
+    if (!task) throw new OperationError('NOT_FOUND', `task not found: ${id}`);
+    return task;
   }
 }
 

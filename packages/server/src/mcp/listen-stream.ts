@@ -15,7 +15,7 @@ import {
   type ResourceWatcherOptions,
   type ResourceWatchHandler,
 } from '../upstreams/mcp/streams/resource-watcher.ts';
-import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
+import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import {
   type TaskWatch,
   type TaskWatcherOptions,
@@ -43,7 +43,7 @@ export interface ListenRequest {
   /** Whom the subscriptions count for. */
   readonly owner: QuotaOwner;
   /** Tasks that the stream reports. */
-  readonly tasks?: { readonly options: TaskWatcherOptions; readonly records: readonly TaskRecord[] } | undefined;
+  readonly tasks?: { readonly options: TaskWatcherOptions; readonly tasks: readonly Task[] } | undefined;
 }
 
 /** Time after which the connection of a client that does not read is closed. */
@@ -97,7 +97,7 @@ export class ListenStream
     const { listChanges, openStreams, subscriptions, watcherOptions } = this.#parts;
     const { filter, client, owner, tasks } = this.#request;
     const { resourceSubscriptions: uris } = filter;
-    const counted = [...(uris ?? []), ...(tasks?.records.map(({ id }) => id) ?? [])];
+    const counted = [...(uris ?? []), ...(tasks?.tasks.map(({ id }) => id) ?? [])];
     if (counted.length > 0 && !subscriptions.add(this, owner, counted)) {
       const error = { code: SERVER_ERROR, message: NO_SUBSCRIPTIONS };
       return this.#client.complete({ kind: 'failed', error });
@@ -110,7 +110,7 @@ export class ListenStream
     this.#open.defer(listChanges.subscribe(client.namespace, this));
     if (uris) this.#watch = new ResourceWatcher(watcherOptions, client, uris, this);
     else this.#grantedUris = [];
-    if (tasks) this.#taskWatch = watchTasks(tasks.options, client, tasks.records, this);
+    if (tasks) this.#taskWatch = watchTasks(tasks.options, client, tasks.tasks, this);
     else this.#grantedTasks = [];
     this.#watch?.start();
     this.#acknowledgeIfReady();

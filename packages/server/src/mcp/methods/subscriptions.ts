@@ -159,8 +159,8 @@ function listen(request: McpRequest, parts: SubscribeParts & ListenParts): McpOu
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.
   return Promise.all(taskIds.map((id) => tasks.find(id, ownerOf(request)))).then((found) => {
-    const records = found.filter((record) => record !== undefined).filter(({ clientEra }) => clientEra === 'modern');
-    return open({ options, records });
+    const own = found.filter((task) => task !== undefined).filter(({ record }) => record.clientEra === 'modern');
+    return open({ options, tasks: own });
   });
 }
 

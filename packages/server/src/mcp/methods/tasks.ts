@@ -3,14 +3,14 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
 import { type Access, servedTool, visibleEntries } from '../../access/access.ts';
-import type { AccessRules } from '../../access/rules.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { PromotedCalls } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
-import { stateOf, type TaskOwner, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
+import { isUpstreamTask, type Task } from '../../upstreams/mcp/tasks/task.ts';
+import { stateOf, type TaskOwner } from '../../upstreams/mcp/tasks/task-record.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import { taskNotFound } from '../../upstreams/mcp/tasks/translation.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -49,13 +49,12 @@ export async function taskRequest(
   const { method } = message;
   const found = await findTask(exchange, message, namespace, parts);
   if (found.kind !== 'task') return found.kind === 'missing' ? found.error : found.outcome;
-  const { record } = found;
-  if (method === 'tasks/get' && !(await parts.tasks.pollTurn(record))) return TOO_MANY_POLLS;
-  const current = parts.tasks.get(record.id);
-  if (!current) return taskNotFound();
-  if (current.kind === 'call') return parts.promotedCalls.request(message, current);
-  const tool = servedTool(namespace, current.tool.key);
-  return parts.taskRequests.request(exchange, message, current, tool);
+  const { task } = found;
+  if (method === 'tasks/get' && !(await task.throttlePoll(task.record.pollIntervalMs))) return TOO_MANY_POLLS;
+  if (task.isRemoved) return taskNotFound();
+  if (!isUpstreamTask(task)) return parts.promotedCalls.request(message, task);
+  const tool = servedTool(namespace, task.record.tool.key);
+  return parts.taskRequests.request(exchange, message, task, tool);
 }
 
 /** {@link FindMissing} of {@link taskRequest}. */
@@ -72,7 +71,7 @@ export async function findMissingTask(
 
 /** The task that a request is about; the error if the client has none with this id; the outcome of all other requests. */
 type FoundTask =
-  | { readonly kind: 'task'; readonly record: TaskRecord }
+  | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'missing'; readonly error: ErrorOutcome }
   | { readonly kind: 'other'; readonly outcome: McpOutcome | undefined };
 
@@ -88,8 +87,8 @@ async function findTask(
   if (!TASK_REQUESTS[era].includes(method)) return other(undefined);
   const { taskId } = params;
   const isOffered = isOfferedTo(exchange, namespace, parts);
-  const record = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(exchange)) : undefined;
-  if (!isOffered && !record) return other(undefined);
+  const task = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(exchange)) : undefined;
+  if (!isOffered && !task) return other(undefined);
   if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
   if (method === 'tasks/list') return other(listTasks(exchange, message, parts));
   if (typeof taskId !== 'string') return other(rpcError(INVALID_PARAMS, 'missing required parameter: taskId'));
@@ -97,12 +96,10 @@ async function findTask(
   if (similar !== undefined) {
     return other(rpcError(INVALID_REQUEST, `member ${JSON.stringify(similar)} must be written "taskId" in "params"`));
   }
-  if (!record || record.clientEra !== era) return { kind: 'missing', error: taskNotFound() };
+  if (task?.record.clientEra !== era) return { kind: 'missing', error: taskNotFound() };
   // Nothing of a tool that an operator has hidden reaches clients.
-  if (method !== 'tasks/cancel' && isToolHidden(record, parts.access.rules)) {
-    return { kind: 'missing', error: rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`) };
-  }
-  return { kind: 'task', record };
+  const error = method === 'tasks/cancel' ? undefined : parts.access.restore(task.record);
+  return error ? { kind: 'missing', error } : { kind: 'task', task };
 }
 
 function isOfferedTo(
@@ -113,17 +110,6 @@ function isOfferedTo(
   const profile = session?.profile ?? profiles.of(era, capabilities);
   const { hasTasks } = visibleEntries(namespace, 'tool');
   return offersTasks(declarationsTo(profile, registry.current, namespace), era, hasTasks);
-}
-
-/** Whether an operator has hidden the tool of a task. */
-export function isToolHidden(
-  { namespace, tool: { key, upstreamKey, copied }, forward }: TaskRecord,
-  rules: AccessRules,
-): boolean {
-  const name = rules.snapshot.namespace(namespace)?.name;
-  if (name === undefined) return true;
-  const discovered = forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
-  return rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
 }
 
 /** The owner of the tasks of a client. */
@@ -139,18 +125,18 @@ function listTasks(
 ): McpOutcome {
   const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
   if (cursor !== undefined && !/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
-  const records = tasks.list(ownerOf(exchange), exchange.session?.id).filter((record) => placeOf(record) > before);
-  records.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
-  const page = records.slice(0, PAGE_SIZE);
-  const last = records.length > PAGE_SIZE ? page.at(-1) : undefined;
+  const own = tasks.list(ownerOf(exchange), exchange.session?.id).filter((task) => placeOf(task) > before);
+  own.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+  const page = own.slice(0, PAGE_SIZE);
+  const last = own.length > PAGE_SIZE ? page.at(-1) : undefined;
   const result = {
-    tasks: page.map((record) => taskJson('legacy', stateOf(record))),
+    tasks: page.map(({ record }) => taskJson('legacy', stateOf(record))),
     ...(last && { nextCursor: Buffer.from(placeOf(last)).toString('base64url') }),
   };
   return { kind: 'result', json: JSON.stringify(result) };
 }
 
-/** Place of a record in lists, which are ordered by time and then by id: places are compared as texts. */
-function placeOf({ created, id }: TaskRecord): string {
+/** Place of a task in lists, which are ordered by time and then by id: places are compared as texts. */
+function placeOf({ record: { created, id } }: Task): string {
   return `${String(created).padStart(16, '0')} ${id}`;
 }

@@ -48,8 +48,6 @@ export interface ResponseRewriter {
 export interface CreatedTask {
   readonly spec: CallSpec;
   readonly sink: ResponseSink;
-  /** True if the client has disconnected already. */
-  readonly isClientDisconnected: boolean;
   /** The session that the call was sent in. */
   readonly session: UpstreamSession;
   /** Id of the request upstream, which is also its progress token. */

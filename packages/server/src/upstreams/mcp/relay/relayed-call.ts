@@ -125,9 +125,9 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   }
 
   #onTaskCreated({ session, id }: HttpAttempt, text: string, value: JsonObject): void {
-    const [spec, sink, isClientDisconnected] = [this.spec, this.#sink, this.#isClientDisconnected];
+    const [spec, sink] = [this.spec, this.#sink];
     // Before the session is released: the task keeps it open.
-    spec.task?.handler?.onCreated({ spec, session, requestId: String(id), sink, isClientDisconnected }, text, value);
+    spec.task?.handler?.onCreated({ spec, session, requestId: String(id), sink }, text, value);
     this.#settle(true);
   }
 

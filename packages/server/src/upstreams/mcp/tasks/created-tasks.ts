@@ -36,10 +36,10 @@ import {
   taskMessage,
   taskSession,
   taskSpec,
-  upstreamOf,
 } from './target.ts';
-import { isOwnedBy, stateOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
-import { newTask, sessionRecord } from './tasks.ts';
+import { isUpstreamTask, sessionRecord, type Task, type UpstreamTask } from './task.ts';
+import { isOwnedBy, stateOf } from './task-record.ts';
+import { type NewTask, newTask } from './tasks.ts';
 import { ownState, plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
 
 const CALL_FAILURE = 'forwarded tool call failed';
@@ -49,7 +49,7 @@ export interface CreatedTasksOptions extends TaskDeps {
   readonly isEnabled: boolean;
   readonly events: Pick<TaskEvents, 'observerOf'>;
   /** A client with a session has got a task. */
-  onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void;
+  onCreated(task: Task, session: DownstreamSession, headers: readonly string[]): void;
   /** Seals the state of calls that continue with a retry. */
   readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
   /** Maximum time until the retry. */
@@ -61,7 +61,7 @@ interface OpenTask extends CreatedTask {
   readonly state: TaskState;
   readonly target: TaskTarget;
   /** Set if the task is stored, as that of a call that continues. */
-  readonly record?: TaskRecord;
+  readonly stored?: Task;
 }
 
 /** Tasks in place of the results of calls: the client gets an id of ours, once the task is stored. */
@@ -91,22 +91,22 @@ export class CreatedTasks implements TaskHandler {
       if (this.#options.isEnabled) return this.#continue(task);
       return reject(INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
-    let { isClientDisconnected } = created;
+    let isClientDisconnected = false;
     sink.onDisconnect(() => {
       isClientDisconnected = true;
     });
     this.#store(task).then(
-      (record) => {
-        if (!record) return reject(SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them');
+      (stored) => {
+        if (!stored) return reject(SERVER_ERROR, 'too many tasks; wait for others to end, or cancel them');
         // A modern client that has disconnected has canceled its call.
         if (isClientDisconnected && sink.client.era === 'modern') {
           sink.observer?.canceled(CLIENT_DISCONNECTED);
-          return this.#options.tasks.discard(record);
+          return this.#options.tasks.discard(stored);
         }
         sink.observer?.continuedAsTask();
-        respond(task, text, value, record);
+        respond({ ...task, stored }, text, value);
         const { session: clientSession } = sink.client;
-        if (clientSession) this.#options.onCreated(record, clientSession, task.target.headers);
+        if (clientSession) this.#options.onCreated(stored, clientSession, task.target.headers);
       },
       (error: unknown) => {
         this.#options.log.error('task could not be stored', { error });
@@ -116,21 +116,21 @@ export class CreatedTasks implements TaskHandler {
   }
 
   relatedTask(params: JsonObject, client: ClientFacts, address: string): string {
-    const record = this.#options.tasks.get(relatedTaskOf(params) ?? '');
+    const { record } = this.#options.tasks.get(relatedTaskOf(params) ?? '') ?? {};
     const isOwn = record?.address === address && isOwnedBy(record, client);
     return isOwn && record.kind !== 'call' ? record.upstreamId : '';
   }
 
   /** Continues to poll a task whose client has provided input; `id` is that of its record. */
   resume(spec: CallSpec, id: string, sink: ResponseSink): void {
-    const record = this.#options.tasks.get(id);
+    const task = this.#options.tasks.get(id);
     const { inputResponses } = spec.message.params;
     const isValid = inputResponses === undefined || isJsonObject(inputResponses);
-    const isHere = record?.address === spec.upstream.transport.address && record.kind !== 'call';
-    if (!isHere || !isValid) {
+    const isHere = task?.record.address === spec.upstream.transport.address;
+    if (!isHere || !isUpstreamTask(task) || !isValid) {
       return fail({ spec, sink }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
     }
-    this.#takeOver(record, spec, sink, paramText(spec.message.text, 'inputResponses'));
+    this.#takeOver(task, spec, sink, paramText(spec.message.text, 'inputResponses'));
   }
 
   /**
@@ -144,21 +144,22 @@ export class CreatedTasks implements TaskHandler {
   ): Promise<((sink: ResponseSink) => void) | undefined> {
     const { tasks, calls, events } = this.#options;
     await tasks.refresh();
-    const record = tasks.ofCall(session.id, idText);
-    const upstream = record && upstreamOf(this.#options, record);
-    if (!upstream || calls.ofRequest(session.id, idText)) return undefined;
-    const target = storedTarget(this.#options, record, upstream, headers);
+    const task = tasks.ofCall(session.id, idText);
+    const target = task && storedTarget(this.#options, task, headers);
+    if (!target || calls.ofRequest(session.id, idText)) return undefined;
+    const { record } = task;
     const spec = taskSpec(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
     const rewriter = record.kind === 'extension' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
     const resumed = { ...spec, rewriter, failure: CALL_FAILURE };
-    return (sink) => this.#takeOver(record, resumed, new ObservedSink(sink, events.observerOf(record)));
+    return (sink) => this.#takeOver(task, resumed, new ObservedSink(sink, events.observerOf(record)));
   }
 
-  #takeOver(record: UpstreamTask, spec: CallSpec, sink: ResponseSink, input?: string): void {
-    const session = taskSession(this.#options.tasks, record, spec.upstream);
-    const created = { spec, sink, session, requestId: record.progress?.upstream ?? '', isClientDisconnected: false };
+  #takeOver(stored: UpstreamTask, spec: CallSpec, sink: ResponseSink, input?: string): void {
+    const { record } = stored;
+    const session = taskSession(stored, spec.upstream);
+    const created = { spec, sink, session, requestId: record.progress?.upstream ?? '' };
     const target = this.#targetOf(created, record.upstreamId);
-    this.#continue({ ...created, state: stateOf(record), target, record }, input);
+    this.#continue({ ...created, state: stateOf(record), target, stored }, input);
   }
 
   /** Waits for the result on behalf of a client that does not know the task. `input`: what the client has provided. */
@@ -224,12 +225,12 @@ export class CreatedTasks implements TaskHandler {
 
   /**
    * Stores the task of a call of a legacy client, so that the call continues where its stream is resumed after a restart. Resolves
-   * with the record, if it could be stored; undefined for other calls.
+   * with the task, if it could be stored; undefined for other calls.
    */
-  #remember(task: OpenTask): Promise<TaskRecord | undefined> | undefined {
+  #remember(task: OpenTask): Promise<Task | undefined> | undefined {
     const { calls, log } = this.#options;
     const { session, idText } = task.sink.client;
-    if (task.record) return Promise.resolve(task.record);
+    if (task.stored) return Promise.resolve(task.stored);
     if (!session) return undefined;
     const more = { isInternal: true, maxLifeMs: calls.limits.totalMs, callId: idText } as const;
     return this.#store(task, more).catch((error: unknown) => {
@@ -239,29 +240,29 @@ export class CreatedTasks implements TaskHandler {
   }
 
   /** Removes the record of a call that has ended, once it is stored. */
-  #forget(storing: Promise<TaskRecord | undefined> | undefined): void {
-    storing?.then((record) => record && this.#options.tasks.remove(record)).catch(() => undefined);
+  #forget(storing: Promise<Task | undefined> | undefined): void {
+    storing?.then((task) => task?.remove()).catch(() => undefined);
   }
 
   #store(
     { spec, session, requestId, sink, state, target }: OpenTask,
     more: { readonly isInternal?: true; readonly maxLifeMs?: number; readonly callId?: string } = {},
-  ): Promise<TaskRecord | undefined> {
+  ): Promise<Task | undefined> {
     const { client } = sink;
     const token = progressTokenOf(spec.message);
-    const common = {
+    const isLegacy = session.era === 'legacy';
+    const record: NewTask = {
       ...newTask(client, { entry: spec.task?.tool, forward: spec.forward }, spec.upstream.transport.address),
+      kind: isLegacy ? 'core' : 'extension',
       upstreamId: target.upstreamId,
       clientSession: client.session?.id,
+      session: isLegacy ? sessionRecord(session) : undefined,
+      inputRequests: [],
       ...(token !== undefined && { progress: { upstream: requestId, client: token } }),
       ...continuedCall(sink.observer?.continued),
       ...more,
     };
-    const { tasks } = this.#options;
-    if (session.era === 'modern') {
-      return tasks.create({ ...common, kind: 'extension', isError: false, openKeys: [] }, state);
-    }
-    return tasks.create({ ...common, kind: 'core', session: sessionRecord(session), questions: [] }, state, session);
+    return this.#options.tasks.create(record, state, isLegacy ? session : undefined);
   }
 
   /** The target of requests on behalf of the client: with the headers of its call that do not mirror a message. */
@@ -282,8 +283,12 @@ function fail({ spec, sink }: Pick<CreatedTask, 'spec' | 'sink'>, code: number, 
   sink.complete({ kind: 'failed', error: { code, message: `${spec.failure}: ${what}` } });
 }
 
-/** Sends the client the result that creates the task, with our id, in the form of its era. */
-function respond({ spec, target, sink, state }: OpenTask, text: string, value: JsonObject, record: TaskRecord): void {
+/** Sends the client the result that creates the stored task, with our id, in the form of its era. */
+function respond(
+  { spec, target, sink, state, stored: { record } }: OpenTask & { readonly stored: Task },
+  text: string,
+  value: JsonObject,
+): void {
   const { era } = sink.client;
   if (era === target.era) {
     const own = withOwnId(text, era, reportedTask(record), target.upstreamId);

@@ -5,8 +5,9 @@ import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../.
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import { CANCELED, NO_CONTENT, type ToolCallIdentity, userOf } from '../../../telemetry/tool-calls/event.ts';
 import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
-import { statusOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
-import type { EndedTask, Tasks } from './tasks.ts';
+import type { EndedTask } from './task.ts';
+import { statusOf, type TaskRecord, type UpstreamRecord } from './task-record.ts';
+import type { Tasks } from './tasks.ts';
 
 /** How a task ended, for metrics. */
 export type TaskOutcome = 'completed' | 'failed' | 'cancelled' | 'expired' | 'discarded';
@@ -19,7 +20,7 @@ export interface TaskEventsOptions {
   readonly tracing: Pick<Tracing, 'begin'> | undefined;
 }
 
-type TaskCall = NonNullable<UpstreamTask['call']>;
+type TaskCall = NonNullable<UpstreamRecord['call']>;
 
 /** Why a call has no result, if its task ended without one. */
 const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
@@ -95,7 +96,7 @@ export class TaskEvents {
 }
 
 /** The part of an observed call that is stored with its task. */
-export function continuedCall(call: ContinuedCall | undefined): Pick<UpstreamTask, 'eventId' | 'call'> {
+export function continuedCall(call: ContinuedCall | undefined): Pick<UpstreamRecord, 'eventId' | 'call'> {
   if (!call) return {};
   const { eventId, startedAt, trace, identity } = call;
   const { toolType, conversationId, requestId, via } = identity;

@@ -10,7 +10,7 @@ import {
 import { recordSchema, type TaskChange, type TaskRecord, type TaskStore, taskChangeSchema } from './task-record.ts';
 
 /** Version of the file format. */
-const VERSION = 2;
+const VERSION = 3;
 
 const snapshotSchema = z.object({
   version: z.literal(VERSION),

@@ -21,7 +21,7 @@ import type { ReplyResult } from '../relay/collect.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import { requestTask, type TaskDeps, type TaskTarget } from './target.ts';
-import type { ExtensionTask } from './task-record.ts';
+import type { UpstreamTask } from './task.ts';
 import { observeState } from './translation.ts';
 
 /** Bounds of the time between two polls, whatever the upstream suggests, and the time if it suggests none. */
@@ -57,7 +57,7 @@ const INVALID_TASK = 'the upstream answered with an invalid task';
 const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
 
 /** A call of a client, and the task of a modern upstream that is polled for it. */
-export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDisconnected'> {
+export interface Polling extends Pick<CreatedTask, 'spec' | 'sink'> {
   readonly target: TaskTarget;
   readonly state: TaskState;
   /** Input of the client with which it continues, as JSON text. */
@@ -66,7 +66,7 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink' | 'isClientDi
    * The task, if the client knows it and waits for its result: requests for input are related to it, and it continues when the
    * client stops waiting.
    */
-  readonly known?: ExtensionTask;
+  readonly known?: UpstreamTask;
   /**
    * Stores the task until the client retries its call with input. Resolves with the `requestState` of the retry; undefined if the
    * client may have no more tasks. Rejects with `StoreError`.
@@ -92,7 +92,7 @@ export class PolledCall implements Operation {
   #isTaskOver = false;
   /** The call continues with a retry. */
   #isSuspended = false;
-  #isClientDisconnected: boolean;
+  #isClientDisconnected = false;
   #sendProgress: ReportProgress = async () => undefined;
   #isSending = false;
   /** Keys of the requests for input that the client got. */
@@ -106,7 +106,6 @@ export class PolledCall implements Operation {
     this.#context = context;
     this.#call = call;
     this.#state = call.state;
-    this.#isClientDisconnected = call.isClientDisconnected;
   }
 
   start(): void {
@@ -158,11 +157,10 @@ export class PolledCall implements Operation {
   /** Requests the state. Returns the outcome if the call ends with that. */
   async #poll(signal: AbortSignal): Promise<CallOutcome | undefined> {
     const { known, target } = this.#call;
-    const { tasks } = this.#context;
     // Any number of requests may wait for one task: together they poll as often as a single one, whatever the upstream suggests.
-    const isTurn = !known || (await tasks.pollTurn({ id: known.id }));
+    const mayPoll = !known || (await known.throttlePoll());
     signal.throwIfAborted();
-    if (!isTurn) return this.#onPollFailed('too many requests for the result of the task');
+    if (!mayPoll) return this.#onPollFailed('too many requests for the result of the task');
     const reply = await requestTask(this.#context, target, 'tasks/get');
     signal.throwIfAborted();
     if (reply.kind === 'error' && reply.text === undefined) return this.#onPollFailed(reply.error.message);
@@ -171,7 +169,7 @@ export class PolledCall implements Operation {
       if (reply.error.code !== INVALID_PARAMS) {
         return this.#onPollFailed('the upstream rejected a request for the state of a task');
       }
-      if (known) tasks.remove(known);
+      known?.remove();
       this.#isTaskOver = true;
       throw failure('the upstream no longer knows the task');
     }
@@ -194,10 +192,8 @@ export class PolledCall implements Operation {
 
   #observe(value: JsonObject): TaskState {
     const { known } = this.#call;
-    const { tasks } = this.#context;
-    const record = known && tasks.latest(known);
-    if (known && (!record || record.isCanceled)) throw failure('the task was canceled');
-    const state = record ? observeState(tasks, record, value) : (readTask('modern', value) ?? 'an invalid task');
+    if (known && (known.isRemoved || known.record.isCanceled)) throw failure('the task was canceled');
+    const state = known ? observeState(known, value) : (readTask('modern', value) ?? 'an invalid task');
     if (typeof state === 'string') throw failure(`the upstream answered with ${state}`);
     return state;
   }

@@ -8,7 +8,7 @@ import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
 import { PromotedCalls } from './promoted-call.ts';
-import type { CallTask, TaskRecord } from './task-record.ts';
+import type { Task } from './task.ts';
 import { memoryTaskStore } from './task-record.ts';
 import { Tasks } from './tasks.ts';
 
@@ -65,7 +65,7 @@ async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefi
     tasks,
     client,
     response,
-    about: (method: string, record: TaskRecord) => auto.request(request(method), record as CallTask),
+    about: (method: string, task: Task) => auto.request(request(method), task),
   };
 }
 
@@ -85,23 +85,23 @@ it.each([
 
 describe('a call that becomes a task', () => {
   it('stays one if the task is removed before it is durable', async () => {
-    const removed = Promise.withResolvers<TaskRecord>();
+    const removed = Promise.withResolvers<Task>();
     const { client, response, about } = await call(async (tasks) => {
-      const [record] = tasks.all();
-      if (!record) return;
-      tasks.discard(record);
-      removed.resolve(record);
+      const [task] = tasks.all();
+      if (!task) return;
+      tasks.discard(task);
+      removed.resolve(task);
     });
-    const record = await removed.promise;
+    const task = await removed.promise;
     await nextTurn();
     response.complete({ kind: 'result', json: '{"content":[]}' });
     expect(await client.answer).toBe('{"content":[]}');
-    expect(await about('tasks/get', record)).toMatchObject({ json: expect.stringContaining('"status":"failed"') });
+    expect(await about('tasks/get', task)).toMatchObject({ json: expect.stringContaining('"status":"failed"') });
   });
 
   it('ends if the task is canceled before it is durable', async () => {
     const { client, response } = await call(async (tasks) => {
-      for (const record of tasks.all()) await tasks.cancel(record);
+      for (const task of tasks.all()) await task.cancel();
     });
     const disconnected = new Promise<void>((resolve) => response.onDisconnect(resolve));
     expect(await client.answer).toContain('"resultType":"task"');
@@ -114,11 +114,11 @@ describe('the result of a call that became a task', () => {
     const { tasks, client, response, about } = await call();
     await client.answer;
     response.complete({ kind: 'result', json: '{"content":[]}' });
-    const [record] = tasks.all();
-    if (!record) throw new Error('no task');
+    const [task] = tasks.all();
+    if (!task) throw new Error('no task');
     const reader = new Client();
     for (let times = 0; times < 2; times++) {
-      const outcome = await about('tasks/get', record);
+      const outcome = await about('tasks/get', task);
       if (outcome.kind === 'deferred') outcome.start(reader);
     }
     const [one, two] = reader.received.map(({ after }) => after[1]);

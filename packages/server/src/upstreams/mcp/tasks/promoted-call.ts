@@ -22,7 +22,8 @@ import {
 } from '../../response-sink.ts';
 import { eventTaskOf } from './events.ts';
 import { NO_ROOM, PromotedInput } from './promoted-input.ts';
-import { type CallTask, stateOf, type TaskRecord } from './task-record.ts';
+import type { Task } from './task.ts';
+import { stateOf } from './task-record.ts';
 import { newTask, type Tasks } from './tasks.ts';
 import { ACKNOWLEDGED } from './translation.ts';
 
@@ -81,7 +82,7 @@ export class PromotedCalls {
     tasks.canceled.subscribe(({ id }) => this.#calls.get(id)?.cancel());
     // Those of an earlier process, unless it may be alive.
     if (options.isAlive) return;
-    for (const record of tasks.all()) if (record.kind === 'call') this.#lose(record);
+    for (const task of tasks.all()) if (task.record.kind === 'call') lose(task);
   }
 
   /** Whether a request becomes a task if it takes long: only calls of tools do, whatever else has the label. */
@@ -96,49 +97,42 @@ export class PromotedCalls {
   }
 
   /** The outcome of a request about a task of this kind. */
-  async request({ method, text }: RequestMessage, record: CallTask): Promise<RequestOutcome> {
-    const call = this.#calls.get(record.id);
-    if (!call) return this.#requestLost(method, record);
-    if (method === 'tasks/get') return call.state(record);
+  async request({ method, text }: RequestMessage, task: Task): Promise<RequestOutcome> {
+    const call = this.#calls.get(task.id);
+    if (!call) return this.#requestLost(method, task);
+    if (method === 'tasks/get') return call.state(task);
     if (method === 'tasks/update') return call.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
     call.cancel();
     return ACKNOWLEDGED;
   }
 
   /** Stores the task of a call; undefined if its client may have no more. Rejects with `StoreError`. */
-  async create(call: PromotedCall, { target, address }: PromotableCall): Promise<TaskRecord | undefined> {
+  async create(call: PromotedCall, { target, address }: PromotableCall): Promise<Task | undefined> {
     const { tasks, replica, maxCallMs } = this.options;
     const { client } = call;
     const { facts } = client;
     const now = new Date().toISOString();
-    const task = { ...newTask(client, target, address), kind: 'call', replica, eventId: facts?.call?.eventId } as const;
-    const record = await tasks.create(task, {
-      status: 'working',
-      statusMessage: undefined,
-      createdAt: now,
-      lastUpdatedAt: now,
-      ttlMs: maxCallMs + RESULT_MS,
-      pollIntervalMs: POLL_INTERVAL_MS,
-    });
+    const members = { ...newTask(client, target, address), kind: 'call', replica } as const;
+    const task = await tasks.create(
+      { ...members, eventId: facts?.call?.eventId },
+      {
+        status: 'working',
+        statusMessage: undefined,
+        createdAt: now,
+        lastUpdatedAt: now,
+        ttlMs: maxCallMs + RESULT_MS,
+        pollIntervalMs: POLL_INTERVAL_MS,
+      },
+    );
     // It may have been removed before it was durable.
-    if (!record || !tasks.get(record.id)) return undefined;
-    this.#calls.set(record.id, call);
-    if (facts?.call) facts.call.task = () => eventTaskOf(tasks.get(record.id) ?? record);
-    return record;
-  }
-
-  /** Records the status, the message of progress with it, and the error. */
-  report({ id }: TaskRecord, status: TaskStatus, statusMessage?: string, content?: JsonObject): void {
-    const { tasks } = this.options;
-    const record = tasks.get(id);
-    if (!record) return;
-    const state = { ...stateOf(record), status, lastUpdatedAt: new Date().toISOString() };
-    const by = status === 'cancelled' ? 'cancelled' : 'returned';
-    tasks.observe(record, { ...state, statusMessage: statusMessage ?? record.statusMessage }, { by, content });
+    if (!task || task.isRemoved) return undefined;
+    this.#calls.set(task.id, call);
+    if (facts?.call) facts.call.task = () => eventTaskOf(task.record);
+    return task;
   }
 
   /** Reserves memory for what a task keeps, in place of what it has; false if there is none. */
-  reserve({ id, holder }: TaskRecord, bytes: number): boolean {
+  reserve({ id, record: { holder } }: Task, bytes: number): boolean {
     if (!this.#calls.has(id)) return false;
     this.#bytes.delete(id);
     const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#calls.get(other)?.displace());
@@ -147,21 +141,29 @@ export class PromotedCalls {
   }
 
   /** The outcome for a task whose call is not known here. */
-  async #requestLost(method: string, record: CallTask): Promise<RequestOutcome> {
-    const { replica } = record;
-    const { tasks, isAlive, replica: own } = this.options;
+  async #requestLost(method: string, task: Task): Promise<RequestOutcome> {
+    const { record } = task;
+    const { isAlive, replica: own } = this.options;
+    const replica = record.kind === 'call' ? record.replica : own;
     if (replica !== own && (await isAlive?.(replica))) {
       return rpcError(SERVER_ERROR, 'the replica that has this call cannot be reached: try again later', 503);
     }
-    this.#lose(record);
+    lose(task);
     if (method !== 'tasks/get') return ACKNOWLEDGED;
-    const state = taskJson('modern', { ...stateOf(tasks.get(record.id) ?? record), status: 'failed' });
+    const state = taskJson('modern', { ...stateOf(task.record), status: 'failed' });
     return { kind: 'result', json: JSON.stringify({ resultType: 'complete', ...state, error: LOST }) };
   }
+}
 
-  #lose(record: TaskRecord): void {
-    if (!isTerminal(record.status)) this.report(record, 'failed', undefined, { error: LOST });
-  }
+/** Records the status of a task, the message of progress with it, and the error. */
+function report(task: Task, status: TaskStatus, statusMessage = task.record.statusMessage, content?: JsonObject): void {
+  const by = status === 'cancelled' ? 'cancelled' : 'returned';
+  const lastUpdatedAt = new Date().toISOString();
+  task.observe({ ...stateOf(task.record), status, statusMessage, lastUpdatedAt }, { by, content });
+}
+
+function lose(task: Task): void {
+  if (!isTerminal(task.record.status)) report(task, 'failed', undefined, { error: LOST });
 }
 
 const LOST: JsonObject = {
@@ -182,7 +184,7 @@ class PromotedCall extends ForwardingSink {
   /** The client, until it has its response. */
   #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #record: TaskRecord | undefined = undefined;
+  #task: Task | undefined = undefined;
   #status: TaskStatus = 'working';
   /** Ends the call upstream, as if its client had disconnected. */
   #disconnect: (() => void) | undefined = undefined;
@@ -219,22 +221,19 @@ class PromotedCall extends ForwardingSink {
   async #becomeTask(): Promise<void> {
     const call = this.#call;
     if (!call) return;
-    const { tasks } = this.#owner.options;
     const input = PromotedInput.of(call.target.message);
-    const record = await this.#owner.create(this, call);
-    if (!record) return;
+    const task = await this.#owner.create(this, call);
     // It has its response, or has disconnected.
-    if (!this.#call) return tasks.remove(record);
-    const current = tasks.get(record.id);
-    if (!current) return;
+    if (!this.#call) return task?.remove();
+    if (!task || task.isRemoved) return;
     const client = this.#release();
-    this.#record = record;
+    this.#task = task;
     this.#next = input && { input, repeat: call.repeat };
     if (!this.#reserveInput()) this.#clear();
-    const result = { resultType: 'task', ...taskJson('modern', stateOf(record)) };
+    const result = { resultType: 'task', ...taskJson('modern', stateOf(task.record)) };
     client?.complete({ kind: 'result', json: JSON.stringify(result) });
     // An operator was faster.
-    if (current.isCanceled) this.cancel();
+    if (task.record.isCanceled) this.cancel();
   }
 
   override onDisconnect(listener: () => void): void {
@@ -289,7 +288,7 @@ class PromotedCall extends ForwardingSink {
 
   #onNotification(data: string): void {
     const { message } = progressParams(data) ?? {};
-    if (typeof message === 'string' && this.#record) this.#owner.report(this.#record, this.#status, message);
+    if (typeof message === 'string' && this.#task) report(this.#task, this.#status, message);
   }
 
   /** Returns the client that gets the response; undefined once the call is a task, or if the client has disconnected. */
@@ -311,8 +310,8 @@ class PromotedCall extends ForwardingSink {
     );
   }
 
-  /** The state of the task as result of `tasks/get`; the record is that of now. */
-  state(record: TaskRecord): RequestOutcome {
+  /** The state of the task as result of `tasks/get`. */
+  state({ record }: Task): RequestOutcome {
     const state = taskJson('modern', { ...stateOf(record), status: this.#status });
     const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
     if (this.#status === 'input_required') {
@@ -345,7 +344,7 @@ class PromotedCall extends ForwardingSink {
 
   /** Ends the task, and the call upstream. */
   cancel(): void {
-    if (!this.#record || isTerminal(this.#status)) return;
+    if (!this.#task || isTerminal(this.#status)) return;
     this.#finish('cancelled');
     this.#disconnect?.();
   }
@@ -363,12 +362,12 @@ class PromotedCall extends ForwardingSink {
 
   /** Ends the task; `end` is the last member of its state. */
   #finish(status: TaskStatus, end = ''): void {
-    const record = this.#record;
-    if (!record || isTerminal(this.#status)) return;
+    const task = this.#task;
+    if (!task || isTerminal(this.#status)) return;
     this.#clear();
     const bytes = Buffer.from(end);
     if (bytes.length > MAX_RESULT_BYTES) return this.#fail(TOO_LARGE);
-    const hasRoom = this.#owner.reserve(record, bytes.length);
+    const hasRoom = this.#owner.reserve(task, bytes.length);
     if (!hasRoom && (status === 'completed' || bytes.length > MAX_FREE_BYTES)) {
       return this.#fail('there is no room for its result');
     }
@@ -387,28 +386,28 @@ class PromotedCall extends ForwardingSink {
   }
 
   #set(status: TaskStatus): void {
-    if (!this.#record) return;
+    if (!this.#task) return;
     this.#status = status;
-    this.#owner.report(this.#record, status);
+    report(this.#task, status);
   }
 
   /** Drops what another round would take, also of the client, and the memory that is reserved. */
   #clear(): void {
-    if (this.#record) this.#owner.reserve(this.#record, 0);
+    if (this.#task) this.#owner.reserve(this.#task, 0);
     const { capabilities, mcpHeaders, copiedHeaders } = NO_CLIENT;
     this.#detach({ ...this.client, capabilities, mcpHeaders, copiedHeaders });
     this.#next = undefined;
   }
 
   #reserveInput(): boolean {
-    if (!this.#record || !this.#next) return false;
+    if (!this.#task || !this.#next) return false;
     const { capabilities, mcpHeaders, copiedHeaders } = this.client;
     const { length } = JSON.stringify([capabilities, mcpHeaders, copiedHeaders]);
-    return this.#owner.reserve(this.#record, this.#next.input.size + length);
+    return this.#owner.reserve(this.#task, this.#next.input.size + length);
   }
 
   #requireInput(result: string): void {
-    if (!this.#record || isTerminal(this.#status)) return;
+    if (!this.#task || isTerminal(this.#status)) return;
     const { input } = this.#next ?? {};
     if (!input) return this.#fail('it requires input, and its request is too large to be continued');
     const problem = input.require(result) ?? (this.#reserveInput() ? undefined : NO_ROOM);

@@ -27,10 +27,9 @@ import { FORWARDING_LOOP } from '../../upstream-headers.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { legacySession, type McpParts } from '../mcp-connection.ts';
 import type { CallSpec } from '../relay/call-spec.ts';
-import { collect, type Reply, type ReplyError } from '../relay/collect.ts';
+import { collect, type Reply } from '../relay/collect.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { postMessage } from '../rpc-request.ts';
-import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
 import { PolledCall } from './polled-call.ts';
 import {
@@ -41,17 +40,9 @@ import {
   taskMessage,
   taskSession,
   taskSpec,
-  upstreamOf,
 } from './target.ts';
-import {
-  type CoreTask,
-  type ExtensionTask,
-  isOwnedBy,
-  stateOf,
-  type TaskQuestion,
-  type TaskRecord,
-  type UpstreamTask,
-} from './task-record.ts';
+import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
+import { type InputRequestRecord, isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
 import {
   ACKNOWLEDGED,
   inputRequestsOf,
@@ -86,106 +77,103 @@ export type TaskReading =
 
 /** Time for the response to the cancellation of an operator, in milliseconds. */
 const CANCEL_MS = 30_000;
-/** Time for the first question of a task that requires input to arrive, in milliseconds. */
-const QUESTION_MS = 1_000;
+/** Time for the first request for input of a task that requires some to arrive, in milliseconds. */
+const INPUT_REQUEST_MS = 1_000;
 
 /**
- * Executes the requests of clients about their tasks: relays them within one era, and translates between core tasks and those of
- * the extension.
+ * Executes the requests of clients about their tasks: relays them within one era; between eras, reads the state in that of the
+ * upstream and writes it in that of the client.
  */
 export class TaskRequests {
   readonly #options: TaskRequestsOptions;
-  /** Requests for results on whose streams legacy upstreams send their questions, by task. */
-  readonly #listening = new Map<string, Promise<Reply>>();
-  /** Keys of the questions whose responses are being sent. */
-  readonly #answering = new Set<string>();
+  /** Requests for results on whose streams legacy upstreams send their requests for input. */
+  readonly #listening = new Map<UpstreamTask, Promise<Reply>>();
+  /** Keys of the requests for input whose responses are being sent. */
+  readonly #responding = new Set<string>();
 
   constructor(options: TaskRequestsOptions) {
     this.#options = options;
-    options.tasks.orphaned.subscribe((record) => void this.#cancelUpstream(record));
+    options.tasks.orphaned.subscribe((task) => void this.#cancelUpstream(task));
   }
 
   /** Returns the outcome of a request about a task. `tool` is the tool that the task was created by, if that is served. */
   request(
     exchange: ClientRequest,
     message: RequestMessage,
-    record: UpstreamTask,
+    task: UpstreamTask,
     tool: Entry | undefined,
   ): RequestOutcome {
-    const upstream = upstreamOf(this.#options, record);
-    if (!upstream) return taskNotFound();
     const { clientOf, toolCalls, log } = this.#options;
     const client = clientOf(exchange, tool);
-    const { copiedHeaders } = client;
-    if (!copiedHeaders) return FORWARDING_LOOP;
+    const target = storedTarget(this.#options, task, client.copiedHeaders);
+    if (!target) return taskNotFound();
+    if (!client.copiedHeaders) return FORWARDING_LOOP;
     const observer = toolCalls.request(client.facts);
-    const { server } = upstream;
+    const { server } = target.upstream;
     const trace = observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server });
-    const target = this.#targetFor(client, copiedHeaders, record, upstream);
-    const execute = async () => this.#execute({ client, message, target, trace }, record);
+    const request = { client, message, target: this.#targetFor(client, target, task), trace };
+    const execute = async () => this.#execute(request, task);
     return { kind: 'deferred', start: (sink) => deferOutcome(execute, log).start(new ObservedSink(sink, observer)) };
   }
 
-  #execute(request: TaskRequest, record: UpstreamTask): RequestOutcome | Promise<RequestOutcome> {
-    const { message, target } = request;
-    const isTranslated = record.clientEra !== target.era;
-    if (record.kind === 'core') {
-      if (message.method === 'tasks/cancel') {
-        return isTranslated ? this.#requestCancellation(target, record) : this.#cancelCore(request, record);
-      }
-      if (!isTranslated) return this.#relay(request, record);
-      if (message.method === 'tasks/update') return this.#answer(request, record);
-      return resultOf(this.#readCore(record, target), '"resultType":"complete",');
+  #execute(request: TaskRequest, task: UpstreamTask): RequestOutcome | Promise<RequestOutcome> {
+    const { client, message, target } = request;
+    const isTranslated = client.era !== target.era;
+    switch (message.method) {
+      case 'tasks/update':
+        return isTranslated ? this.#respond(request, task) : this.#update(request, task);
+      case 'tasks/cancel':
+        if (client.era === 'legacy')
+          return isTranslated ? this.#cancelForGood(target, task) : this.#cancel(request, task);
+        if (isTranslated) return this.#requestCancellation(target, task);
+        break;
+      case 'tasks/result':
+        if (isTranslated) return this.#awaitResult(request, task);
+        break;
+      default:
+        if (isTranslated) return this.#readState(target, task);
     }
-    if (!isTranslated) {
-      return message.method === 'tasks/update' ? this.#update(request, record) : this.#relay(request, record);
-    }
-    if (message.method === 'tasks/cancel') return this.#cancelForGood(target, record);
-    if (message.method === 'tasks/result') return this.#awaitResult(request, record);
-    return resultOf(this.#readExtension(record, target));
+    return this.#relay(request, task);
   }
 
   /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */
-  async read(record: CoreTask, headers: readonly string[]): Promise<TaskReading | undefined> {
-    const upstream = upstreamOf(this.#options, record);
-    return upstream && this.#readCore(record, storedTarget(this.#options, record, upstream, headers));
+  async read(task: UpstreamTask, headers: readonly string[]): Promise<TaskReading | undefined> {
+    const target = storedTarget(this.#options, task, headers);
+    return target && this.#read(task, target);
   }
 
   /** Cancels a task for an operator, and records that. Rejects with `UpstreamError` or `StoreError`. */
-  async cancel(record: TaskRecord): Promise<void> {
-    const { tasks } = this.#options;
+  async cancel(task: Task): Promise<void> {
     // A call of our own ends when that is recorded.
-    if (record.kind === 'call') return tasks.cancel(record);
-    const canceled = this.#cancelUpstream(record);
-    if (!canceled) return tasks.discard(record);
+    if (!isUpstreamTask(task)) return task.cancel();
+    const canceled = this.#cancelUpstream(task);
+    if (!canceled) return this.#options.tasks.discard(task);
+    const { address, clientEra } = task.record;
     const reply = await Promise.race([canceled, delay(CANCEL_MS, undefined, { ref: false })]);
     if (reply?.kind !== 'result') {
       const what = `did not cancel the task: ${reply?.error.message ?? `no response within ${CANCEL_MS / 1000} s`}`;
-      throw new UpstreamError('rpc', record.address, what);
+      throw new UpstreamError('rpc', address, what);
     }
     // Clients of the extension go on to see what the upstream reports, which may complete the task nevertheless.
-    if (record.clientEra === 'legacy') await tasks.cancel(record);
-    else tasks.end(record, { by: 'cancelled' });
+    if (clientEra === 'legacy') await task.cancel();
+    else task.end({ by: 'cancelled' });
   }
 
   /** Cancels a task on behalf of no client; undefined if its upstream is gone. */
-  #cancelUpstream(record: UpstreamTask): Promise<Reply> | undefined {
-    const upstream = upstreamOf(this.#options, record);
-    return upstream && requestTask(this.#options, storedTarget(this.#options, record, upstream), 'tasks/cancel');
+  #cancelUpstream(task: UpstreamTask): Promise<Reply> | undefined {
+    const target = storedTarget(this.#options, task);
+    return target && requestTask(this.#options, target, 'tasks/cancel');
   }
 
   /** The target of requests of a client, which is sent in the session of the task. */
-  #targetFor(client: ClientFacts, headers: readonly string[], record: UpstreamTask, upstream: Upstream): TaskTarget {
+  #targetFor(client: ClientFacts, stored: TaskTarget, task: UpstreamTask): TaskTarget {
     const { session, capabilities, era } = client;
-    const stored = storedTarget(this.#options, record, upstream, headers);
     return {
       ...stored,
       clientInfo: session?.clientInfo ?? stored.clientInfo,
       capabilities: era === 'modern' ? capabilities : translatedCapabilities(capabilities, session !== undefined),
       openSession: (isRetry) =>
-        isRetry && record.kind === 'core'
-          ? this.#reopenSession(client, headers, record, upstream)
-          : stored.openSession(false),
+        isRetry && stored.era === 'legacy' ? this.#reopenSession(client, stored, task) : stored.openSession(false),
     };
   }
 
@@ -195,230 +183,211 @@ export class TaskRequests {
    */
   async #reopenSession(
     client: ClientFacts,
-    headers: readonly string[],
-    record: CoreTask,
-    upstream: Upstream,
+    { upstream, headers }: TaskTarget,
+    task: UpstreamTask,
   ): Promise<UpstreamSession> {
-    const { tasks, sessions, clientInfo } = this.#options;
+    const { sessions, clientInfo } = this.#options;
     if (client.era === 'legacy' && !client.session) {
-      throw new UpstreamError('session-lost', record.address, 'no longer knows the session of the task');
+      throw new UpstreamError('session-lost', task.record.address, 'no longer knows the session of the task');
     }
     const own = { serverInfo: clientInfo, capabilities: legacyCapabilities(client.capabilities), headers };
     const session = await legacySession(upstream, client, { ...sessions, ...own })();
-    tasks.setSession(record, session);
+    task.setSession(session);
     return session;
   }
 
   // Within one era.
 
   /** `inputs`: keys of the responses to requests for input that are sent; the others are removed. */
-  #relay(request: TaskRequest, record: UpstreamTask, inputs?: readonly string[]): RequestOutcome {
-    const { tasks } = this.#options;
+  #relay(request: TaskRequest, task: UpstreamTask, inputs?: readonly string[]): RequestOutcome {
     const { client, message } = request;
-    const spec = this.#spec(request, record);
+    const spec = this.#spec(request, task);
     if (inputs) spec.edits.keepInputs(inputs);
-    const onAccepted = inputs && (() => tasks.onAnswered(record, inputs));
-    const rewriter = taskRewriter(tasks, record, message.method, client.capabilities, onAccepted);
+    const onAccepted = inputs && (() => task.removeInputRequests(({ key }) => inputs.includes(key)));
+    const rewriter = taskRewriter(task, message.method, client.capabilities, onAccepted);
     return { kind: 'deferred', start: (sink) => new RelayedCall(this.#options, { ...spec, rewriter }, sink).start() };
   }
 
   /** Returns the spec of the client's own request, with the id of the upstream in place of ours. */
-  #spec({ client, message, target, trace }: TaskRequest, record: UpstreamTask): CallSpec {
+  #spec({ client, message, target, trace }: TaskRequest, { record }: UpstreamTask): CallSpec {
     const spec = taskSpec(target, message);
     spec.edits.rename(record.upstreamId);
     if (trace) spec.edits.setTrace(trace);
+    const { address, session } = record;
     const isOwn = (other: TaskRecord) => isOwnedBy(other, client);
-    const place = record.kind === 'core' && { address: record.address, session: record.session.id };
     return {
       ...spec,
       capabilities: client.capabilities,
-      messages: place ? taskMessages(this.#options.tasks, place, isOwn) : undefined,
+      messages: session && taskMessages(this.#options.tasks, { address, session: session.id }, isOwn),
       task: { isAwaited: message.method === 'tasks/result' },
     };
   }
 
   /**
    * Relays the input that a task of the extension waits for. Other input is ignored, as the extension says: an upstream might take
-   * an answer that is sent twice for one to its next question.
+   * a response that is sent twice for one to its next request.
    */
-  async #update(request: TaskRequest, record: ExtensionTask): Promise<RequestOutcome> {
-    const { tasks } = this.#options;
+  async #update(request: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
     const { inputResponses } = request.message.params;
-    if (!isJsonObject(inputResponses)) return this.#relay(request, record);
+    if (!isJsonObject(inputResponses)) return this.#relay(request, task);
     const keys = Object.keys(inputResponses);
-    const isOpen = (key: string) => tasks.latest(record)?.openKeys.includes(key) === true;
+    const isOpen = (known: string) => task.record.inputRequests.some(({ key }) => key === known);
     if (!keys.every(isOpen)) {
       // The client may know a later state than we do.
-      const reading = await this.#readExtension(record, request.target);
+      const reading = await this.#read(task, request.target);
       if (reading.kind === 'error') return reading;
     }
     const open = keys.filter(isOpen);
-    return open.length === 0 && keys.length > 0 ? ACKNOWLEDGED : this.#relay(request, record, open);
+    return open.length === 0 && keys.length > 0 ? ACKNOWLEDGED : this.#relay(request, task, open);
   }
 
   /** Cancels a core task of a legacy client. That it is canceled is durable before the response. */
-  async #cancelCore(request: TaskRequest, record: CoreTask): Promise<RequestOutcome> {
-    const { tasks } = this.#options;
-    const reply = await collect(this.#options, this.#spec(request, record), record.namespace);
+  async #cancel(request: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
+    const reply = await collect(this.#options, this.#spec(request, task), task.record.namespace);
     if (reply.kind === 'error') return reply;
-    await tasks.cancel(record);
-    const state = observeState(tasks, record, reply.value);
+    await task.cancel();
+    const state = observeState(task, reply.value);
     if (typeof state === 'string') return unusableTask(state);
     const text = reply.text();
-    const edits = reportedTaskEdits('legacy', text, 0, reportedTask({ ...record, isCanceled: true }));
+    const edits = reportedTaskEdits('legacy', text, 0, reportedTask({ ...task.record, isCanceled: true }));
     return { kind: 'result', json: applyEdits(text, edits) };
   }
 
   // Between eras.
 
-  /** Reads the state of a task of the extension for a legacy client. */
-  async #readExtension(record: ExtensionTask, target: TaskTarget): Promise<TaskReading> {
-    const { tasks } = this.#options;
-    // For good: the upstream need not honor the cancellation of a legacy client.
-    if (record.isCanceled) return legacyReading(record, stateOf(record));
-    const reply = await requestTask(this.#options, target, 'tasks/get');
-    if (reply.kind === 'error') return this.#onUnread(record, reply);
-    const current = tasks.latest(record);
-    if (!current) return taskNotFound();
-    if (current.isCanceled) return legacyReading(current, stateOf(current));
-    const state = observeState(tasks, record, reply.value);
-    if (typeof state === 'string') return unusableTask(state);
-    return legacyReading(tasks.latest(record) ?? current, state, reply.isLarge ? undefined : reply.text());
+  async #readState(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
+    const reading = await this.#read(task, target);
+    if (reading.kind === 'error') return reading;
+    const type = task.record.clientEra === 'modern' ? '"resultType":"complete",' : '';
+    return { kind: 'result', json: `{${type}${reading.members}}` };
   }
 
-  /** Reads the state of a core task for a modern client, with its result or the input that it waits for. */
-  async #readCore(record: CoreTask, target: TaskTarget): Promise<TaskReading> {
-    const { tasks } = this.#options;
+  /** Reads the state of a task for a client of the other era: for a modern one with its result, or the input that it waits for. */
+  async #read(task: UpstreamTask, target: TaskTarget): Promise<TaskReading> {
+    const isLegacy = target.era === 'legacy';
+    // For good: the upstream need not honor the cancellation of a legacy client.
+    if (!isLegacy && task.record.isCanceled) return legacyReading(task, stateOf(task.record));
     const reply = await requestTask(this.#options, target, 'tasks/get');
-    if (reply.kind === 'error') return this.#onUnread(record, reply);
+    if (reply.kind === 'error') {
+      if (reply.error.code !== INVALID_PARAMS) return reply;
+      // An upstream that does not know the task any more has discarded it.
+      task.remove();
+      return taskNotFound();
+    }
     const { status } = reply.value;
-    const hasResult = status === 'completed' || status === 'failed';
+    const hasResult = isLegacy && (status === 'completed' || status === 'failed');
     const end = hasResult ? await requestTask(this.#options, target, 'tasks/result') : undefined;
     if (end?.kind === 'error' && end.text === undefined) return end;
+    if (task.isRemoved) return taskNotFound();
+    if (!isLegacy && task.record.isCanceled) return legacyReading(task, stateOf(task.record));
     const content: JsonObject | undefined =
       end && (end.kind === 'result' ? { result: end.value } : { error: { ...end.error } });
-    if (!tasks.latest(record)) return taskNotFound();
-    const state = observeState(tasks, record, reply.value, content);
+    const state = observeState(task, reply.value, content);
     if (typeof state === 'string') return unusableTask(state);
+    if (!isLegacy) return legacyReading(task, state, reply.isLarge ? undefined : reply.text());
     const text = reply.text();
     if (end) return endedTask(state, text, end);
     if (state.status === 'cancelled') return modernReading(state, text);
-    const questions = await this.#questions(record, target, state);
-    // Without open questions, there is nothing that the client could do.
-    if (questions.length === 0) return modernReading({ ...state, status: 'working' }, text);
-    const requests = `,"inputRequests":${inputRequestsOf(questions)}`;
-    return modernReading({ ...state, status: 'input_required' }, text, requests);
+    const requests = await this.#inputRequests(task, target, state);
+    // Without requests, there is nothing that the client could do.
+    if (requests.length === 0) return modernReading({ ...state, status: 'working' }, text);
+    return modernReading({ ...state, status: 'input_required' }, text, `,"inputRequests":${inputRequestsOf(requests)}`);
   }
 
-  /** The outcome of a failed request for a state. An upstream that does not know the task any more has discarded it. */
-  #onUnread(record: UpstreamTask, reply: ReplyError): ErrorOutcome {
-    if (reply.error.code !== INVALID_PARAMS) return reply;
-    this.#options.tasks.remove(record);
-    return taskNotFound();
+  async #inputRequests(
+    task: UpstreamTask,
+    target: TaskTarget,
+    { status }: TaskState,
+  ): Promise<readonly InputRequestRecord[]> {
+    const isMissing = () => status === 'input_required' && task.record.inputRequests.length === 0;
+    // Another replica may have got them.
+    if (isMissing()) await this.#options.tasks.refresh();
+    if (isMissing()) await this.#awaitInputRequest(task, target);
+    await task.stored();
+    return task.record.inputRequests;
   }
 
-  async #questions(record: CoreTask, target: TaskTarget, { status }: TaskState): Promise<readonly TaskQuestion[]> {
-    const { tasks } = this.#options;
-    const open = () => tasks.latest(record)?.questions ?? [];
-    if (status === 'input_required' && open().length === 0) {
-      // Another replica may have got them.
-      await tasks.refresh();
-      if (open().length === 0) await this.#awaitQuestion(record, target);
-    }
-    await tasks.stored(record);
-    return open();
-  }
-
-  /** Waits for a question on the stream of the result, which stays open for further ones until the task has ended. */
-  async #awaitQuestion(record: CoreTask, target: TaskTarget): Promise<void> {
-    const { tasks } = this.#options;
-    const listening = this.#listening.getOrInsertComputed(record.id, () => {
+  /** Waits for a request on the stream of the result, which stays open for further ones until the task has ended. */
+  async #awaitInputRequest(task: UpstreamTask, target: TaskTarget): Promise<void> {
+    const listening = this.#listening.getOrInsertComputed(task, () => {
       const spec = { ...taskSpec(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
-      return collect(this.#options, spec, record.namespace).finally(() => this.#listening.delete(record.id));
+      return collect(this.#options, spec, task.record.namespace).finally(() => this.#listening.delete(task));
     });
-    const { promise: asked, resolve } = Promise.withResolvers<void>();
-    const stop = tasks.onChange(record, () => {
-      if (tasks.latest(record)?.questions.length) resolve();
+    const { promise: requested, resolve } = Promise.withResolvers<void>();
+    const stop = task.changed.subscribe(() => {
+      if (task.record.inputRequests.length > 0) resolve();
     });
-    await withTimeout(QUESTION_MS, Promise.race([asked, listening]));
+    await withTimeout(INPUT_REQUEST_MS, Promise.race([requested, listening]));
     stop();
   }
 
   /**
-   * Sends the responses to the questions of a legacy upstream. Those under keys that are not open, or that are no objects, are
+   * Sends the responses to the requests of a legacy upstream. Those under keys that are not open, or that are no objects, are
    * ignored, as the extension says.
    */
-  async #answer({ message, target }: TaskRequest, record: CoreTask): Promise<RequestOutcome> {
-    const { tasks } = this.#options;
+  async #respond({ message, target }: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
     const { upstream, headers } = target;
     const responses = paramText(message.text, 'inputResponses');
     if (!responses?.startsWith('{')) return rpcError(INVALID_PARAMS, 'missing required parameter: inputResponses');
-    await tasks.refresh();
-    const session = taskSession(tasks, record, upstream);
-    for (const { key, requestId } of tasks.latest(record)?.questions ?? []) {
+    await this.#options.tasks.refresh();
+    const session = taskSession(task, upstream);
+    for (const { key, requestId } of task.record.inputRequests) {
       const response = memberText(responses, key);
-      if (!response?.startsWith('{') || this.#answering.has(key)) continue;
-      this.#answering.add(key);
+      if (!response?.startsWith('{') || this.#responding.has(key)) continue;
+      this.#responding.add(key);
       try {
-        const result = relatedTo(response, record.upstreamId);
+        const result = relatedTo(response, task.record.upstreamId);
         const sent = `{"jsonrpc":"2.0","id":${requestId},"result":${result}}`;
         await postMessage(upstream.transport, [...session.identityHeaders, ...headers], sent);
-        tasks.removeQuestions(record, (question) => question.key === key);
+        task.removeInputRequests((request) => request.key === key);
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
         return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: ${error.message}`);
       } finally {
-        this.#answering.delete(key);
+        this.#responding.delete(key);
       }
     }
-    await tasks.stored(record);
+    await task.stored();
     return ACKNOWLEDGED;
   }
 
   /** In the extension, a cancellation is a request that the upstream need not honor, and so no error if it is too late. */
-  async #requestCancellation(target: TaskTarget, record: CoreTask): Promise<RequestOutcome> {
+  async #requestCancellation(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
     const reply = await requestTask(this.#options, target, 'tasks/cancel');
     if (reply.kind === 'error') {
       const isTooLate = reply.error.code === INVALID_PARAMS || reply.error.code === METHOD_NOT_FOUND;
       return isTooLate ? ACKNOWLEDGED : reply;
     }
     const state = readTask('legacy', reply.value);
-    const by = state?.status === 'cancelled' ? 'cancelled' : 'polled';
-    if (state) this.#options.tasks.observe(record, state, { by });
+    if (state) task.observe(state, { by: state.status === 'cancelled' ? 'cancelled' : 'polled' });
     return ACKNOWLEDGED;
   }
 
   /** Cancels a task of the extension for a legacy client. That it is canceled is durable before the response. */
-  async #cancelForGood(target: TaskTarget, record: ExtensionTask): Promise<RequestOutcome> {
-    const reading = await this.#readExtension(record, target);
+  async #cancelForGood(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
+    const reading = await this.#read(task, target);
     if (reading.kind === 'error') return reading;
     const { status } = reading.state;
     if (isTerminal(status)) {
       return rpcError(INVALID_PARAMS, `cannot cancel a task that has ended: its status is ${status}`);
     }
-    await this.#options.tasks.cancel(record);
+    await task.cancel();
     void requestTask(this.#options, target, 'tasks/cancel');
     const canceled = { ...reading.state, status: 'cancelled' as const, lastUpdatedAt: new Date().toISOString() };
     return { kind: 'result', json: `{${translatedTask('legacy', canceled)}}` };
   }
 
-  /** Waits for the end of a task of the extension, and asks the legacy client for input meanwhile. */
-  #awaitResult({ message, target }: TaskRequest, record: ExtensionTask): RequestOutcome {
-    if (record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the task was canceled`);
+  /** Waits for the end of a task of the extension, and requests input of the legacy client meanwhile. */
+  #awaitResult({ message, target }: TaskRequest, task: UpstreamTask): RequestOutcome {
+    if (task.record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the task was canceled`);
     const spec = { ...taskSpec(target, message), rewriter: new LegacyResponseRewriter(TASK_FAILURE, false) };
-    const call = { spec, isClientDisconnected: false, target, state: stateOf(record), known: record };
+    const call = { spec, target, state: stateOf(task.record), known: task };
     return { kind: 'deferred', start: (sink) => new PolledCall(this.#options, { ...call, sink }).start() };
   }
 }
 
-/** The state of a task as result; `type` is a further member, as JSON text. */
-async function resultOf(read: Promise<TaskReading>, type = ''): Promise<RequestOutcome> {
-  const reading = await read;
-  return reading.kind === 'error' ? reading : { kind: 'result', json: `{${type}${reading.members}}` };
-}
-
 /** The state of a task of the extension, for legacy clients: one whose result has `isError` has failed. */
-function legacyReading(record: ExtensionTask, state: TaskState, text?: string): TaskReading {
+function legacyReading({ record }: UpstreamTask, state: TaskState, text?: string): TaskReading {
   const own = { ...state, status: stateOf(record).status };
   return { kind: 'task', state: own, members: translatedTask('legacy', own, text) };
 }

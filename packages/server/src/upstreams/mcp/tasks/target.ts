@@ -18,9 +18,10 @@ import { RequestEdits } from '../relay/request-edits.ts';
 import type { Upstream } from '../upstream.ts';
 import { adoptSession, type UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
-import { eraOf, type UpstreamTask } from './task-record.ts';
+import type { UpstreamTask } from './task.ts';
+import { eraOf } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
-import { TASK_FAILURE, taskQuestions } from './translation.ts';
+import { storedRequests, TASK_FAILURE } from './translation.ts';
 
 /** Dependencies of requests about tasks. */
 export interface TaskDeps extends CallDeps {
@@ -46,34 +47,34 @@ export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 
 }
 
 /** Returns the upstream of a task; undefined if its forward is gone, or has another address now. */
-export function upstreamOf(
-  { upstreams }: Pick<TaskDeps, 'upstreams'>,
-  { forward, address }: UpstreamTask,
-): Upstream | undefined {
+export function upstreamOf({ upstreams }: Pick<TaskDeps, 'upstreams'>, { record }: UpstreamTask): Upstream | undefined {
+  const { forward, address } = record;
   const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
   return upstream?.transport.address === address ? upstream : undefined;
 }
 
 /** Returns the session that requests about a task are sent in: after a restart, the stored one is continued. */
-export function taskSession(tasks: Tasks, record: UpstreamTask, upstream: Upstream): UpstreamSession {
-  if (record.kind === 'extension') return upstream.sessions.modern;
-  return tasks.sessionOf(record) ?? adoptSession(record.session.protocolVersion, record.session.id);
+export function taskSession({ session, record }: UpstreamTask, upstream: Upstream): UpstreamSession {
+  if (!record.session) return upstream.sessions.modern;
+  return session ?? adoptSession(record.session.protocolVersion, record.session.id);
 }
 
 /**
- * Returns the target of requests about a stored task. With their responses, a legacy upstream may send the questions of the task of
- * a modern client.
+ * Returns the target of requests about a stored task; undefined if its upstream is gone. With their responses, a legacy upstream
+ * may send requests for input, which are stored if the client of the task is a modern one.
  */
 export function storedTarget(
-  { tasks, clientInfo }: TaskDeps,
-  record: UpstreamTask,
-  upstream: Upstream,
+  { upstreams, clientInfo }: Pick<TaskDeps, 'upstreams' | 'clientInfo'>,
+  task: UpstreamTask,
   headers: readonly string[] = [],
-): TaskTarget {
+): TaskTarget | undefined {
+  const upstream = upstreamOf({ upstreams }, task);
+  if (!upstream) return undefined;
+  const { record } = task;
   const { upstreamId, namespace } = record;
-  const hasQuestions = record.kind === 'core' && record.clientEra === 'modern';
-  const serverRequests = hasQuestions ? () => taskQuestions(tasks, record) : undefined;
-  const openSession = () => taskSession(tasks, record, upstream);
+  const storesRequests = record.kind === 'core' && record.clientEra === 'modern';
+  const serverRequests = storesRequests ? () => storedRequests(task) : undefined;
+  const openSession = () => taskSession(task, upstream);
   const client = { headers, clientInfo: { ...clientInfo }, capabilities: {} };
   return { ...client, era: eraOf(record), upstreamId, namespace, upstream, serverRequests, openSession };
 }

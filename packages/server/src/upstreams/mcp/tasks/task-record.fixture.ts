@@ -1,8 +1,8 @@
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
-import type { CoreTask, TaskRecord } from './task-record.ts';
+import type { UpstreamRecord } from './task-record.ts';
 
 /** A working core task of an anonymous legacy client. */
-export function record(id: string, more: Partial<CoreTask> = {}): TaskRecord {
+export function record(id: string, more: Partial<UpstreamRecord> = {}): UpstreamRecord {
   return {
     id,
     namespace: 'default',
@@ -12,7 +12,7 @@ export function record(id: string, more: Partial<CoreTask> = {}): TaskRecord {
     upstreamId: `upstream-${id}`,
     kind: 'core',
     clientEra: 'legacy',
-    questions: [],
+    inputRequests: [],
     states: [],
     session: { id: 's', protocolVersion: '2025-11-25' },
     tool: { key: 'tool' },

@@ -22,17 +22,16 @@ const callSchema = z.object({
     .optional(),
 });
 
-/** A request of a legacy upstream that a task needs input for. */
-const questionSchema = z.object({
+/** A request of its upstream that a task needs input for. */
+const inputRequestSchema = z.object({
   /** Key that a modern client responds under. */
   key: z.string(),
-  /** Id of the request upstream, as JSON text. */
-  requestId: z.string(),
-  /** The request for the client, as JSON text. */
-  request: z.string(),
+  /** Id of the request of a legacy upstream, and the request for the client, as JSON text. */
+  requestId: z.string().optional(),
+  request: z.string().optional(),
 });
-/** See {@link questionSchema}. */
-export type TaskQuestion = Readonly<z.output<typeof questionSchema>>;
+/** See {@link inputRequestSchema}. */
+export type InputRequestRecord = Readonly<z.output<typeof inputRequestSchema>>;
 
 const commonSchema = z.object({
   /** Our id, which clients use: 128 random bits. */
@@ -80,6 +79,8 @@ const callTaskSchema = commonSchema.extend({
 });
 
 const upstreamTaskSchema = commonSchema.extend({
+  /** A core task of 2025-11-25, of a legacy upstream; or a task of the extension, of a modern one. */
+  kind: z.enum(['core', 'extension']),
   /** Id at the upstream. */
   upstreamId: z.string(),
   /** Session of the legacy client that created it. */
@@ -92,44 +93,30 @@ const upstreamTaskSchema = commonSchema.extend({
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
   /** The call that it continues. */
   call: callSchema.optional(),
-});
-
-const coreTaskSchema = upstreamTaskSchema.extend({
-  kind: z.literal('core'),
-  /** Upstream session that its requests are sent in. */
-  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }),
-  /** Requests for input that a modern client has not responded to. */
-  questions: z.array(questionSchema),
-});
-
-const extensionTaskSchema = upstreamTaskSchema.extend({
-  kind: z.literal('extension'),
-  /** Its result has `isError`: the task has failed for legacy clients, and is completed for modern ones. */
-  isError: z.boolean(),
-  /** Keys of the input that the upstream waits for. */
-  openKeys: z.array(z.string()),
+  /** Core task: upstream session that its requests are sent in. */
+  session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
+  /** Requests for input that the upstream has no response to; of a core task, if its client is a modern one. */
+  inputRequests: z.array(inputRequestSchema),
+  /** Extension: its result has `isError`. The task has failed for legacy clients, and is completed for modern ones. */
+  isError: z.boolean().optional(),
 });
 
 /** Schema of {@link TaskRecord}. */
-export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, coreTaskSchema, extensionTaskSchema]);
+export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, upstreamTaskSchema]);
 /** Schema of {@link TaskChange}. */
-export const taskChangeSchema = z
-  .object({ ...coreTaskSchema.shape, ...extensionTaskSchema.shape })
-  .omit({ id: true, kind: true })
-  .partial();
+export const taskChangeSchema = upstreamTaskSchema.omit({ id: true, kind: true }).partial();
 
 /** A plain call that became a task. */
-export type CallTask = Readonly<z.output<typeof callTaskSchema>>;
-/** A core task of 2025-11-25, of a legacy upstream. */
-export type CoreTask = Readonly<z.output<typeof coreTaskSchema>>;
-/** A task of the extension, of a modern upstream. */
-export type ExtensionTask = Readonly<z.output<typeof extensionTaskSchema>>;
+export type CallRecord = Readonly<z.output<typeof callTaskSchema>>;
 /** A task of an upstream. */
-export type UpstreamTask = CoreTask | ExtensionTask;
+export type UpstreamRecord = Readonly<z.output<typeof upstreamTaskSchema>>;
 /** A task that a client knows by an id of ours. */
-export type TaskRecord = CallTask | UpstreamTask;
+export type TaskRecord = CallRecord | UpstreamRecord;
 /** Changed members of a record, of those that its kind has. */
 export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
+
+/** The state of a new task. */
+export type NewState = Omit<TaskState, 'taskId'>;
 
 /** The status of a task as its clients see it; that it was canceled counts before its upstream has confirmed that. */
 export function statusOf({ status, isCanceled, end = status }: TaskRecord): TaskStatus {
@@ -163,7 +150,7 @@ export function isOwnedBy(record: TaskRecord, { namespace, principal }: TaskOwne
 }
 
 /** The era of the upstream of a task. */
-export function eraOf({ kind }: UpstreamTask): Era {
+export function eraOf({ kind }: UpstreamRecord): Era {
   return kind === 'core' ? 'legacy' : 'modern';
 }
 

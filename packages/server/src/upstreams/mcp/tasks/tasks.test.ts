@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createUser, toStored } from '../../../identity/principal.ts';
 import { UpstreamSessionPool } from '../upstream-sessions.ts';
-import type { TaskRecord } from './task-record.ts';
+import { MAX_TTL_MS, type Task } from './task.ts';
 import { memoryTaskStore, type TaskStore } from './task-record.ts';
-import { MAX_TTL_MS, type NewTask, type TaskLimits, Tasks } from './tasks.ts';
+import { type NewTask, type TaskLimits, Tasks } from './tasks.ts';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -25,7 +25,7 @@ function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
   const tasks = new Tasks({ store, ...(limits && { limits }), now: () => clock.now });
   closers.push(() => tasks.close());
   const orphaned: string[] = [];
-  tasks.orphaned.subscribe(({ upstreamId }) => orphaned.push(upstreamId));
+  tasks.orphaned.subscribe(({ record }) => orphaned.push(record.upstreamId));
   let last = 0;
   const create = (user: string, namespace = 'default', ttlMs: number | null = 60_000) =>
     tasks.create(newTask(user, namespace, `upstream-${++last}`), { ...STATE, ttlMs }, session);
@@ -52,13 +52,13 @@ function newTask(user: string, namespace: string, upstreamId: string): NewTask {
     clientEra: 'modern',
     upstreamId,
     isError: false,
-    openKeys: [],
+    inputRequests: [],
     tool: { key: 'tool' },
     progress: undefined,
   };
 }
 
-const ownerOf = ({ namespace, principal }: TaskRecord) => ({ namespace, principal });
+const ownerOf = ({ record: { namespace, principal } }: Task) => ({ namespace, principal });
 
 describe('limits of tasks', () => {
   it('one user may have so many, of which the oldest that has ended makes room', async () => {
@@ -67,7 +67,7 @@ describe('limits of tasks', () => {
     expect(await create('ann')).toBeUndefined();
     expect(await create('ben')).toBeDefined();
     if (!first || !second) throw new Error('no tasks');
-    tasks.observe(second, { ...STATE, status: 'completed', taskId: 'x', ttlMs: 60_000 });
+    second.observe({ ...STATE, status: 'completed', taskId: 'x', ttlMs: 60_000 });
     expect(await create('ann')).toBeDefined();
     expect(await tasks.find(second.id, ownerOf(second))).toBeUndefined();
     expect(await tasks.find(first.id, ownerOf(first))).toBeDefined();
@@ -85,13 +85,13 @@ describe('limits of tasks', () => {
 
   it('an upstream cannot make a record large', async () => {
     const { create, tasks } = open();
-    const record = await create('ann');
-    if (!record) throw new Error('no task');
+    const task = await create('ann');
+    if (!task) throw new Error('no task');
     const inputRequests = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}`.padStart(1_024), {}]));
     const state = { ...STATE, taskId: 'x', ttlMs: 60_000, statusMessage: 'm'.repeat(5_000) };
-    tasks.observe(record, { ...state, status: 'input_required' }, { by: 'polled', content: { inputRequests } });
-    const stored = tasks.get(record.id);
-    const keys = stored?.kind === 'extension' ? stored.openKeys : undefined;
+    task.observe({ ...state, status: 'input_required' }, { by: 'polled', content: { inputRequests } });
+    const { record: stored } = tasks.get(task.id) ?? {};
+    const keys = stored?.kind === 'extension' ? stored.inputRequests : undefined;
     expect([stored?.statusMessage?.length, keys?.length]).toEqual([1_000, 64]);
   });
 });
@@ -127,11 +127,11 @@ describe('the life of a record', () => {
 
   it('follows the time to live that the upstream reports', async () => {
     const { create, clock, tasks } = open();
-    const record = await create('ann', 'default', 1_000);
-    if (!record) throw new Error('no task');
-    tasks.observe(record, { ...STATE, taskId: 'x', ttlMs: 500_000 });
+    const task = await create('ann', 'default', 1_000);
+    if (!task) throw new Error('no task');
+    task.observe({ ...STATE, taskId: 'x', ttlMs: 500_000 });
     clock.now += 400_000;
-    expect(await tasks.find(record.id, ownerOf(record))).toBeDefined();
+    expect(await tasks.find(task.id, ownerOf(task))).toBeDefined();
   });
 
   it('does not begin if it cannot be stored', async () => {

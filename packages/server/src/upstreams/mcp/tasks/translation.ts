@@ -24,8 +24,9 @@ import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
-import { type CoreTask, eraOf, type TaskQuestion, type TaskRecord, type UpstreamTask } from './task-record.ts';
-import { boundedTtl, MAX_TTL_MS, type Tasks } from './tasks.ts';
+import { boundedTtl, MAX_TTL_MS, type UpstreamTask } from './task.ts';
+import { eraOf, type InputRequestRecord, type TaskRecord, type UpstreamRecord } from './task-record.ts';
+import type { TaskPlace, Tasks } from './tasks.ts';
 
 /** Prefix of the messages of failed requests about tasks. */
 export const TASK_FAILURE = 'forwarded request failed';
@@ -51,16 +52,11 @@ export function ownState({ id }: TaskRecord, state: TaskState): TaskState {
  * Reads a reported state and records it; `content` is the message with it. Returns the state under our id, or the problem with what
  * the upstream has reported.
  */
-export function observeState(
-  tasks: Tasks,
-  record: UpstreamTask,
-  value: JsonObject,
-  content: JsonObject = value,
-): TaskState | string {
-  const state = readTask(eraOf(record), value);
+export function observeState(task: UpstreamTask, value: JsonObject, content: JsonObject = value): TaskState | string {
+  const state = readTask(eraOf(task.record), value);
   if (!state) return 'an invalid task';
-  const isConsistent = tasks.observe(record, state, { by: 'polled', content });
-  return isConsistent ? ownState(record, state) : 'another status of a task that has ended';
+  const isConsistent = task.observe(state, { by: 'polled', content });
+  return isConsistent ? ownState(task.record, state) : 'another status of a task that has ended';
 }
 
 /** What a client sees of a task in place of what its upstream reports: our id, and a status that is final. */
@@ -86,19 +82,18 @@ export function withReportedTask(era: Era, text: string, name: 'params' | 'resul
  * `onAccepted` is called when the response is a result.
  */
 export function taskRewriter(
-  tasks: Tasks,
-  record: UpstreamTask,
+  task: UpstreamTask,
   method: string,
   capabilities: JsonObject,
   onAccepted: () => void = () => undefined,
 ): ResponseRewriter {
-  const era = eraOf(record);
-  const task = reportedTask(record);
+  const era = eraOf(task.record);
+  const reported = reportedTask(task.record);
   /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
   const observe = (result: JsonObject): string | undefined => {
-    const observed = method === 'tasks/get' ? observeState(tasks, record, result) : undefined;
-    if (method === 'tasks/result') tasks.end(record, { by: 'polled', content: { result } });
-    if (method === 'tasks/cancel') tasks.end(record, { by: 'cancelled' });
+    const observed = method === 'tasks/get' ? observeState(task, result) : undefined;
+    if (method === 'tasks/result') task.end({ by: 'polled', content: { result } });
+    if (method === 'tasks/cancel') task.end({ by: 'cancelled' });
     return typeof observed === 'string' ? observed : undefined;
   };
   return {
@@ -108,7 +103,7 @@ export function taskRewriter(
       if (isJsonObject(error)) {
         // An upstream that does not know the task any more has discarded it. Its message may contain its own id.
         if (error.code === INVALID_PARAMS && method === 'tasks/get') {
-          tasks.remove(record);
+          task.remove();
           return errorResponse(id, taskNotFound());
         }
         return era === 'legacy' ? undefined : replaceRetiredCode(text, value, method, capabilities);
@@ -117,13 +112,13 @@ export function taskRewriter(
       const problem = observe(result);
       if (problem) return errorResponse(id, unusableTask(problem));
       onAccepted();
-      return { text: withReportedTask(era, text, 'result', task), value };
+      return { text: withReportedTask(era, text, 'result', reported), value };
     },
     rewriteLarge({ members: positions, textOf }, { result }, id) {
       const problem = positions ? observe(isJsonObject(result) ? result : {}) : 'a damaged result';
       if (problem !== undefined || !positions) return errorResponse(id, unusableTask(problem ?? ''));
       return positions.flatMap((member) => {
-        const text = reportedMember(era, member.key, textOf(member), task);
+        const text = reportedMember(era, member.key, textOf(member), reported);
         return text === undefined ? [] : [{ start: member.start, end: member.end, text }];
       });
     },
@@ -164,21 +159,20 @@ export function plainResultRewriter(inner: ResponseRewriter | undefined): Respon
 /**
  * Translates the ids of core tasks in the messages of one upstream session to and from one client: in notifications of
  * their status, and in the metadata of messages that are related to a task. What concerns tasks of other clients, with whom
- * the session may be shared, is dropped. `address` is that of the upstream, `session` the id there; `isOwn` returns whether a task is
- * one of the client.
+ * the session may be shared, is dropped. `isOwn` returns whether a task is one of the client.
  */
 export function taskMessages(
   tasks: Tasks,
-  { address, session }: { readonly address: string; readonly session: string | undefined },
-  isOwn: (record: CoreTask) => boolean,
+  place: TaskPlace,
+  isOwn: (record: UpstreamRecord) => boolean,
 ): MessageTranslator {
-  const find = (upstreamId: string): CoreTask | undefined => {
-    const record = tasks.findUpstream(address, session, upstreamId);
-    return record && !record.isInternal && isOwn(record) ? record : undefined;
+  const find = (upstreamId: string): UpstreamTask | undefined => {
+    const task = tasks.findAt('id', place, upstreamId);
+    return task && !task.record.isInternal && isOwn(task.record) ? task : undefined;
   };
-  const findProgress = (value: JsonObject): CoreTask | undefined => {
+  const findProgress = (value: JsonObject): UpstreamRecord | undefined => {
     const token = tokenOf(value);
-    const record = token === undefined ? undefined : tasks.findProgress(address, session, token);
+    const { record } = (token === undefined ? undefined : tasks.findAt('token', place, token)) ?? {};
     return record && isOwn(record) ? record : undefined;
   };
   return {
@@ -186,9 +180,9 @@ export function taskMessages(
       const { method, params, result } = value;
       if (method === TASK_STATUS_NOTIFICATION) {
         const state = readTask('legacy', params);
-        const record = state && find(state.taskId);
-        if (!state || !record || !tasks.observe(record, state, { by: 'notified' })) return undefined;
-        return withReportedTask('legacy', text, 'params', reportedTask(record));
+        const task = state && find(state.taskId);
+        if (!state || !task?.observe(state, { by: 'notified' })) return undefined;
+        return withReportedTask('legacy', text, 'params', reportedTask(task.record));
       }
       if (method === 'notifications/progress') {
         const { id, progress } = findProgress(value) ?? {};
@@ -202,9 +196,9 @@ export function taskMessages(
     },
     toUpstream: (text) =>
       withTaskIds(text, (id) => {
-        const record = tasks.get(id);
-        const isHere = record?.kind === 'core' && record.address === address && record.session.id === session;
-        return isHere && isOwn(record) ? record.upstreamId : undefined;
+        const { record } = tasks.get(id) ?? {};
+        const isHere = record?.kind === 'core' && record.address === place.address;
+        return isHere && record.session?.id === place.session && isOwn(record) ? record.upstreamId : undefined;
       }),
     isTaskProgress: (value) => findProgress(value) !== undefined,
   };
@@ -241,17 +235,17 @@ export function plainMessages(upstreamId: string, requestId: string, token: stri
  * Requests of a legacy upstream that a task of a modern client needs input for: stored, so that they are the `inputRequests` of
  * `tasks/get` until the client responds, also in another process.
  */
-export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
+export function storedRequests(task: UpstreamTask): ServerRequests {
   return {
     get pending() {
-      return tasks.latest(record)?.questions.length ?? 0;
+      return task.record.inputRequests.length;
     },
     relay(text, { method, params }) {
       if (typeof method !== 'string' || requiredCapabilities(method, params) === undefined) return false;
       // Some clients require `params`, which are optional.
       const given = memberText(text, 'params') ?? '{}';
       const sent = unrelated(method === 'elicitation/create' ? withoutElicitationId(given) : given);
-      return tasks.ask(record, {
+      return task.addInputRequest({
         key: `${method}#${randomBytes(6).toString('base64url')}`,
         requestId: memberText(text, 'id') ?? 'null',
         request: `{"method":${JSON.stringify(method)},"params":${sent}}`,
@@ -259,7 +253,7 @@ export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
     },
     onCancelled(text) {
       const canceled = paramText(text, 'requestId');
-      tasks.removeQuestions(record, ({ requestId }) => requestId === canceled);
+      task.removeInputRequests(({ requestId }) => requestId === canceled);
     },
     // They belong to the task, not to the request on whose stream they arrived.
     cancelAll: () => undefined,
@@ -267,9 +261,9 @@ export function taskQuestions(tasks: Tasks, record: CoreTask): ServerRequests {
   };
 }
 
-/** Returns questions as the member `inputRequests` of a task, as JSON text. */
-export function inputRequestsOf(questions: readonly TaskQuestion[]): string {
-  return `{${questions.map(({ key, request }) => `${JSON.stringify(key)}:${request}`).join(',')}}`;
+/** Returns stored requests of a legacy upstream as the member `inputRequests` of a task, as JSON text. */
+export function inputRequestsOf(requests: readonly InputRequestRecord[]): string {
+  return `{${requests.map(({ key, request }) => `${JSON.stringify(key)}:${request}`).join(',')}}`;
 }
 
 /**
@@ -279,25 +273,18 @@ export function inputRequestsOf(questions: readonly TaskQuestion[]): string {
 export function onTaskMessage(
   tasks: Tasks,
   { transport: { address } }: Upstream,
-  { sessionId }: UpstreamSession,
+  { sessionId: session }: UpstreamSession,
   text: string,
   value: JsonObject,
 ): boolean {
   const params = isJsonObject(value.params) ? value.params : {};
-  const find = (id: string | undefined) => {
-    const record = id === undefined ? undefined : tasks.findUpstream(address, sessionId, id);
-    return record?.clientEra === 'modern' ? record : undefined;
-  };
-  if (value.method === TASK_STATUS_NOTIFICATION) {
-    const state = readTask('legacy', params);
-    const record = find(state?.taskId);
-    if (state && record) tasks.observe(record, state, { by: 'notified' });
-    return record !== undefined;
-  }
-  const record = find(relatedTaskOf(params));
-  if (!record) return false;
-  const questions = taskQuestions(tasks, record);
-  if ('id' in value) return questions.relay(text, value);
-  if (value.method === 'notifications/cancelled') questions.onCancelled(text);
+  const state = value.method === TASK_STATUS_NOTIFICATION ? readTask('legacy', params) : undefined;
+  const id = state?.taskId ?? relatedTaskOf(params);
+  const task = id === undefined ? undefined : tasks.findAt('id', { address, session }, id);
+  if (task?.record.clientEra !== 'modern') return false;
+  const requests = storedRequests(task);
+  if ('id' in value) return requests.relay(text, value);
+  if (state) task.observe(state, { by: 'notified' });
+  else if (value.method === 'notifications/cancelled') requests.onCancelled(text);
   return true;
 }

@@ -18,7 +18,8 @@ import type { SubscribingClient } from '../streams/subscription-driver.ts';
 import type { Upstream } from '../upstream.ts';
 import { MIN_POLL_MS, Pause, pollDelayMs } from './polled-call.ts';
 import type { TaskReading } from './requests.ts';
-import { type CoreTask, type ExtensionTask, stateOf, type TaskRecord, type UpstreamTask } from './task-record.ts';
+import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
+import { stateOf, type TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
 import { reportedTask, withReportedTask } from './translation.ts';
 
@@ -37,7 +38,7 @@ export interface TaskWatcherOptions {
   /** Identity of clients that have none. */
   readonly clientInfo: Implementation;
   /** Returns the upstream of a task; undefined if it is gone. */
-  upstreamOf(record: UpstreamTask): Upstream | undefined;
+  upstreamOf(task: UpstreamTask): Upstream | undefined;
   /** Polls core tasks. */
   readonly polls: TaskPolls;
   /** Whether an operator has hidden the tool of a task: nothing of it reaches clients. */
@@ -60,9 +61,9 @@ const READY_MS = 5_000;
  * notifications of their upstream. The states of calls of our own are not watched.
  */
 export function watchTasks(
-  { tasks, polls, isHidden, upstreamOf }: TaskWatcherOptions,
+  { polls, isHidden, upstreamOf }: Omit<TaskWatcherOptions, 'tasks'>,
   client: SubscribingClient,
-  records: readonly TaskRecord[],
+  tasks: readonly Task[],
   handler: TaskWatchHandler,
 ): TaskWatch {
   const subscriptions: Subscription[] = [];
@@ -83,19 +84,18 @@ export function watchTasks(
     if (subscriptions.every(({ isSettled }) => isSettled)) settle();
   }
 
-  function poll(record: CoreTask): void {
-    const { id } = record;
-    granted.add(id);
+  function poll(task: UpstreamTask): void {
+    granted.add(task.id);
     const onChanged = (text: string): boolean => {
-      if (isHidden(record)) return false;
-      handler.onTask(id, text);
+      if (isHidden(task.record)) return false;
+      handler.onTask(task.id, text);
       return true;
     };
-    open.defer(polls.watch(record, client.headers, onChanged));
+    open.defer(polls.watch(task, client.headers, onChanged));
   }
 
   /** `watched`: the tasks by their ids at the upstream. */
-  function subscribe(upstream: Upstream, watched: ReadonlyMap<string, ExtensionTask>): void {
+  function subscribe(upstream: Upstream, watched: ReadonlyMap<string, Task>): void {
     const subscription = new Subscription({
       upstream,
       era: 'modern',
@@ -114,10 +114,10 @@ export function watchTasks(
         onTask: (text, { params }) => {
           const content = isJsonObject(params) ? params : {};
           const state = readTask('modern', content);
-          const record = state && watched.get(state.taskId);
-          if (!state || !record || isHidden(record)) return true;
-          if (!tasks.observe(record, state, { by: 'notified', content })) return true;
-          return handler.onTask(record.id, withReportedTask('modern', text, 'params', reportedTask(record)));
+          const task = state && watched.get(state.taskId);
+          if (!task || isHidden(task.record)) return true;
+          if (!task.observe(state, { by: 'notified', content })) return true;
+          return handler.onTask(task.id, withReportedTask('modern', text, 'params', reportedTask(task.record)));
         },
         onUpstreamClosed: () => isReady && handler.onMissedEvents?.(),
       },
@@ -127,12 +127,13 @@ export function watchTasks(
   }
 
   /** Tasks of the extension by upstream and their ids there. */
-  const watched = new Map<Upstream, Map<string, ExtensionTask>>();
-  for (const record of records) {
-    const upstream = record.kind === 'call' ? undefined : upstreamOf(record);
-    if (upstream && record.kind === 'core') poll(record);
-    if (!upstream || record.kind !== 'extension') continue;
-    watched.getOrInsertComputed(upstream, () => new Map()).set(record.upstreamId, record);
+  const watched = new Map<Upstream, Map<string, Task>>();
+  for (const task of tasks) {
+    const upstream = isUpstreamTask(task) ? upstreamOf(task) : undefined;
+    if (!upstream || !isUpstreamTask(task)) continue;
+    const { kind, upstreamId } = task.record;
+    if (kind === 'core') poll(task);
+    else watched.getOrInsertComputed(upstream, () => new Map()).set(upstreamId, task);
   }
   for (const [upstream, ofUpstream] of watched) subscribe(upstream, ofUpstream);
   queueMicrotask(settleIfAnswered);
@@ -148,7 +149,7 @@ export function watchTasks(
 export class SessionTasks {
   readonly #options: TaskWatcherOptions;
   /** Functions that watch a further task, by id of the session. */
-  readonly #listening = new Map<string, (record: TaskRecord) => void>();
+  readonly #listening = new Map<string, (task: Task) => void>();
 
   constructor(options: TaskWatcherOptions) {
     this.#options = options;
@@ -156,15 +157,16 @@ export class SessionTasks {
 
   /** The client has opened a notification stream; `headers` are those of its requests upstream. */
   onListening(session: DownstreamSession, headers: readonly string[]): void {
-    for (const record of this.#options.tasks.ofSession(session.id)) this.#watch(record, session, headers);
+    for (const task of this.#options.tasks.ofSession(session.id)) this.#watch(task, session, headers);
   }
 
   /** A task was created in the session. */
-  onCreated(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
-    if (session.isListening) this.#watch(record, session, headers);
+  onCreated(task: Task, session: DownstreamSession, headers: readonly string[]): void {
+    if (session.isListening) this.#watch(task, session, headers);
   }
 
-  #watch(record: TaskRecord, session: DownstreamSession, headers: readonly string[]): void {
+  #watch(task: Task, session: DownstreamSession, headers: readonly string[]): void {
+    const { record } = task;
     if (record.kind !== 'extension' || record.clientEra === 'modern' || isTerminal(record.status)) return;
     const watch = this.#listening.getOrInsertComputed(session.id, () => {
       const client = {
@@ -174,7 +176,7 @@ export class SessionTasks {
       };
       return watchSession(this.#options, client, session.channel(), () => this.#listening.delete(session.id));
     });
-    watch(record);
+    watch(task);
   }
 }
 
@@ -187,10 +189,9 @@ function watchSession(
   client: SubscribingClient,
   channel: DownstreamChannel,
   onUnused: () => void,
-): (record: TaskRecord) => void {
-  const { tasks } = options;
+): (task: Task) => void {
   /** The watched tasks: the last notification of each, by id. */
-  const watched = new Map<string, string>();
+  const watched = new Map<string, { readonly task: Task; last: string }>();
   /** The current watch, and the one that is to replace it. */
   const watches: TaskWatch[] = [];
   let isOpening = false;
@@ -207,25 +208,24 @@ function watchSession(
     if (!isOutdated || isOpening) return;
     isOutdated = false;
     isOpening = true;
-    for (const id of watched.keys()) if (!tasks.get(id)) watched.delete(id);
-    const records = Array.from(watched.keys()).flatMap((id) => tasks.get(id) ?? []);
+    for (const { task } of watched.values()) if (task.isRemoved) watched.delete(task.id);
+    const tasks = Array.from(watched.values(), ({ task }) => task);
     const onTasksReady = (): void => {
       isOpening = false;
       if (watches.length > 1) watches.shift()?.close();
       renew();
     };
-    watches.push(watchTasks(options, client, records, { onTasksReady, onTask: notify }));
+    watches.push(watchTasks(options, client, tasks, { onTasksReady, onTask: notify }));
   }
 
   function notify(id: string): boolean {
-    const record = tasks.get(id);
-    const last = watched.get(id);
-    if (!record || last === undefined) return true;
-    const state = stateOf(record);
+    const known = watched.get(id);
+    if (!known || known.task.isRemoved) return true;
+    const state = stateOf(known.task.record);
     const params = translatedTask('legacy', state);
     // Both watches may have it.
-    if (params === last) return true;
-    watched.set(id, params);
+    if (params === known.last) return true;
+    known.last = params;
     const keepsUp = channel.send(`{"jsonrpc":"2.0","method":"${TASK_STATUS_NOTIFICATION}","params":{${params}}}`);
     if (!keepsUp) {
       channel.onDrain(() => {
@@ -245,9 +245,9 @@ function watchSession(
     onUnused();
   }
 
-  return ({ id }) => {
-    if (watched.has(id)) return;
-    watched.set(id, '');
+  return (task) => {
+    if (watched.has(task.id)) return;
+    watched.set(task.id, { task, last: '' });
     isOutdated = true;
     // Others may follow in this turn.
     queueMicrotask(renew);
@@ -258,31 +258,29 @@ function watchSession(
 type OnChanged = (notification: string) => boolean;
 
 /** Reads the state of a core task with these headers, for those who share them. Undefined if its upstream is gone. */
-type ReadTask = (record: CoreTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
+type ReadTask = (task: UpstreamTask, headers: readonly string[]) => Promise<TaskReading | undefined>;
 
 /**
  * Polls core tasks until they have ended, and notifies their clients of what is new. Clients whose requests have the same
  * headers upstream share one poll of a task.
  */
 export class TaskPolls {
-  readonly #tasks: Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>;
   readonly #read: ReadTask;
   readonly #polls = new Map<string, TaskPoll>();
 
-  constructor(tasks: Pick<Tasks, 'latest' | 'onChange' | 'pollTurn'>, read: ReadTask) {
-    this.#tasks = tasks;
+  constructor(read: ReadTask) {
     this.#read = read;
   }
 
   /** Polls a task for a client. Returns the function that ends that. */
-  watch(record: CoreTask, headers: readonly string[], client: OnChanged): () => void {
-    const key = JSON.stringify([record.id, headers]);
+  watch(task: UpstreamTask, headers: readonly string[], client: OnChanged): () => void {
+    const key = JSON.stringify([task.id, headers]);
     const { clients, pause } = this.#polls.getOrInsertComputed(key, () => {
       const poll = { clients: new Map<OnChanged, string>(), pause: new Pause() };
-      queueMicrotask(() => void this.#run(record, headers, poll, () => this.#polls.delete(key)));
+      queueMicrotask(() => void this.#run(task, headers, poll).finally(() => this.#polls.delete(key)));
       return poll;
     });
-    clients.set(client, JSON.stringify(['working', record.statusMessage, []]));
+    clients.set(client, JSON.stringify(['working', task.record.statusMessage, []]));
     pause.end();
     return () => {
       clients.delete(client);
@@ -290,40 +288,38 @@ export class TaskPolls {
     };
   }
 
-  async #run(record: CoreTask, headers: readonly string[], { clients, pause }: TaskPoll, onEnd: () => void) {
-    using cleanup = new DisposableStack();
-    cleanup.defer(onEnd);
+  async #run(task: UpstreamTask, headers: readonly string[], { clients, pause }: TaskPoll): Promise<void> {
     // What a read itself reports is no reason for another one.
-    cleanup.defer(this.#tasks.onChange(record, () => pause.end()));
+    using stop = new DisposableStack();
+    stop.defer(task.changed.subscribe(() => pause.end()));
     while (clients.size > 0) {
       const readAt = performance.now();
-      // A request that gets no turn or fails is repeated, also if the database cannot be reached.
-      const isTurn = await this.#tasks.pollTurn({ id: record.id });
-      const reading = isTurn ? await this.#read(record, headers).catch(() => FAILED) : FAILED;
+      // A request that is throttled for too long or fails is repeated, also if the database cannot be reached.
+      const mayPoll = await task.throttlePoll();
+      const reading = mayPoll ? await this.#read(task, headers).catch(() => FAILED) : FAILED;
       if (!reading || (reading.kind === 'error' && reading.error.code === INVALID_PARAMS)) return;
-      if (reading.kind === 'task') this.#report(record, reading, clients);
-      const state = reading.kind === 'task' ? reading.state : record;
+      if (reading.kind === 'task') report(task, reading, clients);
+      const state = reading.kind === 'task' ? reading.state : task.record;
       if (isTerminal(state.status)) return;
       if (clients.size > 0) await pause.wait(pollDelayMs(state));
       // An upstream may report another state each time.
       await delay(Math.max(0, readAt + MIN_POLL_MS - performance.now()), undefined, { ref: false });
     }
   }
+}
 
-  #report(
-    record: CoreTask,
-    { state: { status, statusMessage }, members }: TaskReading & { kind: 'task' },
-    clients: TaskPoll['clients'],
-  ): void {
-    const { questions } = this.#tasks.latest(record) ?? record;
-    const state = JSON.stringify([status, statusMessage, questions.map(({ key }) => key)]);
-    const notification = `{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`;
-    for (const [client, known] of clients) {
-      if (state === known) continue;
-      clients.set(client, state);
-      // It may have been removed meanwhile.
-      if (!client(notification) && clients.has(client)) clients.set(client, known);
-    }
+function report(
+  task: UpstreamTask,
+  { state: { status, statusMessage }, members }: TaskReading & { kind: 'task' },
+  clients: TaskPoll['clients'],
+): void {
+  const state = JSON.stringify([status, statusMessage, task.record.inputRequests.map(({ key }) => key)]);
+  const notification = `{"jsonrpc":"2.0","method":"${TASK_NOTIFICATION}","params":{${members}}}`;
+  for (const [client, known] of clients) {
+    if (state === known) continue;
+    clients.set(client, state);
+    // It may have been removed meanwhile.
+    if (!client(notification) && clients.has(client)) clients.set(client, known);
   }
 }
 
