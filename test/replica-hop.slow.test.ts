@@ -4,7 +4,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import { connect as connectTcp, createServer as createTcpServer, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { PEER_LISTENER, peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import { PEER_LISTENER, peerKey, peerServerTls } from '../packages/server/src/http/peer-client.ts';
 import { encodePrincipal, PEER_PRINCIPAL } from '../packages/server/src/identity/peer.ts';
 import { createUser } from '../packages/server/src/identity/principal.ts';
 import { connectingTo, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';

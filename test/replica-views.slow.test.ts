@@ -2,7 +2,7 @@ import { createServer } from 'node:https';
 import { join } from 'node:path';
 import type { Replica, ToolCallEvent } from '@sluice/contract';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { peerKey, peerServerTls } from '../packages/server/src/http/peers.ts';
+import { peerKey, peerServerTls } from '../packages/server/src/http/peer-client.ts';
 import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';

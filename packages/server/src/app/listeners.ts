@@ -6,8 +6,8 @@ import { createHostOriginGuard } from '../http/request-validation.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
-import { interactionView } from '../management/interactions.ts';
-import { toolCallView } from '../management/tool-calls.ts';
+import { interactionQueries } from '../management/interactions.ts';
+import { toolCallQueries } from '../management/tool-calls.ts';
 import { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { OpenResponses } from '../mcp/open-responses.ts';
 import { errorCode, errorReason } from '../registry/store/files.ts';
@@ -43,8 +43,8 @@ export function createListeners(parts: Parts) {
     const allow = listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined;
     return { listener, server: pipelineListener(listener, { ...listening, chain, allow }) };
   });
-  const views = { ...toolCallView(toolCalls), ...interactionView(interactions) };
-  return { chains, servers, listening, peerServer: replica?.listener(chains, views, listening) };
+  const queries = { ...toolCallQueries(toolCalls), ...interactionQueries(interactions) };
+  return { chains, servers, listening, peerServer: replica?.listener(chains, queries, listening) };
 }
 
 function chainPartsOf(parts: Parts): ChainParts {

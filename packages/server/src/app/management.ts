@@ -41,7 +41,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       addresses: () => state.addresses,
       ready: () => state.ready,
       hasDatabase: () => shared?.isCurrent ?? true,
-      otherReplicas: replica?.others,
+      peers: replica?.peers,
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
       authenticate: proxyHeaders(),

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import type { Peers } from '../http/peers.ts';
+import type { PeerClient } from '../http/peer-client.ts';
 import { createUser } from '../identity/principal.ts';
 import type { McpExchange } from '../mcp/exchange.ts';
 import { type PassOnParts, passOn } from './replica-chain.ts';
@@ -11,9 +11,9 @@ test.each([
   ['of an only replica is sent to nobody', [], 'ann', 0],
   ['of a principal that is too large for a hop is handled here', ['10.0.0.2:1'], 'x'.repeat(40_000), 0],
 ])('a cancellation %s', (_, addresses, id, sent) => {
-  const notify = vi.fn<Peers['notify']>();
+  const notify = vi.fn<PeerClient['notify']>();
   const filter = passOn(() => undefined, {
-    peers: { notify },
+    client: { notify },
     members: { addresses },
     listener: 'mcp',
   } as unknown as PassOnParts);

@@ -4,7 +4,7 @@ import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { followedBy } from '../http/chain.ts';
 import { rpcError } from '../http/outcome.ts';
-import type { PeerRequest, Peers } from '../http/peers.ts';
+import type { PeerClient, PeerRequest } from '../http/peer-client.ts';
 import { encodePrincipal } from '../identity/peer.ts';
 import type { McpExchange, McpFilter, McpOutcome } from '../mcp/exchange.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
@@ -45,7 +45,7 @@ const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
 
 /** Dependencies of {@link passOn}. */
 export interface PassOnParts {
-  readonly peers: Peers;
+  readonly client: PeerClient;
   readonly members: SharedLog['members'];
   readonly events: Pick<EventStore, 'replicaOf'>;
   readonly suspendedCalls: Pick<SuspendedCalls, 'replicaOf'>;
@@ -55,7 +55,9 @@ export interface PassOnParts {
 }
 
 const UNREACHABLE = {
+  kind: 'plain',
   status: 503,
+  headers: ['Content-Type', 'application/json'],
   body: JSON.stringify({
     jsonrpc: '2.0',
     id: null,
@@ -64,7 +66,7 @@ const UNREACHABLE = {
       message: 'the replica that has this call or stream cannot be reached: try again later',
     },
   }),
-};
+} as const;
 
 /**
  * Forwards requests to the replica that owns their stream, call or task: a stream to resume, a suspended call, a call that
@@ -72,12 +74,12 @@ const UNREACHABLE = {
  * answered here, as after a restart. A cancellation is also sent to all others, since the client's id of a call does not name
  * its replica.
  */
-export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
+export function passOn(filter: McpFilter, { client, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
   const to = async (owner: string, exchange: McpExchange) => {
     const address = await members.addressOf(owner);
     if (address === undefined) return undefined;
     const request = peerRequest(exchange, listener);
-    return request ? peers.exchange(address, request, UNREACHABLE) : PRINCIPAL_TOO_LARGE;
+    return request ? client.exchange(address, request, UNREACHABLE) : PRINCIPAL_TOO_LARGE;
   };
   return followedBy(filter, (exchange, outcome) => {
     if (outcome || exchange.head.listener === REPLICA_LISTENER) return outcome;
@@ -88,7 +90,7 @@ export function passOn(filter: McpFilter, { peers, members, listener, tasks, ...
       const request = addresses.length > 0 ? peerRequest(exchange, listener) : undefined;
       if (!request) return undefined;
       const body = Buffer.from(cancellationOf(message.text));
-      for (const address of addresses) peers.notify(address, request, body);
+      for (const address of addresses) client.notify(address, request, body);
       return undefined;
     }
     const taskId = taskOf(exchange);

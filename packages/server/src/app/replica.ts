@@ -2,8 +2,8 @@ import type { Replica as ReplicaBody } from '@sluice/contract';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { formatAddress } from '../http/address.ts';
-import { PEER_CLIENT, PEER_LISTENER, PEER_VIEWS, Peers, peerKey, peerServerTls } from '../http/peers.ts';
-import { OtherReplicas, serveView, type Views } from '../http/replica-views.ts';
+import { PEER_CLIENT, PEER_LISTENER, PEER_QUERIES, PeerClient, peerKey, peerServerTls } from '../http/peer-client.ts';
+import { Peers, type QueryHandlers, serveQuery } from '../http/peers.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -12,7 +12,7 @@ import type { InteractionStore } from '../inference/interaction-store.ts';
 import { McpExchange, type McpFilter } from '../mcp/exchange.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import { ConversationCache, conversationReader } from '../policy/llm/history.ts';
-import { conversationView, OtherConversations } from '../policy/llm/other-conversations.ts';
+import { conversationQuery, OtherConversations } from '../policy/llm/other-conversations.ts';
 import type { Registry } from '../registry/registry.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
@@ -48,29 +48,29 @@ export class Replica {
   /** What replicas share in PostgreSQL. */
   readonly shared: SharedLog;
   /** Reads from the other replicas what only they have in memory. */
-  readonly others: OtherReplicas;
+  readonly peers: Peers;
   readonly conversations: OtherConversations;
   readonly #options: ReplicaOptions;
   /** Undefined without a listener for replicas: then none reaches another one. */
   readonly #key: Buffer | undefined;
-  readonly #peers: Peers | undefined;
+  readonly #client: PeerClient | undefined;
 
   private constructor(shared: SharedLog, options: ReplicaOptions) {
     this.shared = shared;
     this.#options = options;
     const { config, interactions, logger } = options;
     this.#key = config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
-    this.#peers = this.#key && new Peers(this.#key);
+    this.#client = this.#key && new PeerClient(this.#key);
     shared.members.left.subscribe(({ address }) => {
       // Its successor may have the same one.
-      if (address !== null && !shared.members.addresses.includes(address)) this.#peers?.disconnect(address);
+      if (address !== null && !shared.members.addresses.includes(address)) this.#client?.disconnect(address);
     });
-    this.others = new OtherReplicas({
-      peers: this.#peers,
-      others: () => shared.members.others,
+    this.peers = new Peers({
+      client: this.#client,
+      addresses: () => shared.members.others,
       log: logger.target('service'),
     });
-    this.conversations = new OtherConversations(this.others, interactions);
+    this.conversations = new OtherConversations(this.peers, interactions);
   }
 
   /** Opens the database as soon as it can be reached. */
@@ -135,7 +135,7 @@ export class Replica {
 
   /** Requests that were passed on to other replicas. */
   get passedOn(): number {
-    return this.#peers?.sent ?? 0;
+    return this.#client?.sent ?? 0;
   }
 
   /** Makes the chain of a listener. */
@@ -146,9 +146,9 @@ export class Replica {
   ): McpFilter {
     const { config } = this.#options;
     const { shared } = this;
-    const peers = this.#peers;
+    const client = this.#client;
     const toOwner = (filter: McpFilter) =>
-      peers ? passOn(filter, { ...located, peers, members: shared.members, listener: name }) : filter;
+      client ? passOn(filter, { ...located, client, members: shared.members, listener: name }) : filter;
     return liveChain(makeChain(filters, { ...parts, passOn: toOwner }), shared, config.maxStalenessMs);
   }
 
@@ -158,17 +158,17 @@ export class Replica {
    */
   listener(
     chains: readonly ListenerChain[],
-    views: Views,
+    queries: QueryHandlers,
     options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
   ): HttpServer | undefined {
     if (!this.#key) return undefined;
     const { interactions } = this.#options;
     const cache = new ConversationCache(interactions);
-    const conversations = conversationView(interactions, {
+    const conversations = conversationQuery(interactions, {
       latest: (id) => cache.latestHere(id),
       whole: (id) => conversationReader(interactions)(id),
     });
-    const allViews = { ...views, ...conversations };
+    const allQueries = { ...queries, ...conversations };
     const telemetry = new RequestTelemetry(REPLICA_LISTENER, 'service::mcp::access', options.requests);
     const handlers = new Map(
       chains.map(({ listener, chain }) => [
@@ -189,12 +189,12 @@ export class Replica {
         },
         isForReplicas: true,
         authenticate: fromPeer,
-        requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_VIEWS ? 'open' : 'optional'),
+        requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_QUERIES ? 'open' : 'optional'),
       },
       (exchange, rejection) => {
         const { request, response } = exchange;
         const listener = stringOf(request.headers[PEER_LISTENER]);
-        if (listener === PEER_VIEWS) return serveView(allViews, request, response);
+        if (listener === PEER_QUERIES) return serveQuery(allQueries, request, response);
         const handler = handlers.get(listener ?? '');
         if (handler) return handler(exchange, rejection);
         drainRequestBody(request);
@@ -205,7 +205,7 @@ export class Replica {
   }
 
   async close(): Promise<void> {
-    this.#peers?.close();
+    this.#client?.close();
     await this.shared.close();
   }
 }

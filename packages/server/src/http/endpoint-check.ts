@@ -1,10 +1,12 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type PeerCertificate } from 'node:tls';
 import { endpointOf } from './address.ts';
 import { certificateProblem, type EndpointProblem } from './certificate-problems.ts';
+import { type CollectedResponse, collectResponse } from './client/collect-response.ts';
+import { UpstreamError } from './client/errors.ts';
+import { createTransport } from './client/pool.ts';
 import { canOpenFiles } from './open-files.ts';
 
 /** Result of {@link checkEndpoint}. */
@@ -66,16 +68,14 @@ export async function checkEndpoint(url: URL, timeoutMs = 5_000, name?: string):
       await step(once(tls, 'secureConnect', { signal }), (code) => tlsProblem(code, at));
       expiry = expiryOf(tls.getPeerCertificate(), at);
     }
-    const { statusCode = 0, headers } = await step(sendHead(socket, url, signal), (code) => ({
-      what: `${at} does not respond to HTTP (${code})`,
-      remedy: 'Check that this is the port of the HTTP server; use https:// if it requires TLS',
-    }));
-    const serverTime = Date.parse(headers.date ?? '');
+    socket.destroy();
+    const { status, headers } = await requestHead(url, at, timeoutMs, signal);
+    const serverTime = Date.parse(String(headers.date));
     const found: EndpointCheck =
-      statusCode >= 500
+      status >= 500
         ? {
             status: 'warning',
-            message: `${at} responds with status ${statusCode}`,
+            message: `${at} responds with status ${status}`,
             remedy: 'See the log of that server, or of the proxy in front of it',
           }
         : (expiry ?? { status: 'ok', message: `${at} responds` });
@@ -129,16 +129,16 @@ function expiryOf({ valid_to }: PeerCertificate, at: string): EndpointCheck | un
   };
 }
 
-async function sendHead(socket: Socket, url: URL, signal: AbortSignal): Promise<IncomingMessage> {
-  const sent = request({
-    createConnection: () => socket,
-    host: url.hostname,
-    path: url.pathname,
-    method: 'HEAD',
-    headers: { host: url.host, 'user-agent': 'sluice-diagnostics', connection: 'close' },
-    signal,
-  });
-  const response = Promise.withResolvers<IncomingMessage>();
-  sent.once('response', response.resolve).once('error', response.reject).end();
-  return await response.promise;
+async function requestHead(url: URL, at: string, timeoutMs: number, signal: AbortSignal): Promise<CollectedResponse> {
+  const transport = createTransport(`${url.origin}${url.pathname}`, { redirects: 'pass', codings: 'pass' });
+  const request = { method: 'HEAD', headers: ['User-Agent', 'sluice-diagnostics'] };
+  try {
+    return await collectResponse(transport, request, { maxBytes: 0, timeoutMs, signal });
+  } catch (error) {
+    const what = `${at} does not respond to HTTP: it ${error instanceof UpstreamError ? error.what : String(error)}`;
+    const remedy = 'Check that this is the port of the HTTP server; use https:// if it requires TLS';
+    throw new StepError({ what, remedy }, error);
+  } finally {
+    void transport.destroy();
+  }
 }

@@ -2,7 +2,7 @@ import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
-export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome | PassedOutcome;
+export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome | HandedOff;
 
 /** A JSON-RPC result. */
 export interface ResultOutcome {
@@ -42,11 +42,11 @@ export interface ExchangeOutcome {
   start(request: ServerRequest, response: ResponseLike, body: Buffer | undefined): void;
 }
 
-/** The message is answered by another replica. */
-export interface PassedOutcome {
-  readonly kind: 'passed';
+/** Another replica handles the message. */
+export interface HandedOff {
+  readonly kind: 'handed_off';
   /** `body`: the message, or nothing. */
-  start(response: ResponseLike, body: Buffer): void;
+  start(request: ServerRequest, response: ResponseLike, body: Buffer): void;
 }
 
 /** The error object of a JSON-RPC response. `data` is JSON text. */

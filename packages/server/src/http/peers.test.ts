@@ -1,128 +1,136 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect } from 'node:net';
-import { expect, it, onTestFinished } from 'vitest';
-import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
-import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { encodePrincipal, fromPeer, MAX_PRINCIPAL_BYTES, PEER_PRINCIPAL } from '../identity/peer.ts';
-import { createUser, type Principal } from '../identity/principal.ts';
-import { proxyHeaders } from '../identity/proxy-headers.ts';
-import { createLogger } from '../telemetry/log.ts';
-import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
-import { HttpExchange } from './exchange.ts';
-import { MAX_HEAD_BYTES } from './message-parser.ts';
-import { PEER_CLIENT, PEER_LISTENER, Peers, peerServerTls } from './peers.ts';
-import { createHttpServer, type ServeRequest } from './server.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import { afterEach, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+import { jsonLines } from './json-lines.ts';
+import { PeerClient, peerServerTls } from './peer-client.ts';
+import { Peers } from './peers.ts';
 
 const KEY = Buffer.alloc(32, 7);
-type Received = {
-  principal: Principal;
-  rejection: number | undefined;
-  headers: Readonly<Record<string, unknown>>;
-  raw: string;
-};
+const log = { warn: () => undefined };
+const closing: (() => void)[] = [];
 
-/** A listener of replicas or of clients, and the requests that reach it. */
-async function start(kind: 'replicas' | 'clients') {
-  const received: Received[] = [];
-  const serve: ServeRequest<HttpExchange> = ({ request, response, principal }, rejection) => {
-    const { headers, rawHeaders } = request;
-    received.push({ principal, rejection: rejection?.status, headers, raw: rawHeaders.join('\n') });
-    response.writeHead(rejection?.status ?? 204, []);
-    response.end();
-  };
-  const parts = {
-    metrics: new RequestMetrics(),
-    logger: createLogger(DEFAULT_LOG_FILTER, () => undefined),
-    tracing: undefined,
-  };
-  const server = createHttpServer(
-    {
-      readTimeoutMs: 0,
-      maxConnections: undefined,
-      guard: () => undefined,
-      telemetry: new RequestTelemetry('peer', 'service::mcp::access', parts),
-      createExchange: (head, request, response) => new HttpExchange(head, request, response),
-      ...(kind === 'replicas'
-        ? { tls: peerServerTls(KEY), isForReplicas: true, authenticate: fromPeer }
-        : { tls: undefined, authenticate: proxyHeaders() }),
-    },
-    serve,
-  );
-  server.listen(0, '127.0.0.1');
+afterEach(() => {
+  for (const close of closing.splice(0)) close();
+});
+
+/** Another replica that answers with `answer`, and this one, which can ask it. */
+async function otherReplica(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+  notificationMs?: number,
+) {
+  const server = createServer(peerServerTls(KEY), answer).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  onTestFinished(() => {
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP address');
+  const client = new PeerClient(KEY, notificationMs);
+  closing.push(() => {
+    client.close();
     server.close();
     server.closeAllConnections();
   });
-  return { received, port: (server.address() as AddressInfo).port };
+  const url = `127.0.0.1:${address.port}`;
+  return { client, url, peers: new Peers({ client, addresses: () => new Map([['other', url]]), log }) };
 }
 
-/** Sends a request of a client to another replica. */
-async function hop(principal: string | undefined, headers: Record<string, string> = {}): Promise<Received> {
-  const { received, port } = await start('replicas');
-  const peers = new Peers(KEY, 60_000);
-  onTestFinished(() => peers.close());
-  const request = { method: 'POST', target: '/a/mcp', headers, listener: 'mcp', client: '192.0.2.1', principal };
-  peers.notify(`127.0.0.1:${port}`, request, Buffer.from('{}'));
-  await expect.poll(() => received.length, { timeout: 20_000 }).toBe(1);
-  const [first] = received;
-  if (!first) throw new Error('nothing was received');
-  return first;
-}
+const NUMBERS = {
+  target: '/numbers',
+  timeoutMs: 10_000,
+  maxBytes: 64 * 1024 * 1024,
+  parse: (item: unknown) => z.number().parse(item),
+};
 
-it('the other replica gets the principal, and ignores the identity headers of the client', async () => {
-  const ann = createUser('ann', 'proxy');
-  const { principal, headers } = await hop(encodePrincipal(ann), {
-    'x-forwarded-user': 'eve',
-    [PEER_PRINCIPAL]: 'e30',
+test('the items that another replica has are parsed one by one', async () => {
+  const numbers = Array.from({ length: 20_000 }, (_, at) => at);
+  const { peers } = await otherReplica((_, response) => {
+    for (const piece of jsonLines(numbers)) response.write(piece);
+    response.end();
   });
-  expect(principal).toEqual(ann);
-  // An operator may forward it to upstreams.
-  expect(headers['x-forwarded-user']).toBe('eve');
+  expect(await peers.query(NUMBERS)).toEqual({ responses: [numbers], missingReplicas: [] });
 });
 
-it('headers of the connection and of the length of the body are those of the hop', async () => {
-  const { headers } = await hop(encodePrincipal(createUser('ann', 'proxy')), {
-    trailer: 'x',
-    te: 'trailers',
-    upgrade: 'h2c',
-    'proxy-authorization': 'Basic x',
-    'content-length': '99',
-    expect: '100-continue',
-    'x-kept': '1',
+test.each([
+  ['is of another form', '1\n"two"\n'],
+  ['is no JSON', '1\n<html>\n'],
+  ['is not complete', '1\n2'],
+  ['is too large', `1\n${' '.repeat(2_000)}2\n`],
+])('a replica whose response %s has not responded', async (_, answer) => {
+  const { peers } = await otherReplica((_request, response) => response.end(answer));
+  expect(await peers.query({ ...NUMBERS, maxBytes: 1_000 })).toEqual({ responses: [], missingReplicas: ['other'] });
+});
+
+test('a large response is parsed in several turns of the event loop', async () => {
+  const { peers } = await otherReplica((_, response) => response.end(`"${'x'.repeat(250_000)}"\n`.repeat(20)));
+  let turns = 0;
+  let turnsAtFirst = 0;
+  const count = () => {
+    turns++;
+    timer = setImmediate(count);
+  };
+  let timer = setImmediate(count);
+  const parse = () => {
+    turnsAtFirst ||= turns;
+    return turns - turnsAtFirst;
+  };
+  const { responses } = await peers.query({ ...NUMBERS, parse });
+  clearImmediate(timer);
+  // 512 kB, three items, in each.
+  expect(responses[0]?.at(-1)).toBeGreaterThanOrEqual(6);
+});
+
+test('a response that nobody reads is not held', async () => {
+  const closed = Promise.withResolvers<void>();
+  const { peers } = await otherReplica((_, response) => {
+    response.on('close', closed.resolve).write('begun');
   });
-  expect(headers).toMatchObject({ 'content-length': '2', 'x-kept': '1' });
-  expect(Object.keys(headers)).not.toEqual(
-    expect.arrayContaining([expect.stringMatching(/^(?:trailer|te|upgrade|proxy-authorization|expect)$/)]),
-  );
+  const { responses } = await peers.stream('/endless', 100);
+  expect(responses).toHaveLength(1);
+  await closed.promise;
 });
 
-it('the longest principal and the longest head of a client fit', async () => {
-  let id = 'x'.repeat((MAX_PRINCIPAL_BYTES / 4) * 3);
-  while (encodePrincipal(createUser(id, 'proxy')) === undefined) id = id.slice(1);
-  const ann = createUser(id, 'proxy');
-  const { principal } = await hop(encodePrincipal(ann), { 'x-long': 'x'.repeat(MAX_HEAD_BYTES - 100) });
-  expect(principal.key).toBe(ann.key);
+const CANCELLATION = {
+  method: 'POST',
+  target: '/',
+  headers: {},
+  listener: 'mcp',
+  client: undefined,
+  principal: '',
+};
+
+test('notifications to a replica that does not answer take few connections, and end', async () => {
+  const open = new Set<ServerResponse>();
+  let most = 0;
+  const { client, url } = await otherReplica((_, response) => {
+    open.add(response.on('close', () => open.delete(response)));
+    most = Math.max(most, open.size);
+  }, 1_000);
+  for (let at = 0; at < 100; at++) client.notify(url, CANCELLATION, Buffer.from('{}'));
+  await vi.waitFor(() => expect(open.size).toBe(8), { timeout: 5_000 });
+  await vi.waitFor(() => expect(open.size).toBe(0), { timeout: 5_000 });
+  expect(most).toBe(8);
 });
 
-it.each([undefined, 'e30', 'not base64url!'])('a request with the principal %j is rejected', async (principal) => {
-  expect((await hop(principal, { 'x-forwarded-user': 'ann' })).rejection).toBe(400);
+test('notifications that wait for a replica take bounded memory', async () => {
+  const received: number[] = [];
+  const { client, url } = await otherReplica((request, response) => {
+    received.push(Number(request.headers['content-length']));
+    request.resume().on('end', () => response.end());
+  });
+  const body = Buffer.alloc(16 * 1024, ' ');
+  for (let at = 0; at < 1_000; at++) client.notify(url, CANCELLATION, body);
+  // Eight are sent at once, and 1 MiB waits.
+  await vi.waitFor(() => expect(received).toHaveLength(8 + 64), { timeout: 10_000 });
+  client.notify(url, CANCELLATION, Buffer.from('{}'));
+  await vi.waitFor(() => expect(received.at(-1)).toBe(2), { timeout: 10_000 });
 });
 
-it('headers of replicas are dropped from the requests of clients', async () => {
-  const { received, port } = await start('clients');
-  const socket = connect(port, '127.0.0.1');
-  onTestFinished(() => void socket.destroy());
-  const forged = [PEER_PRINCIPAL, PEER_LISTENER, PEER_CLIENT, 'Sluice-Peer-Other'].map((name) => `${name}: e30\r\n`);
-  const request = `GET / HTTP/1.1\r\nHost: a\r\n${forged.join('')}X-Kept: 1\r\n`;
-  // The second time, the head is not parsed again.
-  socket.write(`${request}\r\n${request}\r\n${request}Connection: close\r\n\r\n`);
-  await readAll(socket);
-  expect(received).toHaveLength(3);
-  for (const { headers, raw, principal } of received) {
-    expect(Object.keys(headers).filter((name) => name !== 'connection')).toEqual(['host', 'x-kept']);
-    expect(raw).not.toMatch(/sluice-peer/i);
-    expect(principal.kind).toBe('anonymous');
-  }
+test('a replica that is no longer live ends what it is answering', async () => {
+  const closed = Promise.withResolvers<void>();
+  const { client, url, peers } = await otherReplica((_, response) => {
+    response.on('close', closed.resolve).write('1\n');
+    client.disconnect(url);
+  });
+  expect(await peers.query(NUMBERS)).toEqual({ responses: [], missingReplicas: ['other'] });
+  await closed.promise;
 });

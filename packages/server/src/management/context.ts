@@ -1,7 +1,7 @@
 import type { DiagnosticCheck, Replica } from '@sluice/contract';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
+import type { Peers } from '../http/peers.ts';
 import type { PublicUrl } from '../http/public-url.ts';
-import type { OtherReplicas } from '../http/replica-views.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -84,7 +84,7 @@ export interface ManagementContext {
   /** The replicas that share the database; none without one. */
   readonly replicas: () => Promise<readonly Replica[]>;
   /** The other replicas, which have tool-call events and interactions of their own; undefined for a single one. */
-  readonly otherReplicas?: Pick<OtherReplicas, 'ask' | 'open'> | undefined;
+  readonly peers?: Pick<Peers, 'query' | 'stream'> | undefined;
   /** False while the database that replicas share cannot be reached. */
   readonly hasDatabase: () => boolean;
 }

@@ -1,13 +1,13 @@
 import { operations } from '@sluice/contract';
 import { z } from 'zod';
-import type { Views } from '../http/replica-views.ts';
+import type { QueryHandlers } from '../http/peers.ts';
 import { quote } from '../http/settings.ts';
 import type { Interaction, InteractionFilter, InteractionStore, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { interactionFrames, mergedInteractions, SLICE_BYTES } from './merged-interactions.ts';
-import { dataResponse, LIST_TIMEOUT_MS, streamResponse, withUnanswered } from './responses.ts';
+import { dataResponse, LIST_TIMEOUT_MS, streamResponse, withMissing } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /** Serializes an interaction. Bodies that are JSON are inserted as they were sent. */
@@ -46,7 +46,7 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
  * the recorder.
  */
 export function inferenceRoutes(router: Router, context: ManagementContext): void {
-  const { interactions, otherReplicas, inference } = context;
+  const { interactions, peers, inference } = context;
   const { interactions: list, clearInteractions: clear, configure } = operations.inference;
 
   router.add(list, async ({ query }) => {
@@ -56,11 +56,11 @@ export function inferenceRoutes(router: Router, context: ManagementContext): voi
       const value = query(name);
       return value === undefined ? [] : [[name, value]];
     });
-    const answers = await otherReplicas?.open(`${VIEW}?${new URLSearchParams(given)}`, LIST_TIMEOUT_MS);
+    const responses = await peers?.stream(`${QUERY}?${new URLSearchParams(given)}`, LIST_TIMEOUT_MS);
     const serialize = (interaction: Interaction) => interactionJson(interaction, withBodies);
-    const merged = mergedInteractions(found, answers, serialize, parseLimit(query('limit')));
+    const merged = mergedInteractions(found, responses, serialize, parseLimit(query('limit')));
     const headers = { 'content-type': 'application/json' };
-    if (otherReplicas) return streamResponse(merged, headers);
+    if (peers) return streamResponse(merged, headers);
     const { value: first } = await merged.next();
     // Smaller responses are sent in one piece.
     if (first.length < SLICE_BYTES) return { status: 200, headers, body: first };
@@ -71,10 +71,10 @@ export function inferenceRoutes(router: Router, context: ManagementContext): voi
   router.add(clear, async () => {
     interactions.clear();
     const cleared = dataResponse('{"cleared":true}');
-    if (!otherReplicas) return cleared;
+    if (!peers) return cleared;
     const limits = { timeoutMs: LIST_TIMEOUT_MS, maxBytes: 1024 };
-    const question = { method: 'DELETE', target: VIEW, ...limits, parse: () => {} } as const;
-    return withUnanswered(cleared, (await otherReplicas.ask(question)).unanswered);
+    const query = { method: 'DELETE', target: QUERY, ...limits, parse: () => {} } as const;
+    return withMissing(cleared, (await peers.query(query)).missingReplicas);
   });
 
   router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
@@ -84,7 +84,7 @@ export function inferenceRoutes(router: Router, context: ManagementContext): voi
   });
 }
 
-const VIEW = '/interactions';
+const QUERY = '/interactions';
 
 const FILTERS = ['conversation_id', 'completion_id', 'limit', 'bodies'] as const;
 
@@ -97,14 +97,14 @@ function filterOf(query: (name: (typeof FILTERS)[number]) => string | undefined)
 }
 
 /** What this replica answers when another one lists or deletes interactions. */
-export function interactionView(interactions: Pick<InteractionStore, 'list' | 'clear'>): Views {
+export function interactionQueries(interactions: Pick<InteractionStore, 'list' | 'clear'>): QueryHandlers {
   return {
-    [`GET ${VIEW}`]: (query) => {
+    [`GET ${QUERY}`]: (query) => {
       const found = interactions.list(filterOf((name) => query.get(name) ?? undefined));
       const withBodies = query.get('bodies') !== 'false';
       return interactionFrames(found, (interaction) => interactionJson(interaction, withBodies));
     },
-    [`DELETE ${VIEW}`]: () => {
+    [`DELETE ${QUERY}`]: () => {
       interactions.clear();
       return [];
     },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { StreamedAnswer } from '../http/replica-views.ts';
+import type { StreamedResponse } from '../http/peers.ts';
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
 import type { Interaction } from '../inference/interaction-store.ts';
 import { interactionFrames, mergedInteractions } from './merged-interactions.ts';
@@ -17,7 +17,7 @@ function answerOf(replica: string, found: readonly Interaction[], { size = 5, lo
     for (let at = 0; at < arrived.length; at += size) yield arrived.subarray(at, at + size);
     if (lost > 0) throw new Error('the connection is broken');
   }
-  const answer: StreamedAnswer = {
+  const answer: StreamedResponse = {
     replica,
     body: body(),
     close: () => {
@@ -29,11 +29,11 @@ function answerOf(replica: string, found: readonly Interaction[], { size = 5, lo
 
 async function merged(
   own: readonly Interaction[],
-  answers: readonly StreamedAnswer[],
+  responses: readonly StreamedResponse[],
   limit?: number,
-  unanswered: readonly string[] = [],
+  missingReplicas: readonly string[] = [],
 ) {
-  const chunks = await Array.fromAsync(mergedInteractions(own, { answers, unanswered }, serialize, limit));
+  const chunks = await Array.fromAsync(mergedInteractions(own, { responses, missingReplicas }, serialize, limit));
   return JSON.parse(Buffer.concat(chunks).toString());
 }
 
@@ -74,7 +74,7 @@ describe('interactions of several replicas', () => {
     };
     let timer = setImmediate(count);
     const own = of('a', ...Array(200).keys());
-    await Array.fromAsync(mergedInteractions(own, { answers: [], unanswered: [] }, serializeLong, 1));
+    await Array.fromAsync(mergedInteractions(own, { responses: [], missingReplicas: [] }, serializeLong, 1));
     clearImmediate(timer);
     // 2 MB, of which 128 kB in each.
     expect(turns).toBeGreaterThan(10);
@@ -82,7 +82,7 @@ describe('interactions of several replicas', () => {
 
   test('are no longer read when the client has gone', async () => {
     const { answer, state } = answerOf('B', of('b', 1));
-    const response = mergedInteractions([], { answers: [answer], unanswered: [] }, serialize, undefined);
+    const response = mergedInteractions([], { responses: [answer], missingReplicas: [] }, serialize, undefined);
     await response.next();
     await response.return(undefined);
     expect(state.isClosed).toBe(true);

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Answers, StreamedAnswer } from '../http/replica-views.ts';
+import type { PeerResponses, StreamedResponse } from '../http/peers.ts';
 import type { Interaction } from '../inference/interaction-store.ts';
 
 /** Serializes an interaction. */
@@ -35,7 +35,7 @@ function* framesOf(found: readonly Interaction[], serialize: Serialize): Generat
 const MAX_LINE = 64;
 
 /** Interactions of another replica, which are read one at a time. */
-async function* readFrames({ body }: StreamedAnswer): AsyncGenerator<Frame> {
+async function* readFrames({ body }: StreamedResponse): AsyncGenerator<Frame> {
   const chunks = body[Symbol.asyncIterator]();
   let buffer: Buffer = Buffer.alloc(0);
   const read = async (): Promise<void> => {
@@ -91,14 +91,14 @@ export const SLICE_BYTES = 128 * 1024;
  */
 export async function* mergedInteractions(
   own: readonly Interaction[],
-  { answers, unanswered }: Answers<StreamedAnswer> = { answers: [], unanswered: [] },
+  { responses, missingReplicas }: PeerResponses<StreamedResponse> = { responses: [], missingReplicas: [] },
   serialize: Serialize,
   limit: number | undefined,
 ): AsyncGenerator<Buffer> {
-  const missing = [...unanswered];
+  const missing = [...missingReplicas];
   const sources: Source[] = [
     { replica: undefined, frames: framesOf(own, serialize), head: undefined },
-    ...answers.map((answer) => ({ replica: answer.replica, frames: readFrames(answer), head: undefined })),
+    ...responses.map((response) => ({ replica: response.replica, frames: readFrames(response), head: undefined })),
   ];
   try {
     await Promise.all(sources.map((source) => advance(source, missing)));
@@ -125,7 +125,7 @@ export async function* mergedInteractions(
     const end = missing.length === 0 ? '' : `,"unanswered":${JSON.stringify(missing.sort())}`;
     yield Buffer.concat([...slice, Buffer.from(`],"error":null${end}}`)]);
   } finally {
-    for (const answer of answers) answer.close();
+    for (const response of responses) response.close();
   }
 }
 

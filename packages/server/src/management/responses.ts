@@ -68,7 +68,7 @@ export function markStale(response: ApiResponse): ApiResponse {
 export const LIST_TIMEOUT_MS = 2_000;
 
 /** Names the replicas that did not answer, if there are any: what they have in memory is missing. */
-export function withUnanswered(response: ApiResponse, replicas: readonly string[]): ApiResponse {
+export function withMissing(response: ApiResponse, replicas: readonly string[]): ApiResponse {
   return replicas.length === 0 ? response : withMember(response, 'unanswered', JSON.stringify(replicas));
 }
 

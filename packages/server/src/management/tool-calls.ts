@@ -6,12 +6,12 @@ import {
   toolCallEvent,
 } from '@sluice/contract';
 import { jsonLines } from '../http/json-lines.ts';
-import type { Views } from '../http/replica-views.ts';
+import type { QueryHandlers } from '../http/peers.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
 import { EventStreams } from './event-stream.ts';
-import { LIST_TIMEOUT_MS, listResponse, withUnanswered } from './responses.ts';
+import { LIST_TIMEOUT_MS, listResponse, withMissing } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
@@ -36,9 +36,9 @@ export function toolCallText(event: ToolCallEvent): Buffer {
 
 const DEFAULT_LIMIT = 100;
 
-const VIEW = '/tool-calls';
-/** Bytes of the answer of another replica. */
-const ANSWER_BYTES = 32 * 1024 * 1024;
+const QUERY = '/tool-calls';
+/** Bytes of the response of another replica. */
+const RESPONSE_BYTES = 32 * 1024 * 1024;
 
 /** The events that the query parameters select. Without those that do not apply, so that they can be passed on. */
 function filterOf(query: (name: 'toolName' | 'category' | 'limit') => string | undefined): EventFilter {
@@ -48,19 +48,16 @@ function filterOf(query: (name: 'toolName' | 'category' | 'limit') => string | u
   return { ...(toolName !== undefined && { toolName }), ...(category && { category }), limit };
 }
 
-/** What this replica answers when another one lists tool calls. */
-export function toolCallView(toolCalls: Pick<ToolCallEvents, 'recent'>): Views {
+/** What this replica responds when another one lists tool calls. */
+export function toolCallQueries(toolCalls: Pick<ToolCallEvents, 'recent'>): QueryHandlers {
   return {
-    [`GET ${VIEW}`]: (query) =>
+    [`GET ${QUERY}`]: (query) =>
       jsonLines(Iterator.from(toolCalls.recent(filterOf((name) => query.get(name) ?? undefined))).map(eventOf)),
   };
 }
 
 /** `/api/v1/tool-calls`: recent tool-call events and their stream. */
-export function toolCallRoutes(
-  router: Router,
-  { toolCalls, otherReplicas, openStreams, log }: ManagementContext,
-): void {
+export function toolCallRoutes(router: Router, { toolCalls, peers, openStreams, log }: ManagementContext): void {
   const { list, notifications } = operations.toolCalls;
   const textOf = eventTexts(toolCallText);
   const streams = new EventStreams(openStreams, MAX_TOOL_CALL_STREAMS);
@@ -68,19 +65,19 @@ export function toolCallRoutes(
   router.add(list, async ({ query }) => {
     const filter = filterOf(query);
     const found = toolCalls.recent(filter);
-    if (!otherReplicas) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
-    const { answers, unanswered } = await otherReplicas.ask({
-      target: `${VIEW}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
+    if (!peers) return listResponse(found, (record) => JSON.stringify(eventOf(record)));
+    const { responses, missingReplicas } = await peers.query({
+      target: `${QUERY}?${new URLSearchParams(Object.entries(filter).map(([name, value]) => [name, String(value)]))}`,
       timeoutMs: LIST_TIMEOUT_MS,
-      maxBytes: ANSWER_BYTES,
+      maxBytes: RESPONSE_BYTES,
       parse: (event) => toolCallEvent.parse(event),
     });
-    const events = [...found.map(eventOf), ...answers.flat()]
+    const events = [...found.map(eventOf), ...responses.flat()]
       .sort((a, b) => Date.parse(b.timestamp) - Date.parse(a.timestamp))
       .slice(0, Math.min(filter.limit, TOOL_CALL_EVENT_CAPACITY));
-    return withUnanswered(
+    return withMissing(
       listResponse(events, (event) => JSON.stringify(event)),
-      unanswered,
+      missingReplicas,
     );
   });
 

@@ -210,7 +210,7 @@ function respond(
     if (head.inBatch) return respond(serving, exchange, unhandledOutcome(serving, exchange));
     return outcome.start(request, response, exchange.body === NO_BODY ? undefined : exchange.body.concat());
   }
-  if (outcome.kind === 'passed') return outcome.start(response, exchange.body.concat());
+  if (outcome.kind === 'handed_off') return outcome.start(request, response, exchange.body.concat());
   // Drains the unused body, so that the next request can be read.
   if ((!serving.mcp || exchange.isUnread) && !head.inBatch) drainRequestBody(request);
   if (outcome.kind === 'deferred') return start(serving, exchange, outcome);

@@ -3,6 +3,7 @@
  * CPU time than with `undici`. It does not rename headers or remove hop-by-hop headers.
  */
 
+import type { ConnectionOptions } from 'node:tls';
 import { endpointOf, formatAddress } from '../address.ts';
 import type { EgressProxy } from './egress-proxies.ts';
 import type { UpstreamError } from './errors.ts';
@@ -137,6 +138,8 @@ export interface TransportOptions {
   readonly proxy?: EgressProxy | undefined;
   /** Called for each redirect that is followed, with its status and target. */
   readonly onRedirect?: ((status: number, target: URL) => void) | undefined;
+  /** Options of TLS connections to the upstream, such as a pre-shared key in place of certificates. */
+  readonly tls?: ConnectionOptions | undefined;
   /** Headers of requests that do not have them themselves: lower-case names and values, alternating. */
   readonly defaultHeaders?: readonly string[];
 }

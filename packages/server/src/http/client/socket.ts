@@ -1,6 +1,7 @@
 import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { endpointOf } from '../address.ts';
+import type { TransportOptions } from './client.ts';
 
 /** Error codes of writes on a connection that the peer has closed or reset. */
 const PEER_CLOSED: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET']);
@@ -28,6 +29,7 @@ export interface SocketTarget {
   readonly url: URL;
   /** Latest TLS session, for resumption; updated by the socket. */
   tlsSession: Buffer | undefined;
+  readonly settings?: Pick<TransportOptions, 'tls'>;
 }
 
 type OnRead = TcpNetConnectOpts['onread'];
@@ -77,6 +79,7 @@ function startTls(target: SocketTarget, options: ConnectionOptions): Socket {
   const { host } = endpointOf(target.url);
   const tls: ConnectionOptions = {
     ...options,
+    ...target.settings?.tls,
     host,
     ALPNProtocols: ['http/1.1'],
     servername: isIP(host) === 0 ? host : '',

@@ -505,3 +505,29 @@ it('sends what is written in a turn, or while corked, as one write', async () =>
   const head = expect.stringMatching(/^HTTP\/1\.1 200 OK[\s\S]+\r\n\r\n3\r\none\r\n3\r\ntwo\r\n$/);
   expect(seen).toEqual([[], [head], [head], [head, '5\r\nthree\r\n4\r\nfour\r\n']]);
 });
+
+describe('a socket is read through its handle', () => {
+  /** Listeners of `data` of the socket that a request arrives on. */
+  const listeners = async (): Promise<[response: string, listeners: number]> => {
+    let found = -1;
+    const { client } = await connected((request, response) => {
+      found = request.socket.listenerCount('data');
+      echo(request, response);
+    });
+    const response = await exchange(client, `POST /a HTTP/1.1\r\nContent-Length: 2\r\n${CLOSE}hi`);
+    return [response.slice(-10), found];
+  };
+
+  it('which Node.js has, although that is not part of its API', async () => {
+    expect(await listeners()).toEqual(['POST /a hi', 0]);
+  });
+
+  it('and through events without one', async () => {
+    const { get } = Reflect;
+    const spy = vi.spyOn(Reflect, 'get').mockImplementation((target, key) => {
+      return key === '_handle' ? undefined : get(target, key);
+    });
+    onTestFinished(() => spy.mockRestore());
+    expect(await listeners()).toEqual(['POST /a hi', 1]);
+  });
+});

@@ -147,6 +147,8 @@ class ReadingServer extends Server {
       return true;
     };
     const handle = Reflect.get(accepted, '_handle');
+    // Not part of the API of Node.js: without it, the socket is read through events.
+    if (!handle) return accepted;
     Reflect.set(accepted, '_handle', null);
     const socket = new ReadingSocket({ handle, allowHalfOpen: true, onread: { buffer, callback } });
     socket.passTo = (connection) => {

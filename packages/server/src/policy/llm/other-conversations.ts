@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { jsonLines } from '../../http/json-lines.ts';
-import type { OtherReplicas, Views } from '../../http/replica-views.ts';
+import type { Peers, QueryHandlers } from '../../http/peers.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { ActionFailure } from '../sandbox/action.ts';
@@ -19,9 +19,9 @@ const MESSAGES = {
 } as const;
 type Kind = keyof typeof MESSAGES;
 
-/** Time for the answers of other replicas, and bytes of each. An evaluation waits for them. */
-const ANSWER_MS = 1_000;
-const ANSWER_BYTES = 64 * 1024 * 1024;
+/** Time for the responses of other replicas, and bytes of each. An evaluation waits for them. */
+const RESPONSE_MS = 1_000;
+const RESPONSE_BYTES = 64 * 1024 * 1024;
 
 const TARGET = '/conversation';
 
@@ -44,14 +44,14 @@ interface Wanted<Message> {
 
 /**
  * Conversations whose completions other replicas have recorded as well: an evaluation decides the same on all of them
- * (docs/replicas.md). Of replicas that do not answer in time, the completions are missing.
+ * (docs/replicas.md). Of replicas that do not respond in time, the completions are missing.
  */
 export class OtherConversations {
-  readonly #replicas: Pick<OtherReplicas, 'ask'>;
+  readonly #peers: Pick<Peers, 'query'>;
   readonly #interactions: Pick<InteractionStore, 'conversationOf'>;
 
-  constructor(replicas: Pick<OtherReplicas, 'ask'>, interactions: Pick<InteractionStore, 'conversationOf'>) {
-    this.#replicas = replicas;
+  constructor(peers: Pick<Peers, 'query'>, interactions: Pick<InteractionStore, 'conversationOf'>) {
+    this.#peers = peers;
     this.#interactions = interactions;
   }
 
@@ -78,16 +78,16 @@ export class OtherConversations {
     const line = lineSchema(message);
     const request = {
       target: `${TARGET}?${new URLSearchParams({ id, messages: kind })}`,
-      timeoutMs: ANSWER_MS,
-      maxBytes: ANSWER_BYTES,
+      timeoutMs: RESPONSE_MS,
+      maxBytes: RESPONSE_BYTES,
       parse: (item: unknown) => line.parse(item),
     };
-    const [found, { answers }] = await Promise.all([own(id), this.#replicas.ask(request)]);
-    return [{ conversation: this.#interactions.conversationOf(id), found }, ...answers.map(partOf)];
+    const [found, { responses }] = await Promise.all([own(id), this.#peers.query(request)]);
+    return [{ conversation: this.#interactions.conversationOf(id), found }, ...responses.map(partOf)];
   }
 }
 
-/** A line of an answer: the conversation, then the time of each completion, followed by its messages; or why there is none. */
+/** A line of a response: the conversation, then the time of each completion, followed by its messages; or why there is none. */
 function lineSchema<Message>(message: z.ZodType<Message>) {
   return z.object({
     conversation: z.string().optional(),
@@ -122,11 +122,11 @@ function sortedMessages<Message>(parts: readonly Part<Message>[]): readonly Reco
   return parts.flatMap(({ found }) => found).sort((a, b) => a.epochMs - b.epochMs);
 }
 
-/** What this replica answers to {@link OtherConversations} of others. */
-export function conversationView(
+/** What this replica responds to {@link OtherConversations} of others. */
+export function conversationQuery(
   interactions: Pick<InteractionStore, 'conversationOf'>,
   read: { readonly latest: Read<RequestMessage>; readonly whole: Read<string> },
-): Views {
+): QueryHandlers {
   return {
     [`GET ${TARGET}`]: async (query) => {
       const id = query.get('id') ?? '';
