@@ -612,6 +612,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Apply a desired state
+         * @description Creates, changes and, with `prune`, deletes namespaces, forwards, services, tools and evaluators until they are as described. Sections that are missing stay unchanged. All changes of the registry are one commit: all or nothing. Evaluators have a store of their own: new and changed ones are active before that commit, deleted ones until after it. A state that cannot be applied is `UNPROCESSABLE`, with all problems. `If-Match` with the `ETag` of a dry run fails with `CONFLICT` if other changes would be made than those that it has returned. The response is sent when the discoveries of changed forwards have ended, or after 30 seconds. The body may have up to 16 MiB and 20,000 entries.
+         */
+        put: operations["applyState"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tool-calls": {
         parameters: {
             query?: never;
@@ -2565,6 +2585,79 @@ export interface components {
             };
             id?: string;
         } | unknown | unknown;
+        StateChange: {
+            /** @enum {string} */
+            action: "create" | "update" | "delete";
+            /** @enum {string} */
+            kind: "namespace" | "forward" | "service" | "tool" | "evaluator";
+            /** @description Its name before the change. */
+            name: string;
+            /** @description Of a tool, before the change. */
+            namespace?: string;
+            /** @description Of a discovered tool. */
+            forward?: string;
+            /** @description Of a discovered tool. */
+            upstreamName?: string;
+            serviceType?: string;
+            serviceSubType?: string;
+            languageName?: string;
+            /** @description What is deleted with a namespace. */
+            contents?: {
+                tools: number;
+                resources: number;
+                prompts: number;
+                forwards: number;
+            };
+            /** @description Changed members; empty for deletions. */
+            members: {
+                member: string;
+                /** @description Missing if the member is new. */
+                from?: unknown;
+                /** @description Missing if the member is removed. */
+                to?: unknown;
+            }[];
+            /** @description How the change widens the reach of agents. */
+            widens?: string[];
+            notes: string[];
+        };
+        StateForward: {
+            name: string;
+            /**
+             * Format: uri
+             * @description HTTP or HTTPS URL of the upstream, without user name and password.
+             */
+            address: string;
+            /** @description Namespace of the discovered entries (default `default`). Created if it does not exist. */
+            namespace?: string;
+            /** @description Labels. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Prefix for the names of discovered tools and prompts. */
+            prefix?: string;
+            /** @description Headers to set, and with null to remove; others stay unchanged. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin. */
+            headers?: {
+                [key: string]: (string | null) | (string | null);
+            } | null;
+            /** @description Exposed entries: missing members stay unchanged, null removes rules. */
+            expose?: components["schemas"]["ExposePatch"] | null;
+            /** @description URL of the HTTP proxy for requests to the upstream, without user name and password, or `none` (default: the proxy of the environment of the service). */
+            proxy?: string;
+            /** @description Whether the upstream may compress its responses with gzip, for slow connections (default: false). */
+            compression?: boolean;
+        };
+        StateInput: {
+            namespaces?: components["schemas"]["NamespaceInput"][];
+            forwards?: components["schemas"]["StateForward"][];
+            services?: components["schemas"]["ServiceInput"][];
+            /** @description Manually registered tools and, with `forward`, overrides of discovered tools. */
+            tools?: (components["schemas"]["ToolOverrides"] | components["schemas"]["ToolInput"])[];
+            /** @description Evaluators in order of execution. */
+            evaluators?: components["schemas"]["EvaluatorInput"][];
+        };
+        StateResult: {
+            changes: components["schemas"]["StateChange"][];
+        };
         Statistics: {
             toolsCount: number;
             resourcesCount: number;
@@ -2994,6 +3087,62 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        ToolOverrides: {
+            name?: string;
+            description?: string | null;
+            uri?: unknown;
+            toolType?: unknown;
+            title?: string | null;
+            icons?: unknown[] | null;
+            _meta?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description JSON Schema of the arguments, of type object. Served with its type, also when it has none. Alias: `inputSchema`. */
+            input_schema?: {
+                $schema?: string;
+                properties?: {
+                    [key: string]: {
+                        [key: string]: unknown;
+                    } | boolean;
+                };
+                required?: string[];
+                /** @constant */
+                type?: "object";
+            } & {
+                [key: string]: unknown;
+            };
+            output_schema?: {
+                [key: string]: unknown;
+            } | null;
+            annotations?: {
+                [key: string]: unknown;
+            } | null;
+            execution?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Secrets reference passed to the capability service. */
+            secretsURI?: string;
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
+            namespace?: string;
+            /** @description Labels. An update replaces all of them. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Unchanged if it is missing. null: `true`. */
+            enabled?: boolean | null;
+            /** @description Configuration reference passed to the capability service. */
+            configurationURI?: string;
+            /** @description Operator-defined identifier. */
+            id?: string;
+            /** @description Forward that discovers the tool. */
+            forward: string;
+            /** @description Name on the upstream (default `name`). */
+            upstreamName?: string;
+            shadowed?: unknown;
+            upstream?: unknown;
+        } & {
+            [key: string]: unknown;
+        };
         ToolUpdate: {
             name?: string;
             /** @description Description; may be empty. */
@@ -3197,7 +3346,7 @@ export interface components {
                 };
             };
         };
-        /** @description The request body exceeds 1 MiB. */
+        /** @description The request body exceeds 1 MiB, or 16 MiB for a desired state. */
         PayloadTooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -5457,6 +5606,54 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    applyState: {
+        parameters: {
+            query?: {
+                /** @description Return the changes without making them (default `false`). */
+                dry_run?: "true" | "false";
+                /** @description Delete what the sections of the body do not contain, and revert overrides that it does not contain (default `false`). */
+                prune?: "true" | "false";
+                /** @description Reject evaluators whose action cannot be loaded, instead of skipping them. The default is `SERVICE_EVALUATORS_STRICT`. */
+                strict?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StateInput"];
+            };
+        };
+        responses: {
+            /** @description The changes, made unless `dry_run` is set. `warnings` is about evaluators */
+            200: {
+                headers: {
+                    /** @description Identifies these changes. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["StateResult"];
+                        error: null;
+                        warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             422: components["responses"]["Unprocessable"];

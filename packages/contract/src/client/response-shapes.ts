@@ -644,6 +644,12 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
       "on_error": "string"
     }
   },
+  "PUT /api/v1/state 200": {
+    "type": "object",
+    "members": {
+      "changes": "array"
+    }
+  },
   "GET /api/v1/tool-calls 200": {
     "list": true,
     "type": "object",

@@ -55,6 +55,7 @@ test('bodies and responses may have other members, except those that reject them
     ...kinds.map((kind) => `#/components/schemas/ExposePatch/properties/${kind}/anyOf/0`),
     '#/components/schemas/ForwardPatch',
     '#/components/schemas/ProvisionInput',
+    '#/components/schemas/StateInput',
   ]);
 });
 

@@ -53,6 +53,8 @@ export interface RequestBody {
   readonly schema: z.ZodType;
   /** A missing body is equivalent to `{}`. */
   readonly optional?: true;
+  /** Maximum size, if it is not 1 MiB. */
+  readonly maxBytes?: number;
 }
 
 /**

@@ -9,6 +9,7 @@ import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
 import { serviceOperations } from './services.ts';
+import { stateOperations } from './state.ts';
 import { taskOperations } from './tasks.ts';
 import { toolCallOperations } from './tool-calls.ts';
 
@@ -21,6 +22,7 @@ export const operations = {
   prompts: promptOperations,
   services: serviceOperations,
   evaluators: evaluatorOperations,
+  state: stateOperations,
   toolCalls: toolCallOperations,
   tasks: taskOperations,
   events: eventOperations,

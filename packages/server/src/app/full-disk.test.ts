@@ -86,9 +86,7 @@ describe('on a full disk the service', () => {
     isFull = true;
     const service = await start(['--service-config', file]);
     expect((await service.manage('GET', '/forwards')).data).toEqual([]);
-    expect(diskErrors(service).join('')).toMatch(
-      /namespaces of the bootstrap file.*forward of the bootstrap file.*"up"/s,
-    );
+    expect(diskErrors(service).join('')).toContain('changes of the bootstrap file are not applied');
   });
 
   it('starts with an empty folder', async () => {

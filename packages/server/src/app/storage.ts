@@ -5,9 +5,11 @@ import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
 import { FileRevisionStore, memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
-import { bootstrapForward } from '../registry/change-forward.ts';
-import { OperationError } from '../registry/operation-error.ts';
+import { applyStateInSteps } from '../registry/desired-state.ts';
+import type { Draft } from '../registry/draft.ts';
+import type { Forward } from '../registry/entries.ts';
 import { type ChangeOrigin, Registry, snapshotEntries } from '../registry/registry.ts';
+import { StateProblemsError } from '../registry/state-difference.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { type Files, isDiskFull } from '../registry/store/files.ts';
@@ -54,8 +56,8 @@ export async function openMarks({ config: { persist }, files }: Storage): Promis
 }
 
 /**
- * Applies the entries of the bootstrap file to the stored state. On a full disk, entries that differ from the stored ones are
- * left out; so are all in the database of a later release.
+ * Applies the entries of the bootstrap file to the stored state. On a full disk they are left out if one differs from the stored
+ * ones, and always in the database of a later release.
  */
 export async function bootstrap(config: Config, registry: Registry, forwards: Forwards, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
@@ -72,46 +74,38 @@ export async function bootstrap(config: Config, registry: Registry, forwards: Fo
 
 const BOOTSTRAP: ChangeOrigin = { actor: 'bootstrap', reason: 'apply the bootstrap file' };
 
+/** In one commit. Forwards that cannot be applied are left out. */
 async function applyBootstrap(
-  config: Config,
+  { bootstrap }: Config,
   registry: Registry,
   forwards: Forwards,
   log: TargetLogger,
 ): Promise<void> {
-  await unlessDiskFull(
-    registry.commit((draft) => {
-      for (const { name, labels } of config.bootstrap.namespaces) {
-        if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
-      }
-    }, BOOTSTRAP),
-    (error) => log.error('disk full: namespaces of the bootstrap file are not applied', { error }),
-  );
-  for (const { prefix = '', proxy, compression, ...entry } of config.bootstrap.forwards) {
+  const checks = {
+    requireUsable: (after: Forward) => forwards.requireUsable(after),
+    requireSameOrigin: forwards.kinds.requireSameOrigin.bind(forwards.kinds),
+  };
+  let described = [...bootstrap.forwards];
+  for (;;) {
+    const apply = (draft: Draft) => {
+      const namespaces = bootstrap.namespaces.map(({ name, labels = draft.namespaces.get(name)?.labels }) => {
+        return { name, labels };
+      });
+      return applyStateInSteps(draft, { namespaces, forwards: described }, { prune: false, checks });
+    };
     try {
-      await unlessDiskFull(
-        registry.commit((draft) => {
-          const described = { ...entry, prefix, proxy, compression: compression || undefined };
-          const before = draft.forwards.get(entry.name);
-          const after = bootstrapForward(draft, described);
-          forwards.requireUsable(after);
-          if (before && entry.headers === undefined) forwards.kinds.requireSameOrigin(before, after);
-        }, BOOTSTRAP),
-        (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
-      );
+      await registry.commit(apply, BOOTSTRAP);
+      return;
     } catch (error) {
-      if (!(error instanceof OperationError)) throw error;
-      log.warn('forward of the bootstrap file not applied', { forward: entry.name, reason: error.message });
+      if (isDiskFull(error)) return log.error('disk full: changes of the bootstrap file are not applied', { error });
+      if (!(error instanceof StateProblemsError)) throw error;
+      const reasons = new Map(error.problems.map(({ path, message }) => [path, message]));
+      described = described.filter(({ name }, index) => {
+        const reason = reasons.get(`forwards.${index}`);
+        if (reason !== undefined) log.warn('forward of the bootstrap file not applied', { forward: name, reason });
+        return reason === undefined;
+      });
     }
-  }
-}
-
-/** Waits for a write. On a full disk it calls `onFull` instead of throwing. */
-async function unlessDiskFull(write: Promise<unknown>, onFull: (error: unknown) => void): Promise<void> {
-  try {
-    await write;
-  } catch (error) {
-    if (!isDiskFull(error)) throw error;
-    onFull(error);
   }
 }
 

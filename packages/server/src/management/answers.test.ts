@@ -47,7 +47,7 @@ test('every operation returns each of its statuses in the documented form', asyn
   const document = await ServedDocument.of(api);
   const seen = new Set<string>();
 
-  const answers = async (status: number, request: string, body?: object): Promise<void> => {
+  const answers = async (status: number, request: string, body?: object, headers = {}): Promise<void> => {
     const [method = '', path = ''] = request.split(' ');
     const operation = allOperations.find(
       (each) =>
@@ -55,7 +55,7 @@ test('every operation returns each of its statuses in the documented form', asyn
         new RegExp(`^${each.path.replace(/\{\w+\}/, '[^/?]+')}$`).test(path.split('?')[0] ?? ''),
     );
     if (!operation) throw new Error(`no operation for ${request}`);
-    const answer = await api.call(method, path, body);
+    const answer = await api.call(method, path, body, headers);
     expect(answer.status, `${request}: ${answer.text}`).toBe(status);
     document.expectDeclared(operation, answer);
     if (answer.location !== '') {
@@ -194,6 +194,12 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(409, `POST ${revisions}/1/activate`, { expected_revision: 1 });
   await answers(404, `POST ${revisions}/9/activate`);
   await answers(422, `POST ${revisions}/2/activate`);
+
+  const state = 'PUT /api/v1/state';
+  await answers(200, `${state}?dry_run=true`, { namespaces: [{ name: 'n' }], tools: [{ ...TOOL, name: 'n' }] });
+  await answers(409, state, { namespaces: [{ name: 'n' }] }, { 'if-match': '"other"' });
+  await answers(200, state, { namespaces: [{ name: 'n' }], evaluators: [] });
+  await answers(422, state, { tools: [{ forward: 'none', name: 'n' }] });
 
   const tasks = '/api/v1/tasks';
   await answers(200, `GET ${tasks}`);

@@ -1,5 +1,5 @@
 import { type RequestBody, validate } from '@sluice/contract';
-import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import type { z } from 'zod';
 import { OperationError } from '../registry/operation-error.ts';
@@ -21,14 +21,15 @@ const CHUNK = 32 * 1024;
  */
 export function parseBody<T extends z.ZodType>(
   body: Buffer,
-  schema: T,
+  schema: T | ((object: JsonObject) => T),
   { kind, optional }: Pick<RequestBody, 'kind' | 'optional'>,
 ): z.output<T> {
   const text = decode(body, kind);
   const missing = text.trim() === '';
   if (missing && !optional) throw new OperationError('BAD_REQUEST', 'request body required');
   if (!missing) checkLimits(body, kind);
-  const result = validate(schema, missing ? {} : parseObject(text, kind));
+  const object = missing ? {} : parseObject(text, kind);
+  const result = validate(typeof schema === 'function' ? schema(object) : schema, object);
   if ('value' in result) return result.value;
   const [first] = result.issues;
   throw new OperationError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
@@ -83,7 +84,7 @@ class BodyCounts implements JsonSink {
   }
 }
 
-function parseObject(text: string, kind: string): JsonValue {
+function parseObject(text: string, kind: string): JsonObject {
   let value: JsonValue;
   try {
     value = parseLossless(text, { uniqueKeys: true });

@@ -1,6 +1,7 @@
 import { operations } from '@sluice/contract';
+import type { Principal } from '../identity/principal.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
-import { type Revision, serializeMetadata, serializeRevision } from '../policy/revisions.ts';
+import { type ExpectedRevision, type Revision, serializeMetadata, serializeRevision } from '../policy/revisions.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { ifMatchOf } from './entity-tag.ts';
@@ -82,11 +83,20 @@ interface UpdateRequest extends ApiRequest<'strict'> {
 }
 
 /** The expected active revision, and who changes it. OperationError BAD_REQUEST for an invalid `If-Match`. */
-function optionsOf({ http, principal: { id }, query, body }: UpdateRequest): UpdateOptions {
-  const strict = query('strict');
+function optionsOf({ http, principal, query, body }: UpdateRequest): UpdateOptions {
   return {
+    ...updateOptionsOf(principal, query('strict')),
     expectedRevision: body.expected_revision,
     ifMatch: ifMatchOf(http.headers['if-match']),
+  };
+}
+
+/** Who changes the evaluators, and whether all have to be loadable: the value of `?strict=`. */
+export function updateOptionsOf(
+  { id }: Principal,
+  strict: string | undefined,
+): Omit<UpdateOptions, keyof ExpectedRevision> {
+  return {
     actor: id === '' ? undefined : [...id].slice(0, MAX_ACTOR_CHARACTERS).join(''),
     strict: strict === undefined ? undefined : strict === 'true',
   };

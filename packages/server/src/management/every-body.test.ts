@@ -7,7 +7,7 @@ import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 import { bodyFor, named, pathOf, tagsOf } from './operations.fixture.ts';
 
-const LIMIT = 1024 * 1024;
+const MIB = 1024 * 1024;
 
 // Rejected requests have no effects, so one API and its document suffice.
 let api: SharedApi;
@@ -128,11 +128,14 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
 });
 
 describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s', ([_name, operation]) => {
-  const { method } = operation;
+  const { method, body } = operation;
+  const limit = body?.maxBytes ?? MIB;
   const path = pathOf(operation);
 
-  test('rejects more than 1 MiB, with or without Content-Length', { tags: tagsOf(operation) }, async (context) => {
-    const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(LIMIT) });
+  test(`rejects more than ${limit / MIB} MiB, with or without Content-Length`, {
+    tags: tagsOf(operation),
+  }, async (context) => {
+    const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(limit) });
     const sent = await api.call(method, path, whole);
     expect(sent).toMatchObject({ status: 413, data: null, error: { code: 'PAYLOAD_TOO_LARGE' } });
 

@@ -12,6 +12,7 @@ import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../reg
 import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
 import { addForward, removeForwardInSteps } from '../registry/operations-topology.ts';
+import { forwardMembers } from '../registry/serialize.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/forwards.ts';
 import type { ManagementContext } from './context.ts';
@@ -146,18 +147,10 @@ function tagOf(forward: Forward): string {
 }
 
 function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {
-  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
+  const { name } = forward;
   const message = [status.statusMessage, shadowedNote(snapshot.shadowed(name))].filter(Boolean).join('; ');
   return {
-    name,
-    address,
-    namespace,
-    labels,
-    ...(prefix !== '' && { prefix }),
-    ...(headers && { headers }),
-    ...(expose && { expose }),
-    ...(proxy !== undefined && { proxy }),
-    ...(compression && { compression }),
+    ...forwardMembers(forward),
     available: status.available,
     ...(message !== '' && { statusMessage: message }),
     ...(status.serverInfo && { serverInfo: status.serverInfo }),

@@ -32,6 +32,7 @@ const BODIES: Readonly<Record<string, object>> = {
     answer: '',
   },
   binding: { conversation_id: 'x' },
+  state: { namespaces: [{ name: 'x' }] },
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
 

@@ -36,7 +36,8 @@ test.for(named(STORING))(
     const isResource = path.startsWith('/api/v1/resources');
     const identity = operation.method === 'PATCH' ? {} : { name: 'y', ...(isResource && { location: 'y:1' }) };
     const made = { ...identity, labels: { changed: '1' } };
-    const body = operation.body && { ...bodyFor(operation, upstream.url), ...made };
+    const changing = operation.body?.kind === 'state' ? { namespaces: [made] } : made;
+    const body = operation.body && { ...bodyFor(operation, upstream.url), ...changing };
     store.hold = true;
     const answering = api.call(operation.method, pathOf(operation), body);
     await expect.poll(() => store.waiting, { interval: 1 }).toBe(1);

@@ -40,6 +40,8 @@ export interface Route {
   readonly name: string;
   /** Id of the operation, or its path. */
   readonly operation: string;
+  /** Maximum size of its body, if it is not the usual one. */
+  readonly maxBytes?: number | undefined;
 }
 
 /** Routes of the management API. Paths are case-sensitive; a trailing slash is ignored. HEAD is handled like GET. */
@@ -69,6 +71,14 @@ export class Router {
     this.#add(operation, (request, body) => handle({ ...request, body: parseBody(body, schema, rest) }));
   }
 
+  /** Adds the route of an operation whose body the handler parses. */
+  addWithBytes<Of extends Operation>(
+    operation: Of,
+    handle: (request: ApiRequest<Parameters<Of>>, body: Buffer) => Promise<ApiResponse>,
+  ): void {
+    this.#add(operation, handle);
+  }
+
   /** Adds a path that is not an operation of the contract. */
   addPath(path: string, handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>): void {
     this.#add({ id: path, method: 'GET', path }, handle);
@@ -94,15 +104,15 @@ export class Router {
     return this.#router.prettyPrint();
   }
 
-  #add(operation: Pick<Operation, 'id' | 'method' | 'path' | 'query'>, handleValid: Handler): void {
-    const { id, method, path, query = {} } = operation;
+  #add(operation: Pick<Operation, 'id' | 'method' | 'path' | 'query' | 'body'>, handleValid: Handler): void {
+    const { id, method, path, query = {}, body } = operation;
     const enumerated = Object.entries(query).flatMap(([name, { values }]) => (values ? [{ name, values }] : []));
     const handle: Handler = (request, body) => {
       for (const { name, values } of enumerated) checkValue(name, values, request.query(name));
       return handleValid(request, body);
     };
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
-    const store = { handle, operation: id };
+    const store = { handle, operation: id, maxBytes: body?.maxBytes };
     this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, store);
   }
 }

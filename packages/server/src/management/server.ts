@@ -39,6 +39,7 @@ import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale, pathNotFound, withHeaders } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
+import { stateRoutes } from './state.ts';
 import { taskRoutes } from './tasks.ts';
 import { timeSeriesRoutes } from './time-series.ts';
 import { toolCallRoutes } from './tool-calls.ts';
@@ -82,6 +83,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   serviceRoutes,
   evaluatorRoutes,
   bindingRoutes,
+  stateRoutes,
   pluginRoutes,
   prometheusRoutes,
   toolCallRoutes,
@@ -207,10 +209,11 @@ export class Management {
       response,
       holder: () => quotaOwner('', principal, socket.remoteAddress),
     };
-    collectBody(request, MAX_BODY_BYTES, memory, {
+    const maxBytes = this.router.find(method, path)?.maxBytes ?? MAX_BODY_BYTES;
+    collectBody(request, maxBytes, memory, {
       onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
       onTooLarge: () => {
-        const message = `request body too large: the limit is ${MAX_BODY_BYTES} bytes, which is fixed`;
+        const message = `request body too large: the limit is ${maxBytes} bytes, which is fixed`;
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
       },
       onNoMemory: () => send(retryLater(errorResponse('UNAVAILABLE', NO_MEMORY))),

@@ -4,10 +4,10 @@ import type { Entry, Forward } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { OperationError } from './operation-error.ts';
 import { abbreviated } from './operations.ts';
-import { addForward, type ForwardInput } from './operations-topology.ts';
+import type { ForwardInput } from './operations-topology.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
-import { forEachInSteps, runSteps, type Steps } from './steps.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
 
 /** Members that changes are merged into: what is missing stays, null removes a part or all. */
 interface MergedMembers {
@@ -18,6 +18,15 @@ interface MergedMembers {
 /** New values of a forward's members; missing ones stay. */
 export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMembers>> & MergedMembers;
 
+/** A changed forward, and what it has taken out of the draft. */
+export interface DetachedEntries {
+  readonly forward: Forward;
+  /** The entries that follow it, where it has them now. They are not in the draft. */
+  readonly followers: readonly Entry[];
+  /** Entries of others that were shadowed by removed ones and hold their keys now. */
+  readonly promoted: readonly Entry[];
+}
+
 /**
  * Changes a forward in place. Its entries follow its namespace and prefix, unless an operator moved or renamed them; those that
  * are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes are removed, and return with
@@ -25,6 +34,18 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMem
  * when nothing changes.
  */
 export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<Forward> {
+  const { forward: stored, followers } = yield* detachFollowers(draft, forward, changes);
+  const taken: Entry[] = [];
+  yield* forEachInSteps(followers, (entry) => {
+    if (draft.get(entry.kind, entry.namespace, entry.key)) taken.push(entry);
+    else draft.put(entry);
+  });
+  if (taken.length > 0) throw takenKeysError(forward, taken);
+  return stored;
+}
+
+/** As {@link changeForwardInSteps}, but the caller puts the entries that follow the forward into the draft. */
+export function* detachFollowers(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<DetachedEntries> {
   const headers = changedHeaders(forward.headers, changes.headers);
   const expose = mergeExpose(forward.expose, changes.expose);
   const { modernProbeAfter, ...others } = forward;
@@ -37,20 +58,25 @@ export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: F
     // Another server may be at another address.
     ...(modernProbeAfter !== undefined && !moves && { modernProbeAfter }),
   };
-  if (configurationOf(changed) === configurationOf(forward)) return forward;
-  const exposure = new Exposure(changed);
   const followers: Entry[] = [];
+  const promoted: Entry[] = [];
+  if (configurationOf(changed) === configurationOf(forward)) return { forward, followers, promoted };
+  const exposure = new Exposure(changed);
   const retained: Entry[] = [];
+  const remove = (entry: Entry) => {
+    const next = draft.remove(entry);
+    if (next) promoted.push(next);
+  };
   yield* forEachInSteps(yield* draft.entriesInSteps(forward.name), (entry) => {
     const { kind, key, discovered } = entry;
     if (!exposure.exposes(kind, discovered?.upstreamKey ?? key)) {
-      draft.remove(entry);
+      remove(entry);
       if (!discovered?.copied && hasOperatorState(forward, entry)) retained.push(entry);
       return;
     }
     const placed = placedIn(changed, entry, forward);
     if (placed === entry) return;
-    draft.remove(entry);
+    remove(entry);
     followers.push(placed);
   });
   const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
@@ -58,29 +84,8 @@ export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: F
   // Before its entries, which are restored by its namespace and prefix.
   const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
   draft.putForward(stored);
-  const taken: Entry[] = [];
-  yield* forEachInSteps(followers, (entry) => {
-    if (draft.get(entry.kind, entry.namespace, entry.key)) taken.push(entry);
-    else draft.put(entry);
-  });
-  if (taken.length > 0) throw takenKeysError(forward, taken);
-  return stored;
+  return { forward: stored, followers, promoted };
 }
-
-/**
- * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line returns
- * what an operator has hidden. OperationError as {@link changeForwardInSteps}.
- */
-export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForward): Forward {
-  const known = draft.forwards.get(name);
-  if (known) return runSteps(changeForwardInSteps(draft, known, input));
-  const headers = changedHeaders(undefined, input.headers);
-  const expose = mergeExpose(undefined, input.expose);
-  return addForward(draft, { name, ...input, headers, expose });
-}
-
-/** A forward of the bootstrap file. What is missing in its headers and rules stays unchanged. */
-export type BootstrapForward = Omit<ForwardInput, keyof MergedMembers> & MergedMembers;
 
 /** Text of the members that operators set, for comparison. */
 export function configurationOf(forward: Forward): string {

@@ -193,6 +193,11 @@ export class Draft {
     this.#recordRemoval('forwards', name);
   }
 
+  /** All services, in no order. */
+  get services(): readonly ServiceEntry[] {
+    return this.#draftServices ? [...this.#draftServices.values()].flat() : this.#services.all;
+  }
+
   /** The services of this name, in order of registration. */
   servicesNamed(name: string): readonly ServiceEntry[] {
     return this.#draftServices ? (this.#draftServices.get(name) ?? []) : this.#services.named(name);
@@ -276,12 +281,15 @@ export class Draft {
     this.#record(entry, this.#entryForm);
   }
 
-  remove(entry: Entry): void {
+  /** Removes an entry. Returns the one that holds its key from now on and was shadowed by it, if there is one. */
+  remove(entry: Entry): Entry | undefined {
     const index = this.#indexForChange(entry);
     const holder = index.registered(entry.key);
     index.remove(entry);
-    const promoted = index.registered(entry.key);
-    this.#recordRemoval(SECTION[entry.kind], entryId(entry), promoted === holder ? undefined : promoted);
+    const next = index.registered(entry.key);
+    const promoted = next === holder ? undefined : next;
+    this.#recordRemoval(SECTION[entry.kind], entryId(entry), promoted);
+    return promoted;
   }
 
   /** Ends the draft: returns its state and the lists that may differ from the base. */

@@ -1,5 +1,6 @@
+import type { StateForward } from '@sluice/contract';
 import { expect, test } from 'vitest';
-import { type BootstrapForward, bootstrapForward } from './change-forward.ts';
+import { applyStateInSteps } from './desired-state.ts';
 import { DEFAULT_NAMESPACE } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
 import { removeForward } from './fixtures/operations.ts';
@@ -29,28 +30,33 @@ test('a name is registered once', async () => {
   });
 });
 
+/** Applies a forward as the bootstrap file does. */
+function boot(registry: Registry, forward: StateForward): Promise<unknown> {
+  const checks = { requireUsable: () => undefined, requireSameOrigin: () => undefined };
+  return commit(registry, (draft) => applyStateInSteps(draft, { forwards: [forward] }, { prune: false, checks }));
+}
+
 test('the bootstrap file leaves an equal forward unchanged and changes a different one in place', async () => {
   const registry = new Registry(memoryStore());
-  const boot = (input: BootstrapForward) => commit(registry, (draft) => bootstrapForward(draft, input));
-  await boot(INPUT);
+  await boot(registry, INPUT);
   const stored = registry.current.forwards.get('up');
-  await boot({ ...INPUT, labels: { b: '2', a: '1' } });
+  await boot(registry, { ...INPUT, labels: { b: '2', a: '1' } });
   expect(registry.current.forwards.get('up')).toBe(stored);
-  await boot({ ...INPUT, prefix: 'p.' });
+  await boot(registry, { ...INPUT, prefix: 'p.' });
   expect(registry.current.forwards.get('up')).toMatchObject({ prefix: 'p.' });
   expect(registry.current.forwards.get('up')?.registrationId).toBe(stored?.registrationId);
 });
 
 test('the bootstrap file changes only the headers that it names', async () => {
   const registry = new Registry(memoryStore());
-  const boot = async (change: Partial<BootstrapForward>) => {
-    await commit(registry, (draft) => bootstrapForward(draft, { ...INPUT, ...change }));
+  const change = async (changes: Partial<StateForward>) => {
+    await boot(registry, { ...INPUT, ...changes });
     return registry.current.forwards.get('up')?.headers;
   };
   const [key, other] = [`$\{env:SERVICE_SECRET_A}`, `$\{file:b}`];
-  expect(await boot({ headers: { 'X-Key': key, 'x-none': null } })).toEqual({ 'X-Key': key });
-  expect(await boot({})).toEqual({ 'X-Key': key });
-  expect(await boot({ headers: { 'x-key': other, 'x-more': key } })).toEqual({ 'x-key': other, 'x-more': key });
-  expect(await boot({ headers: { 'X-More': null } })).toEqual({ 'x-key': other });
-  expect(await boot({ headers: null })).toBeUndefined();
+  expect(await change({ headers: { 'X-Key': key, 'x-none': null } })).toEqual({ 'X-Key': key });
+  expect(await change({})).toEqual({ 'X-Key': key });
+  expect(await change({ headers: { 'x-key': other, 'x-more': key } })).toEqual({ 'x-key': other, 'x-more': key });
+  expect(await change({ headers: { 'X-More': null } })).toEqual({ 'x-key': other });
+  expect(await change({ headers: null })).toBeUndefined();
 });

@@ -53,7 +53,7 @@ export function markUpstreamEntries(
 }
 
 /** The state that an object of the upstream will have; it has no text yet. */
-function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: string): Entry {
+export function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: string): Entry {
   const variants = [{ json: '{}', catalogs: undefined }];
   const item = { kind, template: false, key: upstreamKey, variants, position: 0 };
   return discoveredEntry(forward, item, undefined, sharedMembers(forward.address));
@@ -75,7 +75,8 @@ function setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean
   return changed;
 }
 
-function marked(entry: Entry, enabled: boolean): Entry {
+/** The entry as an operator has enabled or disabled it. */
+export function marked(entry: Entry, enabled: boolean): Entry {
   const { discovered } = entry;
   return {
     ...entry,

@@ -1,4 +1,4 @@
-import { DOT_NAME_PROBLEM, isDotName } from '@sluice/contract';
+import { DOT_NAME_PROBLEM, isDotName, isServiceLabel } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { resourceName } from './catalogs.ts';
@@ -7,13 +7,11 @@ import {
   DEFAULT_NAMESPACE,
   type Discovered,
   type Entry,
-  FORWARD_HEADERS_LABEL,
   type Forward,
   type Kind,
   type Labels,
   type Namespace,
   parseNamespace,
-  TASK_LABEL,
 } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { retainState } from './retained.ts';
@@ -225,7 +223,7 @@ export interface Submitted {
 /**
  * Parses a submission. Read-only members are ignored. Throws OperationError for an invalid namespace name.
  */
-function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
+export function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   const members: [string, JsonValue][] = [];
   const definition: [string, JsonValue][] = [];
   for (const [member, value] of Object.entries(submission)) {
@@ -316,12 +314,12 @@ export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry
   return entry;
 }
 
-function hasUpstreamName({ kind, discovered }: Entry): boolean {
+export function hasUpstreamName({ kind, discovered }: Entry): boolean {
   if (!discovered) return false;
   return kind === 'resource' ? discovered.overrides.name === undefined : discovered.renamed === undefined;
 }
 
-function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
+export function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
   const {
     name = entry.name,
     location = entry.key,
@@ -333,7 +331,7 @@ function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
   return render({ ...entry, ...rest, name, namespace, key });
 }
 
-function updateDiscoveredEntry(
+export function updateDiscoveredEntry(
   entry: Entry,
   discovered: Discovered,
   submitted: Submitted,
@@ -393,14 +391,10 @@ function withName(discovered: Discovered, name: string, overrides: JsonObject): 
   return name === resourceName(discovered.upstreamKey, discovered.variants) ? overrides : { ...overrides, name };
 }
 
-/** Labels of the service that operators set. */
-const OPERATOR_LABELS: ReadonlySet<string> = new Set([FORWARD_HEADERS_LABEL, TASK_LABEL]);
-
 /**
  * On a discovered entry a PUT cannot change the labels of the service, except those that operators set.
  */
 function discoveredLabels(current: Labels, wanted: Labels): Labels {
-  const isServiceLabel = (label: string): boolean => label.startsWith('service.') && !OPERATOR_LABELS.has(label);
   return Object.fromEntries([
     ...Object.entries(wanted).filter(([label]) => !isServiceLabel(label)),
     ...Object.entries(current).filter(([label]) => isServiceLabel(label)),

@@ -163,6 +163,11 @@ export class Registry {
     return { value, unconfirmed: unconfirmed ?? [] };
   }
 
+  /** Runs an operation on a copy of the state, and resolves with its result. */
+  preview<T>(mutation: Mutation<T>): Promise<T> {
+    return this.turns.run(new Draft(this.current).attempt(mutation));
+  }
+
   #enqueue<T>(mutation: Mutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
     return new Promise((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;

@@ -94,7 +94,8 @@ function isWithdrawnForward(before: Forward, after: Forward): boolean {
   );
 }
 
-function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
+/** Whether rules may expose less than before. */
+export function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
   const { allow, deny = [] } = after;
   const coversAllowed = !allow || (before.allow?.every((glob) => allow.includes(glob)) ?? false);
   return !coversAllowed || !deny.every((glob) => before.deny?.includes(glob) ?? false);

@@ -6,6 +6,7 @@ import {
   type Entry,
   type EntryVariant,
   FORWARD_TYPE,
+  type Forward,
   isEnabled,
   isTemplate,
   type Kind,
@@ -270,6 +271,22 @@ function typedSchema(schema: JsonValue): JsonValue {
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
   const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
+}
+
+/** The members of a forward that operators set, in the management API's form. */
+export function forwardMembers(forward: Forward) {
+  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
+  return {
+    name,
+    address,
+    namespace,
+    labels,
+    ...(prefix !== '' && { prefix }),
+    ...(headers && { headers }),
+    ...(expose && { expose }),
+    ...(proxy !== undefined && { proxy }),
+    ...(compression && { compression }),
+  };
 }
 
 /**

@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { type Evaluator, operations, type StateChange } from '@sluice/contract';
+import { compareEvaluators } from '../policy/desired-evaluators.ts';
+import type { Evaluators, UpdateResult } from '../policy/evaluators.ts';
+import { parseEvaluators } from '../policy/revisions.ts';
+import { applyStateInSteps, inPlanOrder } from '../registry/desired-state.ts';
+import type { Draft } from '../registry/draft.ts';
+import type { Steps } from '../registry/steps.ts';
+import type { ManagementContext } from './context.ts';
+import { requireMatch } from './entity-tag.ts';
+import { updateOptionsOf } from './evaluators.ts';
+import { type ApiResponse, arraySlices, streamResponse } from './responses.ts';
+import type { ApiRequest, Router } from './router.ts';
+import { parseState } from './state-body.ts';
+
+/** Changes and their tag. */
+interface StatePlan {
+  readonly changes: readonly StateChange[];
+  readonly etag: string;
+}
+
+/** `/api/v1/state`. */
+export function stateRoutes(router: Router, { registry, forwards, evaluators }: ManagementContext): void {
+  router.addWithBytes(operations.state.apply, async (request, body) => {
+    const { http, query, origin } = request;
+    const state = await registry.turns.run(parseState(body));
+    const prune = query('prune') === 'true';
+    const active = evaluators.activeRevision;
+    const policy =
+      state.evaluators && compareEvaluators(state.evaluators, active ? parseEvaluators(active) : [], prune);
+    const checks = {
+      requireUsable: forwards.requireUsable.bind(forwards),
+      requireSameOrigin: forwards.kinds.requireSameOrigin.bind(forwards.kinds),
+    };
+    const apply = function* (draft: Draft): Steps<StatePlan> {
+      const changes = inPlanOrder([
+        ...(yield* applyStateInSteps(draft, state, { prune, checks })),
+        ...(policy?.changes ?? []),
+      ]);
+      const etag = yield* tagOf(changes);
+      requireMatch(http.headers['if-match'], etag, 'what the state changes');
+      return { changes, etag };
+    };
+    // A state that cannot be applied changes no evaluator.
+    const preview = await registry.preview(apply);
+    if (query('dry_run') === 'true' || preview.changes.length === 0) return stateResponse(preview);
+
+    const update = evaluatorUpdates(request, { evaluators, active: active?.id ?? 0 });
+    const updated = await update(policy?.updated);
+    const { value, unconfirmed } = await registry.commit(apply, origin);
+    const deleted = await update(policy?.remaining);
+    await Promise.all((state.forwards ?? []).map(({ name }) => forwards.settled(name)));
+    return stateResponse(value, {
+      warnings: [...updated.warnings, ...deleted.warnings],
+      unconfirmed: [...new Set([...unconfirmed, ...updated.unconfirmed, ...deleted.unconfirmed])],
+    });
+  });
+}
+
+/** Evaluators have been replaced, or did not have to be. */
+type EvaluatorResult = Pick<UpdateResult, 'warnings' | 'unconfirmed'>;
+
+/** Returns a function that replaces the evaluators, unless others have changed them since the revision `active`. */
+function evaluatorUpdates(
+  { principal, query }: ApiRequest<'strict'>,
+  { evaluators, active }: { readonly evaluators: Evaluators; readonly active: number },
+): (list: readonly Evaluator[] | undefined) => Promise<EvaluatorResult> {
+  let expectedRevision = active;
+  return async (list) => {
+    if (!list) return { warnings: [], unconfirmed: [] };
+    const options = { ...updateOptionsOf(principal, query('strict')), expectedRevision };
+    const result = await evaluators.replace(list, options);
+    expectedRevision = result.set.revision;
+    return result;
+  };
+}
+
+/** Changes that are hashed in one step. */
+const PER_STEP = 64;
+
+/** The tag of changes: what is made with it is what was returned with it. */
+function* tagOf(changes: readonly StateChange[]): Steps<string> {
+  const hash = createHash('sha256');
+  for (const [index, change] of changes.entries()) {
+    hash.update(`${JSON.stringify(change)}\n`);
+    if (index % PER_STEP === 0) yield;
+  }
+  return `"${hash.digest('base64url').slice(0, 22)}"`;
+}
+
+function stateResponse({ changes, etag }: StatePlan, result?: EvaluatorResult): ApiResponse {
+  const { warnings = [], unconfirmed = [] } = result ?? {};
+  const warned = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
+  const pending = unconfirmed.length === 0 ? '' : `,"unconfirmed":${JSON.stringify(unconfirmed)}`;
+  const end = `]},"error":null${warned}${pending}}`;
+  const slices = arraySlices('{"data":{"changes":[', changes, (change) => JSON.stringify(change), end, PER_STEP);
+  return streamResponse(slices, { etag, 'content-type': 'application/json' });
+}

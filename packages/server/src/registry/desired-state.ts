@@ -1,0 +1,182 @@
+import { type StateChange, type StateInput, serviceKey } from '@sluice/contract';
+import { applyForwards, type ForwardChecks, removeForward } from './desired-forwards.ts';
+import { DesiredTools } from './desired-tools.ts';
+import type { Draft } from './draft.ts';
+import { DEFAULT_NAMESPACE, KINDS, type Labels, type Namespace, SECTION } from './entries.ts';
+import { namespaceOf } from './operations.ts';
+import { registerService, removeNamespaceInSteps } from './operations-topology.ts';
+import { serviceMembers } from './serialize.ts';
+import { definedMembers, diffMembers, initialMembers, StateDifference } from './state-difference.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
+
+/** How a desired state is applied. */
+export interface DesiredStateOptions {
+  /** Deletes what is not in its sections. */
+  readonly prune: boolean;
+  readonly checks: ForwardChecks;
+}
+
+/**
+ * Makes the registry as it is desired, and returns what that has changed, in the order of a plan. OperationError UNPROCESSABLE with
+ * everything that cannot be applied. Sections that are undefined stay unchanged.
+ */
+export function* applyStateInSteps(
+  draft: Draft,
+  state: StateInput,
+  { prune, checks }: DesiredStateOptions,
+): Steps<StateChange[]> {
+  const difference = new StateDifference(draft);
+  const wanted = wantedNamespaces(draft, state);
+  rejectDuplicates(state, difference);
+  // What follows depends on unique entries.
+  difference.requireApplicable();
+  applyNamespaces(draft, wanted, { difference, prune: prune && state.namespaces !== undefined });
+  yield* applyServices(draft, state, { difference, prune });
+  const forwards = yield* applyForwards(draft, state.forwards ?? [], difference, checks);
+  if (prune && state.forwards) {
+    const names = new Set(state.forwards.map(({ name }) => name));
+    const others = [...draft.forwards.keys()].filter((name) => !names.has(name));
+    const notes = ['with its discovered entries'];
+    for (const name of others) {
+      const change: StateChange = { action: 'delete', kind: 'forward', name, members: [], notes };
+      difference.add(change);
+      yield* removeForward(draft, name, difference, change);
+    }
+  }
+  const tools = new DesiredTools(draft, difference, forwards);
+  yield* tools.apply(state.tools ?? [], prune && state.tools !== undefined);
+  difference.requireApplicable();
+  if (prune && state.namespaces) yield* removeNamespaces(draft, wanted, difference);
+  difference.markPromoted();
+  return inPlanOrder(difference.changes);
+}
+
+/**
+ * The labels of the namespaces that are to exist by name: those of the state, and those that forwards and tools of it name;
+ * undefined for the latter.
+ */
+function wantedNamespaces(draft: Draft, { namespaces = [], forwards = [], tools = [] }: StateInput) {
+  const wanted = new Map<string, Labels | undefined>(namespaces.map(({ name, labels = {} }) => [name, labels]));
+  const homes = new Map(forwards.map(({ name, namespace = DEFAULT_NAMESPACE }) => [name, namespace]));
+  const ofTools = tools.flatMap(({ forward, namespace }) => {
+    if (typeof forward !== 'string') return [namespace ?? DEFAULT_NAMESPACE];
+    return [namespace, homes.get(forward) ?? draft.forwards.get(forward)?.namespace];
+  });
+  for (const name of [DEFAULT_NAMESPACE, ...homes.values(), ...ofTools]) {
+    if (name !== undefined && !wanted.has(name)) wanted.set(name, undefined);
+  }
+  return wanted;
+}
+
+interface SectionOptions {
+  readonly difference: StateDifference;
+  readonly prune: boolean;
+}
+
+/** Creates and relabels namespaces. With `prune`, those that the section does not contain have no labels. */
+function applyNamespaces(
+  draft: Draft,
+  wanted: ReadonlyMap<string, Labels | undefined>,
+  { difference, prune }: SectionOptions,
+): void {
+  for (const [name, described] of wanted) {
+    const namespace = namespaceOf(name);
+    const known = draft.namespaces.get(namespace);
+    const labels = described ?? (prune ? {} : (known?.labels ?? {}));
+    const change = { kind: 'namespace', name, notes: [] } as const;
+    const members = known ? diffMembers({ labels: known.labels }, { labels }) : initialMembers({ labels });
+    if (known && members.length === 0) continue;
+    difference.add({ ...change, action: known ? 'update' : 'create', members });
+    draft.putNamespace(namespace, labels);
+  }
+}
+
+/** Registers capability services, and with `prune` removes those that the section does not contain. */
+function* applyServices(draft: Draft, { services }: StateInput, { difference, prune }: SectionOptions): Steps<void> {
+  const known = new Map(draft.services.map((entry) => [serviceKey(entry), entry]));
+  const described = (entry: Parameters<typeof serviceKey>[0]) => {
+    const { name, serviceType, serviceSubType, languageName } = entry;
+    return { kind: 'service', name, serviceType, serviceSubType, languageName, notes: [] } as const;
+  };
+  const members = (entry: Parameters<typeof serviceMembers>[0]) => {
+    const { host: _host, port: _port, ...shown } = serviceMembers(entry);
+    return definedMembers(shown);
+  };
+  yield* forEachInSteps(services ?? [], (input) => {
+    const before = known.get(serviceKey(input));
+    known.delete(serviceKey(input));
+    const after = { registrationId: 0, ...input, labels: input.labels ?? {} };
+    const changes = before ? diffMembers(members(before), members(after)) : initialMembers(members(after));
+    if (before && changes.length === 0) return;
+    difference.add({ ...described(input), action: before ? 'update' : 'create', members: changes });
+    registerService(draft, input);
+  });
+  if (!prune || !services) return;
+  for (const [name, entries] of Map.groupBy(known.values(), (entry) => entry.name)) {
+    for (const entry of entries) difference.add({ ...described(entry), action: 'delete', members: [] });
+    draft.removeServices(name, entries);
+    yield;
+  }
+}
+
+/** Removes namespaces that are not wanted, with their contents. */
+function* removeNamespaces(
+  draft: Draft,
+  wanted: ReadonlyMap<string, unknown>,
+  difference: StateDifference,
+): Steps<void> {
+  const forwards = Map.groupBy(draft.forwards.values(), ({ namespace }) => namespace);
+  for (const namespace of [...draft.namespaces.keys()].filter((name) => !wanted.has(name))) {
+    const inside = forwards.get(namespace) ?? [];
+    const contents = { ...countEntries(draft, namespace), forwards: inside.length };
+    const change: StateChange = {
+      action: 'delete',
+      kind: 'namespace',
+      name: namespace,
+      contents,
+      members: [],
+      notes: [],
+    };
+    difference.add(change);
+    for (const { name } of inside) yield* removeForward(draft, name, difference, change);
+    yield* removeNamespaceInSteps(draft, namespace, true);
+  }
+}
+
+function countEntries(draft: Draft, namespace: Namespace) {
+  const counts = { tools: 0, resources: 0, prompts: 0 };
+  for (const kind of KINDS) counts[SECTION[kind]] = [...draft.entries(kind, namespace)].length;
+  return counts;
+}
+
+function rejectDuplicates(state: StateInput, difference: StateDifference): void {
+  const { namespaces = [], forwards = [], services = [], tools = [], evaluators = [] } = state;
+  const identities = {
+    namespaces: namespaces.map(({ name }) => name),
+    forwards: forwards.map(({ name }) => name),
+    services: services.map(serviceKey),
+    tools: tools.map(({ forward, upstreamName, name, namespace = DEFAULT_NAMESPACE }) =>
+      JSON.stringify(forward === undefined ? [namespace, name] : [null, forward, upstreamName ?? name]),
+    ),
+    evaluators: evaluators.map(({ name }) => name),
+  };
+  for (const [section, keys] of Object.entries(identities)) {
+    const first = new Map<string, number>();
+    for (const [index, key] of keys.entries()) {
+      const known = first.getOrInsert(key, index);
+      if (known !== index) difference.reject(`${section}.${index}`, `duplicate entry; first at ${section}.${known}`);
+    }
+  }
+}
+
+const ORDER = ['namespace', 'evaluator', 'service', 'tool', 'forward', 'overrides'];
+const ORDER_OF_DELETIONS = ['tool', 'forward', 'service', 'evaluator', 'namespace'];
+
+/** Changes in the order of a plan: deletions last, and what contains others before these, or deleted after them. */
+export function inPlanOrder(changes: readonly StateChange[]): StateChange[] {
+  const place = ({ action, kind, forward }: StateChange): number =>
+    action === 'delete'
+      ? ORDER.length + ORDER_OF_DELETIONS.indexOf(kind)
+      : ORDER.indexOf(forward === undefined ? kind : 'overrides');
+  return changes.toSorted((a, b) => place(a) - place(b));
+}
