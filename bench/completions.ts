@@ -1,7 +1,6 @@
 // Process with a minimal chat-completions server:
 //   node bench/completions.ts
-// Prints its port as one JSON line. With `stream: true` it sends `max_tokens` chunks, one every `metadata.every_ms`
-// milliseconds; otherwise a completion in one piece.
+// Prints its port as one JSON line. Sends `max_tokens` chunks, one every `metadata.every_ms` milliseconds.
 import { createServer, type ServerResponse } from 'node:http';
 import { at } from './caller.ts';
 import { filler } from './messages.ts';
@@ -21,16 +20,8 @@ function usage(tokens: number): object {
 function handle(body: string, res: ServerResponse): void {
   const request: unknown = JSON.parse(body);
   const id = completionId(String(at(request, 'user')));
-  const tokens = Number(at(request, 'max_tokens'));
-  if (at(request, 'stream') === true) {
-    const { every_ms: everyMs, together } = Object(at(request, 'metadata'));
-    return stream(id, tokens, Number(everyMs), Number(together), res);
-  }
-  const message = { role: 'assistant', content: filler(4 * tokens), refusal: null };
-  const choices = [{ index: 0, message, logprobs: null, finish_reason: 'stop' }];
-  const text = JSON.stringify({ id, object: 'chat.completion', created, model, choices, usage: usage(tokens) });
-  res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
-  res.end(text);
+  const { every_ms: everyMs, together } = Object(at(request, 'metadata'));
+  stream(id, Number(at(request, 'max_tokens')), Number(everyMs), Number(together), res);
 }
 
 /** Sends chunks, which contain their send time in nanoseconds and their index. */

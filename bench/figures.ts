@@ -91,10 +91,6 @@ export const whole = (value: number) => Math.round(value).toLocaleString('en-US'
 export const tenths = (value: number) => value.toFixed(1);
 export const hundredths = (value: number) => value.toFixed(2);
 export const thousandths = (value: number) => value.toFixed(3);
-/** Sets text in bold type if the condition holds. */
-export const bold = (text: string, condition: boolean) => (condition && text !== '' ? `**${text}**` : text);
-/** Sets text in code type. */
-export const code = (name: string) => `\`${name}\``;
 
 /** Formats a figure with its range, if there is one; empty for undefined. */
 export function formatRange(

@@ -31,8 +31,6 @@ export interface Gateway extends AsyncDisposable {
   create(kind: 'forwards' | 'services' | 'tools', entry: object): Promise<void>;
   /** Registers a forward and waits until it is available with `tools` tools. */
   addForward(name: string, address: URL, namespace: string, tools: number): Promise<void>;
-  /** Waits until all `count` forwards are available. */
-  waitForForwards(count: number): Promise<void>;
 }
 
 /**
@@ -92,14 +90,6 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
         await child.waitFor(`forward "${name}" had ${tools} tools`, 60_000, async () => {
           const state = await forward(name);
           return (at(state, 'available') === true && at(state, 'tools_discovered') === tools) || undefined;
-        });
-      },
-      async waitForForwards(count) {
-        await child.waitFor(`${count} forwards were available`, 120_000, async () => {
-          const { body } = await caller.get(management('/api/v1/forwards'));
-          const forwards = at(parseJson(body), 'data');
-          if (!Array.isArray(forwards) || forwards.length !== count) return undefined;
-          return forwards.every((state: unknown) => at(state, 'available') === true) || undefined;
         });
       },
       [Symbol.asyncDispose]: stop,

@@ -1,7 +1,7 @@
 // Process with a plain grpc-js client of a capability service:
 //   node bench/grpc-caller.ts --service <host:port>
 // Uses one channel with default options. Prints its HTTP port as one JSON line. A POST with a CallBatch makes the calls and
-// responds with the milliseconds. An unexpected reply fails the batch.
+// responds with their number and the milliseconds. An unexpected reply fails the batch.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
@@ -14,15 +14,13 @@ const { values } = parseArgs({ options: { service: { type: 'string' } } });
 const client = new Client(values.service ?? '', credentials.createInsecure());
 const { path, requestSerialize, responseDeserialize } = loadProtocols().toolInvoker.InvokeTool;
 
-/** Makes the calls with a fixed number in flight and returns the milliseconds. */
-function run({ era, calls, atOnce }: CallBatch): Promise<number> {
+/** Makes calls with a fixed number in flight, and returns their number and the milliseconds. */
+async function run({ era, seconds, atOnce }: CallBatch): Promise<{ readonly calls: number; readonly ms: number }> {
   const request = invokeRequest(era);
   const startedAt = performance.now();
-  return new Promise((resolve, reject) => {
-    let begun = 0;
-    let done = 0;
-    const next = (): void => {
-      if (begun++ >= calls) return;
+  let calls = 0;
+  const callOnce = () =>
+    new Promise<void>((resolve, reject) => {
       const metadata = new Metadata();
       metadata.set('x-service-request-id', randomUUID());
       const options = { deadline: Date.now() + deadlineMs };
@@ -36,21 +34,22 @@ function run({ era, calls, atOnce }: CallBatch): Promise<number> {
         (error, reply) => {
           if (error) return reject(error);
           if (reply?.isError !== false || reply.content[0] !== replyText) return reject(new Error('unexpected reply'));
-          if (++done === calls) resolve(performance.now() - startedAt);
-          else next();
+          resolve();
         },
       );
-    };
-    for (let lane = 0; lane < atOnce; lane++) next();
-  });
+    });
+  const worker = async () => {
+    for (; performance.now() < startedAt + seconds * 1000; calls++) await callOnce();
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return { calls, ms: performance.now() - startedAt };
 }
 
 const server = createServer(async (req, res) => {
   try {
     let body = '';
     for await (const chunk of req.setEncoding('utf8')) body += chunk;
-    const ms = await run(JSON.parse(body));
-    res.end(JSON.stringify({ ms }));
+    res.end(JSON.stringify(await run(JSON.parse(body))));
   } catch (error) {
     res.writeHead(500).end(String(error));
   }

@@ -1,21 +1,21 @@
 import { request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { INSPECTOR_ARGS, ProcessProbe } from '../test/campaign/process-probe.ts';
+import { type Bench, startNamed } from './bench.ts';
 import { makeCaller, openSession } from './caller.ts';
 import { peakMiB, resetPeak, residentMiB } from './child.ts';
-import { connectUpstreams, type Upstreams } from './contenders.ts';
-import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
+import { tenths } from './figures.ts';
+import type { Gateway } from './gateway.ts';
 import { callMessage, type Message } from './messages.ts';
-
-/** Memory of the service in MB, after the first response and at most afterwards. */
-export interface MemoryFigures {
-  readonly resident: { readonly first: number; readonly peak: number };
-  /** JavaScript heap and buffers without garbage. */
-  readonly live: { readonly first: number; readonly peak: number };
-}
+import type { Report } from './tables.ts';
+import { connectUpstreams } from './targets.ts';
 
 /** Responses, one after the other, and how fast they are read. */
-export const slowReader = { responses: 10, megabytes: 60, megabytesPerSecond: 5 } as const;
+const slowReader = { responses: 10, megabytes: 60, megabytesPerSecond: 5 } as const;
+
+/** Limits of the memory after the first response, in MB. */
+const residentBound = { limit: 32 };
+const liveBound = { limit: 10 };
 
 const bytesPerMiB = 1024 * 1024;
 const megabytes = (bytes: number) => bytes / 1e6;
@@ -25,27 +25,21 @@ const megabytes = (bytes: number) => bytes / 1e6;
  * gateways are measured at the same time: the resident memory of one in its default settings, and the live memory of another
  * one with the inspector, because finding it collects the garbage.
  *
- * @param log called after every response
  * @throws Error if a response is not complete
  */
-export async function measureMemory(
-  start: GatewayStart,
-  upstreams: Upstreams,
-  folder: string,
-  log: (line: string) => void,
-): Promise<MemoryFigures> {
+export async function measureMemory(bench: Bench): Promise<Report> {
+  const { options, upstreams, log } = bench;
   await using owned = new AsyncDisposableStack();
   using caller = makeCaller();
   const open = async (name: string, nodeFlags: readonly string[]) => {
-    const files = { registryFolder: `${folder}/registry-${name}`, outputFile: `${folder}/${name}.log` };
-    const gateway = owned.use(await startGateway({ ...start, ...files, nodeFlags }));
+    const gateway = owned.use(await startNamed(bench, name, { nodeFlags }));
     await connectUpstreams(gateway, upstreams);
     const url = gateway.endpoint('legacy');
     const message = callMessage('legacy', await openSession(caller, url), { answer: '60m' });
     return { gateway, read: () => readSlowly(url, message) };
   };
-  const plain = await open('memory', start.nodeFlags);
-  const inspected = await open('memory-inspected', [...start.nodeFlags, ...INSPECTOR_ARGS]);
+  const plain = await open('memory', options.nodeFlags);
+  const inspected = await open('memory-inspected', [...options.nodeFlags, ...INSPECTOR_ARGS]);
   const probe = await connectProbe(inspected.gateway);
   owned.defer(() => probe.close());
 
@@ -68,9 +62,26 @@ export async function measureMemory(
     const peak = megabytes(peakMiB(pid) * bytesPerMiB);
     log(`memory until response ${count}: RSS at most ${peak.toFixed(0)} MB, live at most ${livePeak.toFixed(1)} MB`);
   }
+  const residentPeak = megabytes(peakMiB(pid) * bytesPerMiB);
+  const row = (title: string, from: number, to: number) => ({
+    title,
+    cells: [tenths(from), tenths(to)],
+    figure: to - from,
+    format: tenths,
+  });
+  const title = `${slowReader.responses} responses of ${slowReader.megabytes} MB, read at ${slowReader.megabytesPerSecond} MB/s`;
   return {
-    resident: { first: first.resident, peak: megabytes(peakMiB(pid) * bytesPerMiB) },
-    live: { first: first.live, peak: livePeak },
+    block: 'memory',
+    measured: '',
+    tables: [
+      {
+        head: [title, 'MB after the first', 'MB at most afterwards', 'growth'],
+        rows: [
+          { ...row('RSS', first.resident, residentPeak), bound: residentBound },
+          { ...row('live heap and buffers', first.live, livePeak), bound: liveBound },
+        ],
+      },
+    ],
   };
 }
 

@@ -4,7 +4,7 @@ export type Era = 'legacy' | 'modern';
 /** Latest protocol version of each era. */
 export const protocolVersions: Readonly<Record<Era, string>> = { legacy: '2025-11-25', modern: '2026-07-28' };
 
-/** Tool of the call cases, offered by every upstream. */
+/** Tool of the call cases, offered by every upstream and the capability service. */
 export const calledTool = 'lookup_customer_0';
 
 /** MCP request with its headers, without Host and Content-Length. */
@@ -110,41 +110,24 @@ export function streamMessage(era: Era, streamed: StreamSpec, index: number, ses
 }
 
 /**
- * Returns a chat completion request of about 700 bytes, streamed at an interval per token or in one piece.
+ * Returns a streamed chat completion request of about 700 bytes.
  *
  * @param user used for the completion id
  */
-export function completionMessage(user: string, tokens: number, everyMs?: number, together = 1): Message {
+export function completionMessage(user: string, tokens: number, everyMs: number, together = 1): Message {
   const messages = [
     { role: 'system', content: filler(300) },
     { role: 'user', content: filler(100) },
   ];
-  const streamed =
-    everyMs === undefined
-      ? { stream: false }
-      : {
-          stream: true,
-          stream_options: { include_usage: true },
-          metadata: { every_ms: String(everyMs), together: String(together) },
-        };
+  const metadata = { every_ms: String(everyMs), together: String(together) };
   const headers = {
     'Content-Type': 'application/json',
     Accept: 'application/json',
     Authorization: 'Bearer sk-bench',
     'User-Agent': 'bench/1.0',
   };
-  const body = JSON.stringify({ model: 'bench-model', messages, max_tokens: tokens, user, ...streamed });
-  return { headers, body };
-}
-
-/** Events of a stream of the mixed load, sent one after the other without a pause. */
-export const mixedEvents = 5;
-
-/** Returns the messages of the mixed load in order: of 20, 16 are calls, 3 are lists, and 1 is a call with a stream. */
-export function mixedMessage(era: Era, index: number, session?: string): Message {
-  const place = index % 20;
-  if (place === 10) return streamMessage(era, { events: mixedEvents, everyMs: 0 }, index, session);
-  return place === 4 || place === 9 || place === 16 ? listMessage(era, session) : callMessage(era, session);
+  const streamed = { stream: true, stream_options: { include_usage: true }, metadata };
+  return { headers, body: JSON.stringify({ model: 'bench-model', messages, max_tokens: tokens, user, ...streamed }) };
 }
 
 /** Returns the progress token of a stream, which is also the user of a streamed completion. */
@@ -165,21 +148,23 @@ export function initializedMessage(session: string): Message {
   return { headers, body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }) };
 }
 
+const inputSchema = {
+  type: 'object',
+  properties: {
+    query: { type: 'string', description: 'Words to look for in the customer record' },
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+    region: { type: 'string', enum: ['emea', 'amer', 'apac'] },
+  },
+  required: ['query'],
+};
+
 /** Returns a tool of about 490 bytes, with a short description and three parameters. */
 export function tool(prefix: string, index: number): object {
   return {
     name: `${prefix}lookup_customer_${index}`,
     title: `Look up customer ${index}`,
     description: filler(120),
-    inputSchema: {
-      type: 'object',
-      properties: {
-        query: { type: 'string', description: 'Words to look for in the customer record' },
-        limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-        region: { type: 'string', enum: ['emea', 'amer', 'apac'] },
-      },
-      required: ['query'],
-    },
+    inputSchema,
     annotations: { readOnlyHint: true, openWorldHint: false },
   };
 }
@@ -215,23 +200,15 @@ function message(
 /** Namespace and type of the tool of the part `bridge`. The type is also the name of the service. */
 export const bridged = { namespace: 'bridge', toolType: 'bench' } as const;
 
-/** Tool of the capability service, as registered through the management API. */
-export const bridgedTool = {
-  name: calledTool,
+/** Returns a tool of the capability service, as registered through the management API. */
+export const registeredTool = (name: string) => ({
+  name,
   namespace: bridged.namespace,
   description: filler(120),
   uri: 'bench://customers',
   toolType: bridged.toolType,
-  input_schema: {
-    type: 'object',
-    properties: {
-      query: { type: 'string', description: 'Words to look for in the customer record' },
-      limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-      region: { type: 'string', enum: ['emea', 'amer', 'apac'] },
-    },
-    required: ['query'],
-  },
-} as const;
+  input_schema: inputSchema,
+});
 
 /** Reply of every call. */
 export const replyText = filler(400);
@@ -252,7 +229,7 @@ export interface InvokeRequest {
 /** Returns the gRPC request that the gateway sends for a `tools/call`. */
 export function invokeRequest(era: Era): InvokeRequest {
   return {
-    uri: bridgedTool.uri,
+    uri: registeredTool(calledTool).uri,
     body: '',
     arguments: { query: callQuery(era) },
     configurationURI: '',

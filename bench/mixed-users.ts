@@ -1,10 +1,11 @@
+import { type Bench, startNamed } from './bench.ts';
 import { type Caller, makeCaller, openSession } from './caller.ts';
-import { type CostRatio, type CostSpread, costRatio, costSpread, type Spread, spread } from './figures.ts';
-import { type Gateway, type GatewayStart, startGateway, startUpstream } from './gateway.ts';
+import { type Gateway, startUpstream } from './gateway.ts';
+import { type LoadPlan, loadWorkload } from './load.ts';
 import { asUser, callMessage, type Era, listMessage, type Message } from './messages.ts';
-import type { Plan } from './options.ts';
-import { type LoadPlan, load } from './programs.ts';
-import { rotate, warmUp } from './requests.ts';
+import { makeLane, measureRounds } from './rounds.ts';
+import { costTable, type Report } from './tables.ts';
+import { gatewayTarget } from './targets.ts';
 
 /** Name of the case with many users and tools. */
 export const mixedUsersName = 'mixed-users';
@@ -21,16 +22,6 @@ const rounds = (servers.length * toolsPerServer * listEvery) / (listEvery - 1);
 
 /** Addresses of the upstreams by name. */
 type Addresses = Readonly<Record<(typeof servers)[number], URL>>;
-
-/** Figures of a load. */
-export interface MixedUsersFigures {
-  readonly title: string;
-  /** CPU time per response in microseconds. */
-  readonly cpuUs: CostSpread;
-  /** CPU time relative to that of one user and one tool of each era; undefined for that load. */
-  readonly ratio: CostRatio | undefined;
-  readonly perSecond: Spread;
-}
 
 /** Starts the upstreams, two of each era. */
 export async function startMixedUpstreams(folder: string, owned: AsyncDisposableStack): Promise<Addresses> {
@@ -81,7 +72,7 @@ function messagesOf(clients: readonly Client[], called: readonly string[]): Mess
 export async function planMixedUsers(
   caller: Caller,
   gateway: Gateway,
-  script: string,
+  folder: string,
   { userCount = users, called = tools }: { readonly userCount?: number; readonly called?: readonly string[] } = {},
 ): Promise<LoadPlan> {
   const url = gateway.endpoint(namespace);
@@ -102,68 +93,28 @@ export async function planMixedUsers(
     }
     bytes += body.length;
   }
-  return { script, url, messages, answerBytes: bytes / messages.length, pid: gateway.child.pid };
+  return { script: `${folder}/load.lua`, url, messages, answerBytes: bytes / messages.length, pid: gateway.child.pid };
 }
 
-/** A load with its measurements, one for each round. */
-interface Lane {
-  readonly title: string;
-  readonly load: LoadPlan;
-  readonly cpuUs: number[];
-  readonly perSecond: number[];
-}
-
-/**
- * Measures both loads in turn in every round, on one gateway.
- *
- * @param log called after every measurement
- */
-export async function measureMixedUsers(
-  start: GatewayStart,
-  plan: Plan,
-  folder: string,
-  log: (line: string) => void,
-): Promise<MixedUsersFigures[]> {
+/** Measures the load of many users and tools and that of few, on one gateway. */
+export async function measureMixedUsers(bench: Bench): Promise<Report> {
+  const { plan, folder, log } = bench;
   await using owned = new AsyncDisposableStack();
   const upstreams = await startMixedUpstreams(folder, owned);
-  const gateway = owned.use(await startGateway({ ...start, registryFolder: `${folder}/registry-${mixedUsersName}` }));
+  const gateway = owned.use(await startNamed(bench, mixedUsersName));
   await connectMixedUsers(gateway, upstreams);
   const caller = owned.use(makeCaller());
-  const script = `${folder}/load.lua`;
-  const few = { userCount: eras.length, called: fewTools };
-  const lanes: readonly Lane[] = [
-    {
-      title: 'one user of each era, one tool of each era',
-      load: await planMixedUsers(caller, gateway, script, few),
-      cpuUs: [],
-      perSecond: [],
-    },
-    {
-      title: `${users} users, ${tools.length} tools of ${servers.length} upstreams`,
-      load: await planMixedUsers(caller, gateway, script),
-      cpuUs: [],
-      perSecond: [],
-    },
+  const workload = async (clients?: { readonly userCount: number; readonly called: readonly string[] }) =>
+    loadWorkload(await planMixedUsers(caller, gateway, folder, clients), gatewayTarget(gateway), plan);
+  const lanes = [
+    makeLane(`${users} users, ${tools.length} tools`, await workload()),
+    makeLane('one of each era', await workload({ userCount: eras.length, called: fewTools })),
   ];
-  const loaded = async (planned: LoadPlan, seconds: number) => {
-    const result = await load(planned, seconds);
-    gateway.child.clearOutput();
-    return result;
+  const measured = { title: `calls and lists, ${servers.length} upstreams of both eras`, lanes };
+  await measureRounds([measured], plan, log);
+  return {
+    block: mixedUsersName,
+    measured: `${plan.rounds} rounds of ${plan.seconds} s`,
+    tables: [costTable('CPU µs per response', [measured])],
   };
-  for (const lane of lanes) await warmUp(plan, (seconds) => loaded(lane.load, seconds));
-  for (let round = 0; round < plan.mixedUsersRounds; round++) {
-    for (const { title, load: planned, cpuUs, perSecond } of rotate(lanes, round)) {
-      const measured = await loaded(planned, plan.loadSeconds);
-      cpuUs.push(1e6 / measured.perCpuSecond);
-      perSecond.push(measured.perSecond);
-      log(`${title}, round ${round + 1}: ${(1e6 / measured.perCpuSecond).toFixed(1)} µs of CPU per response`);
-    }
-  }
-  const [plain] = lanes;
-  return lanes.map(({ title, cpuUs, perSecond }, index) => ({
-    title,
-    cpuUs: costSpread(cpuUs),
-    ratio: index === 0 ? undefined : costRatio(cpuUs, plain?.cpuUs ?? []),
-    perSecond: spread(perSecond),
-  }));
 }

@@ -24,7 +24,7 @@ it('a server that stalls delays all calls that are due meanwhile', async () => {
 
   const url = `http://127.0.0.1:${at(server.address(), 'port')}/`;
   const load = { connections: 1, perSecond: 100, seconds: 1, answerBytes: 10 };
-  const plan: PacedPlan = { url, messages: [callMessage('modern')], ...load };
+  const plan: PacedPlan = { url, message: callMessage('modern'), ...load };
   writeFileSync(join(folder, 'plan.json'), JSON.stringify(plan));
   const args = [join(import.meta.dirname, 'paced-caller.ts'), join(folder, 'plan.json')];
   const { stdout } = await promisify(execFile)(process.execPath, args);

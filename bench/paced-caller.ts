@@ -5,13 +5,12 @@ import { readFileSync } from 'node:fs';
 import { makeCaller } from './caller.ts';
 import { percentile } from './figures.ts';
 import type { PacedPlan, PacedResult } from './latency.ts';
-import type { Message } from './messages.ts';
 import { makePacer } from './pacer.ts';
 
 /** Maximum time that a response waits because this process sleeps until the next call, in milliseconds. */
 const longestWaitMs = 0.05;
 
-const { url, messages, connections, perSecond, seconds, answerBytes }: PacedPlan = JSON.parse(
+const { url, message, connections, perSecond, seconds, answerBytes }: PacedPlan = JSON.parse(
   readFileSync(process.argv[2] ?? '', 'utf8'),
 );
 const target = new URL(url);
@@ -19,7 +18,7 @@ const pacer = makePacer(longestWaitMs);
 const timesMs: number[] = [];
 
 /** Makes calls on one connection. A call that is due while an earlier one is in flight waits, and its time counts. */
-async function connection(message: Message): Promise<void> {
+async function connection(): Promise<void> {
   using caller = makeCaller();
   const call = async () => {
     const { status, body } = await caller.post(target, message);
@@ -42,9 +41,8 @@ async function connection(message: Message): Promise<void> {
   await Promise.all(calls);
 }
 
-const used = Array.from({ length: connections }, (_, index) => messages[index % messages.length]);
 try {
-  await Promise.all(used.map((message) => message && connection(message)));
+  await Promise.all(Array.from({ length: connections }, connection));
   const result: PacedResult = {
     calls: timesMs.length,
     p50Ms: percentile(timesMs, 0.5),

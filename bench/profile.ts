@@ -1,88 +1,42 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { at, type Caller, makeCaller, parseJson } from './caller.ts';
-import type { BridgeCase, Exchange, InferenceCase, StreamCase } from './cases.ts';
-import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
-import { busyCompletions } from './inference.ts';
-import { bridged } from './messages.ts';
-import type { Plan } from './options.ts';
-import { load } from './programs.ts';
-import { planLoad, warmUp } from './requests.ts';
-import { busyStreams } from './streams.ts';
+import { type Bench, startNamed } from './bench.ts';
+import { at, parseJson } from './caller.ts';
+import type { GatewayCase } from './compare.ts';
+import { table } from './figures.ts';
 
-/** Share of the busy time, 0 to 1. */
-export interface Share {
-  readonly name: string;
-  readonly share: number;
-}
-
-/** Case that can be profiled. */
-export type ProfiledCase = Exchange | StreamCase | BridgeCase | InferenceCase;
-
-/** Self time of the gateway in a case, without idle time. */
-export interface Profile {
-  readonly case: ProfiledCase;
-  readonly groups: readonly Share[];
-  readonly functions: readonly Share[];
-}
+/** Measurements of a profile. */
+const MEASUREMENTS = 3;
 
 /**
- * Runs a case with `--cpu-prof` and sums up the samples taken under load.
+ * Runs a case with `--cpu-prof` and returns the self time of the gateway under load, without idle time.
  *
- * @param seconds duration of the sampled load, after the warm-up
- * @param connect registers the upstreams of the case
  * @throws Error if the gateway wrote no profile
  */
-export async function profileCase(
-  measured: ProfiledCase,
-  start: GatewayStart,
-  connect: (gateway: Gateway) => Promise<void>,
-  plan: Plan,
-  seconds: number,
-  folder: string,
-): Promise<Profile> {
-  const profiles = `${folder}/profile-${measured.name}`;
+export async function profileCase(bench: Bench, { name, title, prepare }: GatewayCase): Promise<string> {
+  const profiles = `${bench.folder}/profile-${name}`;
   mkdirSync(profiles);
   // Most functions of a request are shorter than the default interval of 1 ms.
   const flags = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=250'];
-  await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
-  await connect(gateway);
-  using caller = makeCaller();
-  const loaded = await warm(caller, measured, gateway, plan, folder);
+  await using owned = new AsyncDisposableStack();
+  const { start, connect } = await prepare(bench, owned);
+  const nodeFlags = [...bench.options.nodeFlags, ...flags];
+  const gateway = owned.use(await startNamed(bench, name, { ...start, nodeFlags }));
+  const workload = await connect(gateway);
+  await workload.warmUp();
   // The profiler uses the same monotonic clock, in microseconds.
   const from = Number(process.hrtime.bigint() / 1000n);
-  await loaded(seconds);
+  for (let measured = 0; measured < MEASUREMENTS; measured++) await workload.measure();
   const to = Number(process.hrtime.bigint() / 1000n);
   await gateway.child.stop(40_000);
-  const file = readdirSync(profiles).find((name) => name.endsWith('.cpuprofile'));
+  const file = readdirSync(profiles).find((each) => each.endsWith('.cpuprofile'));
   if (file === undefined) throw new Error(`the gateway wrote no profile to ${profiles}`);
-  return summarize(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
+  const { groups, functions } = summarize(parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
+  const components = groups.map((cells) => cells.join(' ')).join(', ');
+  return `**${title}**: ${components}\n\n${table(['function', 'share'], functions)}`;
 }
 
-/** Warms up the gateway and returns the load function of a case. */
-async function warm(caller: Caller, measured: ProfiledCase, gateway: Gateway, plan: Plan, folder: string) {
-  if (measured.method === 'stream') {
-    return warmStreams(await busyStreams(caller, measured, gateway.endpoint(measured.era), folder), plan);
-  }
-  if (measured.method === 'completion') return warmStreams(busyCompletions(gateway.completions, folder), plan);
-  const namespace = measured.method === 'bridge' ? bridged.namespace : measured.upstream;
-  return warmRequests(caller, measured, gateway.endpoint(namespace), plan, folder);
-}
-
-/** Warms up the gateway and returns the load function of a case of requests. */
-async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url: URL, plan: Plan, folder: string) {
-  const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, undefined);
-  const loaded = (seconds: number) => load(planned, seconds);
-  await warmUp(plan, loaded);
-  return loaded;
-}
-
-/** Warms up the gateway with event streams and returns the load function. */
-async function warmStreams(loaded: (seconds: number) => Promise<unknown>, plan: Plan) {
-  await loaded(plan.streamWarmUpSeconds);
-  return loaded;
-}
-
-function summarize(measured: ProfiledCase, profile: unknown, from: number, to: number): Profile {
+/** Sums up the samples of a period: the shares of components and of the largest functions. */
+function summarize(profile: unknown, from: number, to: number) {
   const frames = new Map<number, { group: string; file: string; name: string }>();
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);
@@ -105,13 +59,12 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
       time,
     );
   }
-  const shares = (sums: Map<string, number>, count: number) =>
+  const shares = (sums: ReadonlyMap<string, number>) =>
     [...sums]
-      .map(([name, time]) => ({ name, share: time / busy }))
-      .filter(({ share }) => share >= 0.001)
-      .sort((a, b) => b.share - a.share)
-      .slice(0, count);
-  return { case: measured, groups: shares(groups, 10), functions: shares(functions, 10) };
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, 10)
+      .map(([name, time]) => [name, `${((time / busy) * 100).toFixed(1)} %`]);
+  return { groups: shares(groups), functions: shares(functions) };
 }
 
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

@@ -1,156 +1,123 @@
+import { type Bench, startConnected } from './bench.ts';
 import { makeCaller } from './caller.ts';
-import { type Case, cases } from './cases.ts';
-import { connectUpstreams } from './contenders.ts';
-import { type Interval, medianInterval, percentile, type Spread, spread } from './figures.ts';
+import { casesOf, type RequestCase } from './cases.ts';
+import { medianInterval, percentile, thousandths } from './figures.ts';
 import type { Gateway } from './gateway.ts';
-import type { Plan } from './options.ts';
-import { type LoadPlan, load } from './programs.ts';
-import { type ReplicaBench, waitForReplicas } from './replica-bench.ts';
-import { planLoad, rotate, warmUp } from './requests.ts';
-import { callSequentially } from './rounds.ts';
+import { callSequentially } from './latency.ts';
+import { type LoadPlan, loadWorkload } from './load.ts';
+import { startReplica, waitForReplicas, withPostgres } from './replicas.ts';
+import { planLoad } from './requests.ts';
+import { type Lane, type MeasuredCase, measureRounds, type Workload } from './rounds.ts';
+import { costTable, type Report } from './tables.ts';
+import { connectUpstreams, gatewayTarget } from './targets.ts';
 
-/** Limits of the CPU time on PostgreSQL relative to that with a registry folder, and of the added median response time. */
-export const costLimits = {
-  /** A tie: it has to be exceeded by the whole 95 % interval as well. */
-  list: 1.03,
-  call: 1.1,
-  addedMs: 0.1,
-} as const;
-
-/** Limit of the responses per second of two processes relative to one, with load generator and upstream on the same cores. */
-export const processesFloor = 1;
-
-/** Figures of a case on a replica and on a gateway with a registry folder. */
-export interface CostFigures {
-  readonly case: Case;
-  /** CPU time per response in microseconds. */
-  readonly folderUs: Spread;
-  readonly postgresUs: Spread;
-  /** CPU time on PostgreSQL relative to that with a folder, in the same round. */
-  readonly ratio: Interval;
-  /** Median response time of a single caller. */
-  readonly folderMs: number;
-  readonly postgresMs: number;
-}
-
-/** Figures of a case on one process and on two. */
-export interface ProcessFigures {
-  readonly case: Case;
-  readonly onePerSecond: Spread;
-  readonly twoPerSecond: Spread;
-  /** Responses per second of two processes relative to one, in the same round. */
-  readonly ratio: Interval;
-  readonly oneUs: Spread;
-  readonly twoUs: Spread;
-}
-
-/** Measurements of a case on gateways of one kind: one for each round, and response times of a single caller. */
-interface Measurements {
-  readonly cpuUs: number[];
-  readonly perSecond: number[];
-  readonly times: number[];
-}
-
-/** A gateway with the load of a case. */
-interface Lane extends Measurements {
-  readonly gateway: Gateway;
-  readonly load: LoadPlan;
-}
-
-function noMeasurements(): Measurements {
-  return { cpuUs: [], perSecond: [], times: [] };
-}
-
-const listsAndCalls = cases.filter(({ part }) => part === 'list' || part === 'call');
+/** Limits of the CPU time on PostgreSQL relative to that with a registry folder. A list has to tie. */
+const costBounds = { list: { limit: 1.03 }, call: { limit: 1.1 } };
+/** Limit of the added median response time of a single caller, in milliseconds. */
+const addedBound = { limit: 0.1 };
+/** Floor of the responses per second of two processes relative to one, with load generator and upstream on the same cores. */
+const processesBound = { floor: 1 };
 
 /** Processes of each kind that are compared: what V8 compiles differs from start to start by as much as the limits allow. */
 const STARTS = 3;
 
-/** Measures the same requests on a replica and on a gateway with a registry folder, in turn in every round of every start. */
-export async function measureCost(bench: ReplicaBench): Promise<CostFigures[]> {
-  const plan = { ...bench.plan, replicaRounds: Math.ceil(bench.plan.replicaRounds / STARTS) };
-  const measured = listsAndCalls.map((each) => ({ case: each, folder: noMeasurements(), shared: noMeasurements() }));
+/** Target that is started several times, with the measurements of all starts. */
+interface RestartedLane extends Lane {
+  /** Response times of a single caller in milliseconds. */
+  readonly times: number[];
+  workload: Workload;
+}
+
+/** A measurement is never exactly a tie: the 95 % interval has to contain 1. */
+function isTie({ bound, lanes: [alone, replica] }: MeasuredCase): boolean {
+  const ratios = replica?.samples.map(({ cpuUs }, at) => cpuUs / (alone?.samples[at]?.cpuUs ?? Number.NaN)) ?? [];
+  return bound === costBounds.list && medianInterval(ratios).low <= 1;
+}
+
+/** Returns a case with targets that are started later. */
+function restartedCase(request: RequestCase) {
+  const workload: Workload = { warmUp: async () => undefined, measure: () => Promise.reject(new Error('not started')) };
+  const lane = (name: string): RestartedLane => ({ name, samples: [], times: [], workload });
+  const bound = costBounds[request.method === 'list' ? 'list' : 'call'];
+  return { request, title: request.title, bound, lanes: [lane('registry folder'), lane('PostgreSQL')] as const };
+}
+
+/** Measures the same requests with a registry folder and on PostgreSQL, in turn in every round of every start. */
+export async function measureReplicaCost(bench: Bench): Promise<Report> {
+  const { plan, folder, log, upstreams } = bench;
+  const rounds = Math.ceil(plan.rounds / STARTS);
+  await using owned = new AsyncDisposableStack();
+  const shared = await withPostgres(bench, owned);
+  const cases = casesOf('list', 'call').map(restartedCase);
   for (let start = 0; start < STARTS; start++) {
-    await using alone = await bench.startAlone(`alone-${start}`);
-    await using replica = await bench.startReplica(`replica-${start}`, await bench.postgres.createDatabase());
-    for (const gateway of [alone, replica]) await connectUpstreams(gateway, bench.upstreams);
-    for (const { case: measuredCase, folder, shared } of measured) {
+    await using running = new AsyncDisposableStack();
+    const alone = await startConnected(bench, `alone-${start}`, running);
+    const database = await shared.postgres.createDatabase();
+    const replica = running.use(await startReplica(shared, `replica-${start}`, { database }));
+    await connectUpstreams(replica, upstreams);
+    for (const measured of cases) {
       using caller = makeCaller();
-      const lanes = await lanesOf(bench, measuredCase, [alone, replica], [folder, shared]);
-      await measureRounds(lanes, plan);
-      await callSequentially(caller, lanes, plan.singleCalls * plan.singleRounds);
+      const single: { readonly load: LoadPlan; readonly times: number[] }[] = [];
+      for (const [index, lane] of measured.lanes.entries()) {
+        const target = gatewayTarget(index === 0 ? alone : replica);
+        const load = await planLoad(caller, measured.request, target, folder);
+        lane.workload = loadWorkload(load, target, plan);
+        single.push({ load, times: lane.times });
+      }
+      await measureRounds([measured], { rounds }, log);
+      await callSequentially(caller, single, plan.singleCalls);
     }
   }
-  return measured.map(({ case: measuredCase, folder, shared }) => {
-    const found = {
-      case: measuredCase,
-      folderUs: spread(folder.cpuUs),
-      postgresUs: spread(shared.cpuUs),
-      ratio: medianInterval(shared.cpuUs.map((cost, at) => cost / (folder.cpuUs[at] ?? Number.NaN))),
-      folderMs: percentile(folder.times, 0.5),
-      postgresMs: percentile(shared.times, 0.5),
-    };
-    const { ratio, folderMs, postgresMs } = found;
-    const added = (postgresMs - folderMs).toFixed(3);
-    bench.log(
-      `replicas, ${measuredCase.name}: ${ratio.median.toFixed(3)} times the CPU time with a folder, p50 ${added} ms more`,
-    );
-    return found;
-  });
+  return {
+    block: 'replica-cost',
+    measured: `${STARTS} starts with ${rounds} rounds of ${plan.seconds} s`,
+    tables: [
+      costTable('CPU µs per response', cases, isTie),
+      {
+        head: ['single caller, p50 ms', 'registry folder', 'PostgreSQL', 'added'],
+        rows: cases.map(({ title, lanes }) => {
+          const [alone, replica] = [percentile(lanes[0].times, 0.5), percentile(lanes[1].times, 0.5)];
+          const cells = [thousandths(alone), thousandths(replica)];
+          return { title, cells, figure: replica - alone, format: thousandths, bound: addedBound };
+        }),
+      },
+    ],
+  };
 }
 
 /** Measures the same requests on one process and on two that share its ports. */
-export async function measureProcesses(bench: ReplicaBench): Promise<ProcessFigures[]> {
-  const { plan, log, upstreams, postgres } = bench;
-  await using one = await bench.startReplica('one-process', await postgres.createDatabase());
-  await using two = await bench.startReplica('two-processes', await postgres.createDatabase(), {
-    variables: { SERVICE_PROCESSES: '2' },
-  });
-  await waitForReplicas(two, 2);
-  for (const gateway of [one, two]) await connectUpstreams(gateway, upstreams);
-  const figures: ProcessFigures[] = [];
-  for (const measured of listsAndCalls.filter(({ era }) => era === 'legacy')) {
-    const [single, both] = await lanesOf(bench, measured, [one, two]);
-    if (!single || !both) throw new Error('there are two lanes');
-    await measureRounds([single, both], plan);
-    const found = {
-      case: measured,
-      onePerSecond: spread(single.perSecond),
-      twoPerSecond: spread(both.perSecond),
-      ratio: medianInterval(both.perSecond.map((rate, at) => rate / (single.perSecond[at] ?? Number.NaN))),
-      oneUs: spread(single.cpuUs),
-      twoUs: spread(both.cpuUs),
-    };
-    log(`replicas, ${measured.name}: two processes answer ${found.ratio.median.toFixed(2)} times as many requests`);
-    figures.push(found);
-  }
-  return figures;
-}
-
-async function lanesOf(
-  { folder, plan }: ReplicaBench,
-  measured: Case,
-  gateways: readonly Gateway[],
-  measurements: readonly Measurements[] = gateways.map(noMeasurements),
-): Promise<readonly Lane[]> {
+export async function measureProcesses(bench: Bench): Promise<Report> {
+  const { plan, folder, log, upstreams } = bench;
+  await using owned = new AsyncDisposableStack();
+  const shared = await withPostgres(bench, owned);
+  const start = async (processes: number) => {
+    const variables = { SERVICE_PROCESSES: String(processes) };
+    const database = await shared.postgres.createDatabase();
+    const gateway = owned.use(await startReplica(shared, `processes-${processes}`, { database, variables }));
+    await waitForReplicas(gateway, processes);
+    await connectUpstreams(gateway, upstreams);
+    return gateway;
+  };
+  const gateways = [await start(1), await start(2)];
   using caller = makeCaller();
-  const lanes: Lane[] = [];
-  for (const [at, gateway] of gateways.entries()) {
-    const url = gateway.endpoint(measured.upstream);
-    const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, gateway.child.pid);
-    lanes.push({ gateway, load: planned, ...(measurements[at] ?? noMeasurements()) });
+  const lane = async (request: RequestCase, gateway: Gateway, name: string): Promise<Lane> => {
+    const target = gatewayTarget(gateway);
+    const { warmUp, measure } = loadWorkload(await planLoad(caller, request, target, folder), target, plan);
+    const inTotal = async () => {
+      const { perSecond } = await measure();
+      return { perSecond, cpuUs: 1e6 / perSecond };
+    };
+    return { name, samples: [], workload: { warmUp, measure: inTotal } };
+  };
+  const cases: MeasuredCase[] = [];
+  for (const request of casesOf('list', 'call').filter(({ era }) => era === 'legacy')) {
+    const lanes = await Promise.all(gateways.map((gateway, index) => lane(request, gateway, `${index + 1}`)));
+    cases.push({ title: request.title, bound: processesBound, lanes });
   }
-  for (const lane of lanes) await warmUp(plan, (seconds) => load(lane.load, seconds));
-  return lanes;
-}
-
-async function measureRounds(lanes: readonly Lane[], { replicaRounds, caseSeconds }: Plan): Promise<void> {
-  for (let round = 0; round < replicaRounds; round++) {
-    for (const { gateway, load: planned, cpuUs, perSecond } of rotate(lanes, round)) {
-      const result = await load(planned, caseSeconds);
-      gateway.child.clearOutput();
-      cpuUs.push(1e6 / result.perCpuSecond);
-      perSecond.push(result.perSecond);
-    }
-  }
+  await measureRounds(cases, plan, log);
+  return {
+    block: 'replica-processes',
+    measured: `${plan.rounds} rounds of ${plan.seconds} s`,
+    tables: [costTable('`SERVICE_PROCESSES`, µs per response', cases)],
+  };
 }

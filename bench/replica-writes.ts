@@ -1,65 +1,66 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Bench } from './bench.ts';
 import { at, type Caller, makeCaller, parseJson } from './caller.ts';
-import { percentile } from './figures.ts';
+import { percentile, tenths, whole } from './figures.ts';
 import type { Gateway } from './gateway.ts';
 import { type Message, promptListMessage } from './messages.ts';
-import type { Plan } from './options.ts';
-import { type ReplicaBench, waitForReplicas } from './replica-bench.ts';
+import { startReplica, waitForReplicas, withPostgres } from './replicas.ts';
+import type { Report, Row } from './tables.ts';
 
 /** Acknowledged writes per second that three replicas must reach. */
-export const writesFloor = 1_000;
-/** Limit of the p99 of the time from an acknowledged change until every replica serves it. */
-export const seenLimitMs = 100;
+const writesBound = { floor: 1_000 };
+/** Limit of the p99 of the time from an acknowledged change until every replica serves it, in milliseconds. */
+const seenBound = { limit: 100 };
 
 const REPLICAS = 3;
 /** Clients that write at the same time, each to the replicas in turn. */
 const WRITERS = 96;
 const NAMESPACE = 'seen';
 
-/** Figures of management writes. */
-export interface WriteFigures {
-  /** Acknowledged writes per second, and their response times. */
-  readonly perSecond: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** Writes that share a commit, on average. */
-  readonly perCommit: number;
-  /** Milliseconds from an acknowledged change until each of the other replicas serves it, on an idle machine. */
-  readonly seenP50Ms: number;
-  readonly seenP99Ms: number;
-  /** Response time of a removal, which waits for all replicas. */
-  readonly removalP50Ms: number;
-  readonly removalP99Ms: number;
-}
-
 /**
  * Measures concurrent writes to three replicas, and single ones until the others serve them.
  *
  * @throws Error if a write is not acknowledged, or a replica lacks one
  */
-export async function measureWrites(bench: ReplicaBench): Promise<WriteFigures> {
-  const { postgres, plan, log } = bench;
-  const database = await postgres.createDatabase();
-  await using running = new AsyncDisposableStack();
+export async function measureWrites(bench: Bench): Promise<Report> {
+  const { plan, log } = bench;
+  await using owned = new AsyncDisposableStack();
+  const shared = await withPostgres(bench, owned);
+  const database = await shared.postgres.createDatabase();
   const gateways: Gateway[] = [];
-  for (let at = 0; at < REPLICAS; at++) gateways.push(running.use(await bench.startReplica(`replica-${at}`, database)));
+  for (let at = 0; at < REPLICAS; at++) {
+    gateways.push(owned.use(await startReplica(shared, `writes-${at}`, { database })));
+  }
   for (const gateway of gateways) await waitForReplicas(gateway, REPLICAS);
   // The engine compiles, and PostgreSQL fills its caches.
-  await write(gateways, plan.replicaWarmUpSeconds, 'warm');
+  await write(gateways, plan.writeSeconds / 2, 'warm');
   const before = await commits(gateways);
-  const written = await write(gateways, plan.replicaWriteSeconds, 'measured');
-  const made = (await commits(gateways)) - before;
-  const found = {
-    perSecond: written.perSecond,
-    p50Ms: percentile(written.times, 0.5),
-    p99Ms: percentile(written.times, 0.99),
-    perCommit: written.times.length / made,
-    ...(await measureSeen(gateways, plan)),
-  };
-  const { perSecond, perCommit, seenP99Ms } = found;
+  const { perSecond, times } = await write(gateways, plan.writeSeconds, 'measured');
+  const perCommit = times.length / ((await commits(gateways)) - before);
   log(`replicas: ${perSecond.toFixed(0)} writes per second, ${perCommit.toFixed(1)} per commit`);
-  log(`replicas: a change is seen everywhere after ${seenP99Ms.toFixed(1)} ms (p99)`);
-  return found;
+  const { seen, removals } = await measureSeen(gateways, plan.changes);
+  const ms = (title: string, values: readonly number[]): Row => ({
+    title,
+    cells: [tenths(percentile(values, 0.5))],
+    figure: percentile(values, 0.99),
+    format: tenths,
+  });
+  const written: Row = { title: 'acknowledged writes', cells: [tenths(perCommit)], figure: perSecond, format: whole };
+  return {
+    block: 'replica-writes',
+    measured: `${plan.writeSeconds} s of writes, ${plan.changes} single changes`,
+    tables: [
+      { head: ['three replicas', 'per commit', 'per second'], rows: [{ ...written, bound: writesBound }] },
+      {
+        head: ['three replicas', 'p50 ms', 'p99 ms'],
+        rows: [
+          ms('acknowledged writes', times),
+          { ...ms('from an acknowledged change until it is seen everywhere', seen), bound: seenBound },
+          ms('removal, applied by all replicas', removals),
+        ],
+      },
+    ],
+  };
 }
 
 const json = { 'Content-Type': 'application/json' };
@@ -117,7 +118,7 @@ async function commits(gateways: readonly Gateway[]): Promise<number> {
   return count;
 }
 
-async function measureSeen(gateways: readonly Gateway[], { replicaChanges }: Plan) {
+async function measureSeen(gateways: readonly Gateway[], changes: number) {
   const callers = gateways.map(() => makeCaller());
   const [first] = gateways;
   using stack = new DisposableStack();
@@ -125,7 +126,7 @@ async function measureSeen(gateways: readonly Gateway[], { replicaChanges }: Pla
   if (first) await callers[0]?.post(new URL('/api/v1/namespaces', first.management), namespaceMessage);
   const seen: number[] = [];
   const removals: number[] = [];
-  for (let change = 0; change < replicaChanges; change++) {
+  for (let change = 0; change < changes; change++) {
     const writer = gateways[change % gateways.length];
     const writing = callers[change % gateways.length];
     if (!writer || !writing) continue;
@@ -147,12 +148,7 @@ async function measureSeen(gateways: readonly Gateway[], { replicaChanges }: Pla
     // Idle, as between the changes of operators.
     await wait(20);
   }
-  return {
-    seenP50Ms: percentile(seen, 0.5),
-    seenP99Ms: percentile(seen, 0.99),
-    removalP50Ms: percentile(removals, 0.5),
-    removalP99Ms: percentile(removals, 0.99),
-  };
+  return { seen, removals };
 }
 
 const namespaceMessage: Message = { headers: json, body: JSON.stringify({ name: NAMESPACE }) };

@@ -1,115 +1,103 @@
-import type { Caller } from './caller.ts';
-import type { BridgeCase, InferenceCase } from './cases.ts';
-import { residentMiB } from './child.ts';
-import type { ContenderName, Running } from './contenders.ts';
-import { percentile, type Spread, spread } from './figures.ts';
-import type { Plan } from './options.ts';
-import { type LoadPlan, load } from './programs.ts';
-import { rotate, warmUp } from './requests.ts';
+import { costRatio, tenths } from './figures.ts';
 
-/** Figures of a target in a case. */
-export interface Row {
-  readonly contender: ContenderName | 'grpc-js client';
-  readonly perCpuSecond: Spread | undefined;
-  /** Requests per CPU-second relative to nginx, or to the gRPC client, in the same round. */
-  readonly ratio: Spread | undefined;
-  readonly perSecond: Spread | undefined;
-  /** Response times of a single caller, and the time added to the median, in milliseconds. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly addedMs: number | undefined;
-  readonly rssMiB: number | undefined;
+/** What a figure has to meet. */
+export type Bound = { readonly aim?: number } & ({ readonly floor: number } | { readonly limit: number });
+
+/** Whether a figure is not below its floor or above its limit. */
+export const meets = (figure: number, bound: Bound): boolean =>
+  'floor' in bound ? figure >= bound.floor : figure <= bound.limit;
+
+/** Result of a measurement. */
+export interface Sample {
+  /** CPU time of the target per response or chunk, in microseconds; NaN without a process. */
+  readonly cpuUs: number;
+  /** Responses or chunks per second of wall-clock time. */
+  readonly perSecond: number;
+  /** Delay of chunks in milliseconds. */
+  readonly p50Ms?: number;
+  readonly p99Ms?: number;
 }
 
-/** Figures of a case. */
-export interface CaseFigures {
-  readonly case: BridgeCase | InferenceCase;
-  readonly rows: readonly Row[];
+/** Load of a case on a target. */
+export interface Workload {
+  /** Generates load until the engine has compiled the code of the case. */
+  warmUp(): Promise<unknown>;
+  /** Generates load for the duration of a measurement. */
+  measure(): Promise<Sample>;
 }
 
-/** Target with its load and measurements. */
+/** Target of a case with its measurements, one for each round. */
 export interface Lane {
-  readonly contender: Running;
-  readonly load: LoadPlan;
-  readonly perCpuSecond: number[];
-  readonly perSecond: number[];
-  /** Response times of a single caller in milliseconds. */
-  readonly times: number[];
+  readonly name: string;
+  readonly workload: Workload;
+  readonly samples: Sample[];
 }
+
+/** Case with its targets. */
+export interface MeasuredCase {
+  readonly title: string;
+  /** The first one is the baseline of the last one. */
+  readonly lanes: readonly Lane[];
+  /** Required ratio: a floor of the baseline's CPU time relative to that of the last target, or a limit of the reverse. */
+  readonly bound?: Bound | undefined;
+}
+
+/** Returns a target without measurements. */
+export const makeLane = (name: string, workload: Workload): Lane => ({ name, workload, samples: [] });
+
+/** Returns the ratio of CPU times that a case is measured for. */
+export function ratioOf({ lanes, bound }: MeasuredCase, pick = ({ cpuUs }: Sample): number => cpuUs) {
+  const [baseline, last] = [lanes[0], lanes.at(-1)].map((lane) => lane?.samples.map(pick) ?? []);
+  return bound !== undefined && 'limit' in bound
+    ? costRatio(last ?? [], baseline ?? [])
+    : costRatio(baseline ?? [], last ?? []);
+}
+
+/** A ratio within this factor of its bound is measured in more rounds. */
+const closeFactor = 1.15;
 
 /**
- * Warms up the gateways and measures a case of requests, with all lanes in turn in every round.
+ * Measures cases: in every round all of them, each with all its targets in turn, so that other activity on the machine affects
+ * all of them. Cases whose ratio is close to their bound have more rounds.
  *
- * @param name name of the case in the log
+ * @param log called after every measurement
  */
-export async function measureRequests(
-  caller: Caller,
-  name: string,
-  lanes: readonly Lane[],
-  plan: Plan,
+export async function measureRounds(
+  cases: readonly MeasuredCase[],
+  { rounds, closeRounds = rounds }: { readonly rounds: number; readonly closeRounds?: number },
   log: (line: string) => void,
-): Promise<Row[]> {
-  const loaded = async ({ contender, load: planned }: Lane, seconds: number) => {
-    const result = await load(planned, seconds);
-    contender.child?.clearOutput();
-    return result;
-  };
-  for (const lane of lanes) {
-    if (lane.contender.child !== undefined) await warmUp(plan, (seconds) => loaded(lane, seconds));
-  }
-  for (let round = 0; round < plan.rounds; round++) {
-    for (const lane of rotate(lanes, round)) {
-      if (lane.contender.pid === undefined && round >= plan.directRounds) continue;
-      const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
-      lane.perSecond.push(perSecond);
-      if (lane.contender.pid !== undefined) lane.perCpuSecond.push(perCpuSecond);
-      const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
-      const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
-      const where = `${name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
-      log(`${where}: ${Math.round(figure)} ${unit}`);
-    }
-    await callSequentially(caller, rotate(lanes, round), plan.singleCalls);
-  }
-  return lanes.map((lane) => row(lane, lanes));
-}
-
-/** Calls the targets in turn with a single caller. The first ten calls, which open connections, do not count. */
-export async function callSequentially(
-  caller: Caller,
-  lanes: readonly Pick<Lane, 'load' | 'times'>[],
-  count: number,
 ): Promise<void> {
-  for (let call = -10; call < count; call++) {
-    for (const { load: planned, times } of lanes) {
-      const elapsed = await singleCall(caller, planned);
-      if (call >= 0) times.push(elapsed);
+  for (const { lanes } of cases) for (const { workload } of lanes) await workload.warmUp();
+  const measure = async (round: number, measured: readonly MeasuredCase[]) => {
+    for (const { title, lanes } of measured) {
+      for (const { name, workload, samples } of rotate(lanes, round)) {
+        const sample = await workload.measure();
+        samples.push(sample);
+        log(`${title}, round ${round + 1}, ${name}: ${describe(sample)}`);
+      }
     }
-  }
-}
-
-/** Sends the first request of a load and returns the response time in milliseconds. */
-export async function singleCall(caller: Caller, { url, messages }: LoadPlan): Promise<number> {
-  const [message] = messages;
-  if (message === undefined) throw new Error(`no request for ${url}`);
-  const startedAt = performance.now();
-  const { status } = await caller.post(url, message);
-  if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
-  return performance.now() - startedAt;
-}
-
-function row(lane: Lane, lanes: readonly Lane[]): Row {
-  const nginx = lanes.find(({ contender }) => contender.name === 'nginx');
-  const direct = lanes.find(({ contender }) => contender.name === 'direct');
-  const ratios = lane.perCpuSecond.map((figure, round) => figure / (nginx?.perCpuSecond[round] ?? Number.NaN));
-  const p50Ms = percentile(lane.times, 0.5);
-  return {
-    contender: lane.contender.name,
-    perCpuSecond: lane.perCpuSecond.length > 0 ? spread(lane.perCpuSecond) : undefined,
-    ratio: lane.perCpuSecond.length > 0 && nginx !== undefined ? spread(ratios) : undefined,
-    perSecond: lane.perSecond.length > 0 ? spread(lane.perSecond) : undefined,
-    p50Ms,
-    p99Ms: percentile(lane.times, 0.99),
-    addedMs: direct === undefined || direct === lane ? undefined : p50Ms - percentile(direct.times, 0.5),
-    rssMiB: lane.contender.pid === undefined ? undefined : residentMiB(lane.contender.pid),
   };
+  for (let round = 0; round < rounds; round++) await measure(round, cases);
+  const close = cases.filter(isClose);
+  for (let round = rounds; round < closeRounds; round++) await measure(round, close);
 }
+
+function isClose(measured: MeasuredCase): boolean {
+  const { bound } = measured;
+  if (bound === undefined) return false;
+  const { figure } = ratioOf(measured);
+  return meets(figure * closeFactor, bound) !== meets(figure / closeFactor, bound);
+}
+
+const describe = ({ cpuUs, perSecond, p50Ms }: Sample) =>
+  [
+    ...(Number.isNaN(cpuUs) ? [] : [`${tenths(cpuUs)} µs of CPU`]),
+    `${Math.round(perSecond)} per second`,
+    ...(p50Ms === undefined ? [] : [`p50 ${p50Ms.toFixed(3)} ms`]),
+  ].join(', ');
+
+/** Rotates the items, so that the order of targets changes between rounds. */
+export const rotate = <T>(items: readonly T[], by: number): T[] => {
+  const from = by % items.length;
+  return [...items.slice(from), ...items.slice(0, from)];
+};

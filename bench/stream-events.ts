@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { at, parseJson } from './caller.ts';
 import { streamToken } from './messages.ts';
 
@@ -18,8 +17,6 @@ export interface StreamCheck {
   readonly count: number;
   /** True after the last event. */
   readonly over: boolean;
-  /** Returns the SHA-256 of a completion's text; undefined for progress. */
-  digest(): string | undefined;
 }
 
 /** Creates the validator of the stream with this index and `events` counted events. */
@@ -54,14 +51,11 @@ class ProgressCheck implements StreamCheck {
     this.count++;
     return Number.parseInt(String(at(params, 'message')), 10);
   }
-
-  digest(): undefined {}
 }
 
 class CompletionCheck implements StreamCheck {
   readonly #id: string;
   readonly #events: number;
-  readonly #text = createHash('sha256');
   #last: 'content' | 'finish' | 'usage' = 'content';
   count = 0;
   over = false;
@@ -83,7 +77,6 @@ class CompletionCheck implements StreamCheck {
       const [sent, place] = content.split(' ');
       if (place !== `#${this.count + 1}`) throw new Error(`unexpected event after ${this.count}: ${data}`);
       this.count++;
-      this.#text.update(content);
       return Number(sent);
     }
     const finished = at(value, 'choices', 0, 'finish_reason') === 'stop' && this.count === this.#events;
@@ -91,10 +84,6 @@ class CompletionCheck implements StreamCheck {
     if (!finished && !used) throw new Error(`unexpected event after ${this.count} of ${this.#events}: ${data}`);
     this.#last = used ? 'usage' : 'finish';
     return undefined;
-  }
-
-  digest(): string {
-    return this.#text.digest('hex');
   }
 }
 

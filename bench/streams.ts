@@ -1,18 +1,24 @@
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { type Bench, startConnected } from './bench.ts';
 import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts';
-import { type InferenceCase, type StreamCase, streamCases } from './cases.ts';
+import { type StreamCase, streamCases } from './cases.ts';
 import { residentMiB } from './child.ts';
-import type { Contender, Running } from './contenders.ts';
-import { type CostRatio, type CostSpread, costRatio, costSpread, type Spread, spread } from './figures.ts';
+import { type Spread, spread, thousandths, whole } from './figures.ts';
 import { type Message, type StreamSpec, streamMessage } from './messages.ts';
+import { startNginx } from './nginx.ts';
 import type { Plan } from './options.ts';
-import { rotate } from './requests.ts';
+import { type Lane, type MeasuredCase, makeLane, measureRounds, type Sample, type Workload } from './rounds.ts';
 import type { StreamKind } from './stream-events.ts';
+import { costTable, type Report, type Table } from './tables.ts';
+import { addressesOf, gatewayTarget, type Target } from './targets.ts';
 
 /** Number of concurrent event streams. */
 export const streamCount = 500;
+
+/** Limit of the added median delay of a chunk, in milliseconds. */
+const addedBound = { limit: 0.25 };
 
 /** Input of the stream reader. */
 export interface StreamPlan extends StreamSpec {
@@ -21,22 +27,11 @@ export interface StreamPlan extends StreamSpec {
   /** Requests, one for each stream. */
   readonly messages: readonly Message[];
   /** Process whose CPU time is measured. */
-  readonly pid?: number;
+  readonly pid?: number | undefined;
 }
 
 /** Result of the stream reader, while all streams were active. */
-export interface StreamResult {
-  readonly chunks: number;
-  /** Chunks of all streams per second of wall-clock time. */
-  readonly perSecond: number;
-  /** CPU time of the process per chunk in microseconds; NaN without a process. */
-  readonly cpuPerChunkUs: number;
-  /** Delay between writing and receiving a chunk, in milliseconds. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** Completions: SHA-256 of the text of each stream, in the order of the messages. */
-  readonly digests: readonly unknown[];
-}
+export type StreamResult = Required<Sample>;
 
 const run = promisify(execFile);
 
@@ -46,192 +41,113 @@ const run = promisify(execFile);
  * @param file path for the plan
  * @throws Error if a stream breaks, stalls, or loses or changes an event
  */
-export async function loadStreams(file: string, plan: StreamPlan): Promise<StreamResult> {
+async function readStreams(file: string, plan: StreamPlan): Promise<StreamResult> {
   writeFileSync(file, JSON.stringify(plan));
-  const { stdout } = await run(process.execPath, [`${import.meta.dirname}/stream-reader.ts`, file]).catch(
-    (error: unknown) => {
-      throw new Error(`event streams: ${String(at(error, 'stderr')).trim()}`, { cause: error });
-    },
-  );
+  const reader = run(process.execPath, [`${import.meta.dirname}/stream-reader.ts`, file]);
+  const { stdout } = await reader.catch((error: unknown) => {
+    throw new Error(`event streams: ${String(at(error, 'stderr')).trim()}`, { cause: error });
+  });
   const seen = parseJson(stdout);
-  const digests = at(seen, 'digests');
   // NaN is null in JSON.
-  const figure = (name: string) => Number(at(seen, name) ?? Number.NaN);
-  return {
-    chunks: figure('chunks'),
-    perSecond: figure('perSecond'),
-    cpuPerChunkUs: figure('cpuPerChunkUs'),
-    p50Ms: figure('p50Ms'),
-    p99Ms: figure('p99Ms'),
-    digests: Array.isArray(digests) ? digests : [],
-  };
-}
-
-/** Figures of a target in a case of event streams. */
-export interface StreamRow {
-  readonly contender: Running['name'];
-  /** CPU time of the proxy's process per chunk, in microseconds. */
-  readonly cpuPerChunkUs: CostSpread | undefined;
-  /** CPU time of nginx relative to it. */
-  readonly ratio: CostRatio | undefined;
-  readonly perSecond: Spread;
-  /** Delay of a chunk in milliseconds. */
-  readonly p50Ms: Spread;
-  readonly p99Ms: Spread;
-  /** Median delay minus that without a proxy in the same round, if it was measured. */
-  readonly addedMs: Spread | undefined;
-  readonly rssMiB: number | undefined;
-}
-
-/** Figures of a case of event streams. */
-export interface StreamFigures {
-  readonly case: StreamCase | InferenceCase;
-  readonly rows: readonly StreamRow[];
-}
-
-/** Target with its requests and measurements. */
-export interface StreamLane {
-  readonly contender: Running;
-  readonly url: URL;
-  /** Returns the requests of a measurement. */
-  messages(requested: StreamSpec): readonly Message[];
-  /** Prepares a measurement. */
-  before?(): Promise<void>;
-  /** Verifies the state after a measurement; throws if it is wrong. */
-  after?(requested: StreamSpec, seen: StreamResult): Promise<void>;
-  readonly seen: StreamResult[];
+  const figure = (name: keyof StreamResult) => Number(at(seen, name) ?? Number.NaN);
+  return { cpuUs: figure('cpuUs'), perSecond: figure('perSecond'), p50Ms: figure('p50Ms'), p99Ms: figure('p99Ms') };
 }
 
 /** Interval of chunks for measurements in milliseconds: no process saturates a core. */
-export const steadyEveryMs = 100;
-/** Interval of chunks for warm-up and profiling. */
+const steadyEveryMs = 100;
+/** Interval of chunks for the first warm-up. */
 const busyEveryMs = 25;
 
-/**
- * Measures all cases of event streams, with the targets in turn in every round.
- *
- * @param log called after every measurement
- * @throws Error if a target loses or changes an event
- */
-export async function measureStreams(
-  contenders: readonly Contender[],
-  plan: Plan,
-  folder: string,
-  log: (line: string) => void,
-): Promise<StreamFigures[]> {
-  const figures: StreamFigures[] = [];
-  for (const measured of streamCases) {
-    using caller = makeCaller();
-    const lanes: StreamLane[] = [];
-    for (const contender of contenders) {
-      const url = contender.endpoint(measured.era);
-      const sessions = await openSessions(caller, measured, url);
-      lanes.push({ contender, url, messages: (requested) => streamMessages(measured, requested, sessions), seen: [] });
-    }
-    figures.push({ case: measured, rows: await measureLanes(measured.name, 'progress', lanes, plan, folder, log) });
-  }
-  return figures;
+/** Streams on a target: their requests, and the process whose CPU time is measured. */
+export interface StreamLoad {
+  readonly kind: StreamKind;
+  readonly url: URL;
+  readonly target: Partial<Pick<Target, 'pid' | 'clearOutput'>>;
+  messages(requested: StreamSpec): readonly Message[];
 }
 
-/**
- * Warms up the gateways and measures a case of event streams, with all lanes in turn in every round.
- *
- * @param name name of the case in the log
- * @throws Error if a target loses or changes an event
- */
-export async function measureLanes(
-  name: string,
-  kind: StreamKind,
-  lanes: readonly StreamLane[],
-  plan: Plan,
-  folder: string,
-  log: (line: string) => void,
-): Promise<StreamRow[]> {
-  const streamed = async (lane: StreamLane, requested: StreamSpec) => {
-    const { contender, url } = lane;
-    await lane.before?.();
-    const messages = lane.messages(requested);
-    const stretch = { kind, url: url.href, messages, ...requested };
-    const seen = await loadStreams(`${folder}/streams.json`, { ...stretch, pid: contender.pid });
-    await lane.after?.(requested, seen);
-    contender.child?.clearOutput();
+/** Returns the load of streams on a target. Gateways are warmed up. */
+export function streamWorkload(load: StreamLoad, folder: string, plan: Plan): Workload {
+  const { kind, url, target } = load;
+  const streamed = async (seconds: number, everyMs: number) => {
+    const requested: StreamSpec = { events: (seconds * 1000) / everyMs, everyMs, together: streamCount };
+    const streams = { kind, url: url.href, messages: load.messages(requested), ...requested, pid: target.pid };
+    const seen = await readStreams(`${folder}/streams.json`, streams);
+    target.clearOutput?.();
     return seen;
   };
-  for (const lane of lanes) {
-    if (lane.contender.child === undefined) continue;
-    await streamed(lane, streamSpec(plan.streamWarmUpSeconds));
-    // V8 compiles functions again when a turn has one chunk instead of many.
-    await streamed(lane, streamSpec(2 * plan.streamSeconds, steadyEveryMs));
-  }
-  for (let round = 0; round < plan.streamRounds; round++) {
-    for (const lane of rotate(lanes, round)) {
-      if (lane.contender.pid === undefined && round >= plan.streamDirectRounds) continue;
-      const seen = await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));
-      lane.seen.push(seen);
-      const cpu = lane.contender.pid === undefined ? '' : `, ${seen.cpuPerChunkUs.toFixed(1)} µs CPU per chunk`;
-      const where = `${name}, round ${round + 1} of ${plan.streamRounds}, ${lane.contender.name}`;
-      log(`${where}: p50 ${seen.p50Ms.toFixed(3)} ms${cpu}`);
-    }
-  }
-  return lanes.map((lane) => row(lane, lanes));
-}
-
-/** Opens the sessions of a case and returns a function that runs its streams. */
-export async function busyStreams(
-  caller: Caller,
-  measured: StreamCase,
-  url: URL,
-  folder: string,
-  pid?: number,
-): Promise<(seconds: number, everyMs?: number) => Promise<StreamResult>> {
-  const sessions = await openSessions(caller, measured, url);
-  return (seconds, intervalMs) => {
-    const requested = streamSpec(seconds, intervalMs);
-    const messages = streamMessages(measured, requested, sessions);
-    return loadStreams(`${folder}/streams.json`, { kind: 'progress', url: url.href, messages, ...requested, pid });
+  return {
+    async warmUp() {
+      if (target.clearOutput === undefined) return;
+      await streamed(plan.streamWarmUpSeconds, busyEveryMs);
+      // V8 compiles functions again when a turn has one chunk instead of many.
+      await streamed(2 * plan.streamSeconds, steadyEveryMs);
+    },
+    measure: () => streamed(plan.streamSeconds, steadyEveryMs),
   };
 }
 
-/** Returns the specification of streams of this duration, by default at the rate for warm-up and profiling. */
-export const streamSpec = (seconds: number, everyMs = busyEveryMs): StreamSpec => ({
-  events: (seconds * 1000) / everyMs,
-  everyMs,
-  together: streamCount,
-});
+/** Measures event streams through nginx, without a proxy, and through the gateway. */
+export async function measureStreams(bench: Bench): Promise<Report> {
+  const { plan, folder, upstreams, log } = bench;
+  await using owned = new AsyncDisposableStack();
+  const nginx = owned.use(await startNginx(`${folder}/nginx-streams`, addressesOf(upstreams), false));
+  const gateway = gatewayTarget(await startConnected(bench, 'streams', owned));
+  using caller = makeCaller();
+  const cases: MeasuredCase[] = [];
+  for (const measured of streamCases) {
+    const direct = upstreams[measured.era].endpoint();
+    const lanes = [
+      makeLane('nginx', await progressStreams(caller, measured, nginx, bench)),
+      makeLane('direct', await progressStreams(caller, measured, { endpoint: () => direct }, bench)),
+      makeLane('gateway', await progressStreams(caller, measured, gateway, bench)),
+    ];
+    cases.push({ title: measured.title, bound: measured.bound, lanes });
+  }
+  await measureRounds(cases, { rounds: plan.rounds }, log);
+  return streamReport('streams', cases, bench, gateway);
+}
 
-/** Opens a session for each stream of a legacy client. */
-async function openSessions(caller: Caller, { era }: StreamCase, url: URL): Promise<(string | undefined)[]> {
+/** Returns the report of cases with the targets `nginx`, `direct` and `gateway`. */
+export function streamReport(block: string, cases: readonly MeasuredCase[], { plan }: Bench, gateway: Target): Report {
+  return {
+    block,
+    measured: `${plan.rounds} rounds of ${plan.streamSeconds} s, ${whole(residentMiB(gateway.pid))} MiB resident at the end`,
+    tables: [costTable(`CPU µs per chunk, ${streamCount} streams`, cases), delayTable(cases)],
+  };
+}
+
+function delayTable(cases: readonly MeasuredCase[]): Table {
+  const names = cases[0]?.lanes.map(({ name }) => name) ?? [];
+  return {
+    head: ['delay of a chunk, p50 ms', ...names, 'p99, gateway', 'gateway - direct'],
+    rows: cases.map(({ title, lanes }) => {
+      const [, direct, gateway] = lanes;
+      const cells = [...lanes.map((lane) => medianOf(lane, 'p50Ms')), medianOf(gateway, 'p99Ms')];
+      return { title, cells, figure: addedMs(direct, gateway), format: thousandths, bound: addedBound };
+    }),
+  };
+}
+
+const medianOf = (lane: Lane | undefined, name: 'p50Ms' | 'p99Ms') =>
+  thousandths(spread(lane?.samples.map((sample) => sample[name] ?? Number.NaN) ?? []).median);
+
+const addedMs = (direct: Lane | undefined, gateway: Lane | undefined): Spread =>
+  spread(gateway?.samples.map(({ p50Ms = 0 }, round) => p50Ms - (direct?.samples[round]?.p50Ms ?? Number.NaN)) ?? []);
+
+/** Opens a session for each stream of a legacy client and returns the load of its streams. */
+export async function progressStreams(
+  caller: Caller,
+  { era }: StreamCase,
+  target: Pick<Target, 'endpoint'> & StreamLoad['target'],
+  { folder, plan }: Pick<Bench, 'folder' | 'plan'>,
+): Promise<Workload> {
+  const url = target.endpoint(era);
   const sessions: (string | undefined)[] = [];
   for (let opened = 0; opened < streamCount; opened++) {
     sessions.push(era === 'legacy' ? await openSession(caller, url) : undefined);
   }
-  return sessions;
-}
-
-const streamMessages = (
-  { era }: StreamCase,
-  requested: StreamSpec,
-  sessions: readonly (string | undefined)[],
-): Message[] => sessions.map((session, index) => streamMessage(era, requested, index, session));
-
-function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): StreamRow {
-  const nginx = lanes.find((lane) => lane.contender.name === 'nginx');
-  const direct = lanes.find((lane) => lane.contender.name === 'direct');
-  const relays = contender.pid !== undefined;
-  const costs = (results: readonly StreamResult[]) => results.map(({ cpuPerChunkUs }) => cpuPerChunkUs);
-  const each = (pick: (seen: StreamResult) => number) => spread(seen.map(pick));
-  const added = seen.flatMap(({ p50Ms }, round) => {
-    const without = direct?.seen[round];
-    return without === undefined ? [] : [p50Ms - without.p50Ms];
-  });
-  return {
-    contender: contender.name,
-    cpuPerChunkUs: relays ? costSpread(costs(seen)) : undefined,
-    ratio: relays && nginx !== undefined ? costRatio(costs(nginx.seen), costs(seen)) : undefined,
-    perSecond: each(({ perSecond }) => perSecond),
-    p50Ms: each(({ p50Ms }) => p50Ms),
-    p99Ms: each(({ p99Ms }) => p99Ms),
-    addedMs: relays ? spread(added) : undefined,
-    rssMiB: contender.pid === undefined ? undefined : residentMiB(contender.pid),
-  };
+  const messages = (requested: StreamSpec) =>
+    sessions.map((session, index) => streamMessage(era, requested, index, session));
+  return streamWorkload({ kind: 'progress', url, target, messages }, folder, plan);
 }
