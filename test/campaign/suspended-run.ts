@@ -11,7 +11,7 @@ import { type Behavior, type Caller, SuspendedClient, SuspensionTally } from './
 
 /** Settings of a run. */
 export interface SuspensionRunOptions {
-  /** SERVICE_PARKED_CALL_TIMEOUT_MS. */
+  /** SERVICE_SUSPENDED_CALL_TIMEOUT_MS. */
   readonly timeoutMs: number;
   /** Node.js arguments for the gateway. */
   readonly nodeArgs?: readonly string[];
@@ -61,7 +61,7 @@ export class SuspensionRun {
   }
 
   static async start({ timeoutMs, nodeArgs = [], start = startGateway }: SuspensionRunOptions): Promise<SuspensionRun> {
-    const env = { SERVICE_PARKED_CALL_TIMEOUT_MS: String(timeoutMs) };
+    const env = { SERVICE_SUSPENDED_CALL_TIMEOUT_MS: String(timeoutMs) };
     const [management, mcp] = await Promise.all([freePort(), freePort()]);
     const addresses = { management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` };
     const [gateway, upstream] = await Promise.all([start({ ...addresses, env, nodeArgs }), startRequestingUpstream()]);

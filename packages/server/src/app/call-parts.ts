@@ -53,7 +53,7 @@ export function addCalls(parts: WithPolicy) {
     events: taskEvents,
     onCreated: (task, session, headers) => sessionTasks.onCreated(task, session, headers),
     suspendedCalls,
-    suspendedMs: config.parkedCallTimeoutMs,
+    suspendedMs: config.suspendedCallTimeoutMs,
   });
   const sessions = {
     callSessionPool: new CallSessionPool(calling.calls, (...message) => onTaskMessage(tasks, ...message)),
@@ -139,8 +139,8 @@ function createSuspendedCalls({ config, sealer, replicaId, access }: WithPolicy)
   return new SuspendedCalls({
     sealer,
     replica: replicaId,
-    limit: config.parkedCallsLimit,
-    timeoutMs: config.parkedCallTimeoutMs,
+    limit: config.suspendedCallsLimit,
+    timeoutMs: config.suspendedCallTimeoutMs,
     isHidden: ({ entry, forward, uri }) => {
       if (forward !== undefined && uri !== undefined) return !access.rules.allowsUri(forward, uri);
       return entry !== undefined && access.rules.isHidden(entry);

@@ -392,8 +392,8 @@ const ROWS: readonly Row[] = [
     rejected: rejectedIntegers([['63', 'is below 64']], ['4194305', 'is above 4194304']),
   },
   {
-    variable: 'SERVICE_PARKED_CALLS_LIMIT',
-    read: (env) => env.parkedCallsLimit,
+    variable: 'SERVICE_SUSPENDED_CALLS_LIMIT',
+    read: (env) => env.suspendedCallsLimit,
     unset: 1000,
     accepted: [
       ['0', 0],
@@ -402,8 +402,8 @@ const ROWS: readonly Row[] = [
     rejected: rejectedIntegers([], ['1000001', 'is above 1000000']),
   },
   {
-    variable: 'SERVICE_PARKED_CALL_TIMEOUT_MS',
-    read: (env) => env.parkedCallTimeoutMs,
+    variable: 'SERVICE_SUSPENDED_CALL_TIMEOUT_MS',
+    read: (env) => env.suspendedCallTimeoutMs,
     unset: 300_000,
     accepted: [['1', 1]],
     rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),

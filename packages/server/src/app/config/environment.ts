@@ -132,8 +132,8 @@ const SETTINGS = {
   taskAutoAfterMs: variable('SERVICE_TASK_AUTO_AFTER_MS', milliseconds.default(AUTO_AFTER_MS)),
   maxTaskResultBytes: variable('SERVICE_MAX_TASK_RESULT_BYTES', memory.default(MAX_TASK_RESULT_BYTES)),
   /** Limits of calls that wait for input of their clients. */
-  parkedCallsLimit: variable('SERVICE_PARKED_CALLS_LIMIT', count.default(1000)),
-  parkedCallTimeoutMs: variable('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds.default(300_000)),
+  suspendedCallsLimit: variable('SERVICE_SUSPENDED_CALLS_LIMIT', count.default(1000)),
+  suspendedCallTimeoutMs: variable('SERVICE_SUSPENDED_CALL_TIMEOUT_MS', milliseconds.default(300_000)),
   /** 32 bytes. */
   sessionKey: variable('SERVICE_SESSION_KEY', key.optional()),
   /** Accepted Host values in lower case; a value without a port matches any port. */

@@ -160,7 +160,7 @@ describe('a server request that no modern client supports', () => {
 
 describe('when no more calls can be suspended', () => {
   it('server requests are rejected, and calls continue; a released reservation is reused', async () => {
-    const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '2' });
+    const on = await startTestService({ SERVICE_SUSPENDED_CALLS_LIMIT: '2' });
     onEnd(() => on.stop(0));
     const { upstream, url } = await live({}, on);
     const client = new InteractiveClient(url);
@@ -199,7 +199,7 @@ describe('when no more calls can be suspended', () => {
   });
 
   it('the oldest call of the largest holder is canceled for a namespace with less than its share', async () => {
-    const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '2' });
+    const on = await startTestService({ SERVICE_SUSPENDED_CALLS_LIMIT: '2' });
     onEnd(() => on.stop(0));
     const oldest = await suspendedCall(live, { on });
     const latest = oldest.client.send();
@@ -230,7 +230,7 @@ describe('when no more calls can be suspended', () => {
   });
 
   it('no call is suspended with a limit of 0', async () => {
-    const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '0' });
+    const on = await startTestService({ SERVICE_SUSPENDED_CALLS_LIMIT: '0' });
     onEnd(() => on.stop(0));
     const { upstream, call, first } = await startCall(live, { on });
     call.request('"q"', 'roots/list');

@@ -122,7 +122,7 @@ describe('a suspended call whose upstream does not wait', () => {
 
 describe('a suspended call without a retry', () => {
   it('is canceled upstream when its time is over', async () => {
-    const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
+    const on = await serviceWith({ SERVICE_SUSPENDED_CALL_TIMEOUT_MS: '200' });
     const { upstream, client, call, pending, answers } = await suspendedCall(live, { on });
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]).toMatchObject({
@@ -138,7 +138,7 @@ describe('a suspended call without a retry', () => {
   });
 
   it('is not canceled if its response arrived before', async () => {
-    const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '1500' });
+    const on = await serviceWith({ SERVICE_SUSPENDED_CALL_TIMEOUT_MS: '1500' });
     const { url, upstream, client, call, pending } = await suspendedCall(live, { on });
     call.end('done');
     // Its deadline is later.
@@ -165,7 +165,7 @@ describe('a suspended call without a retry', () => {
   });
 
   it('is canceled also if its forward was deleted', async () => {
-    const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '300' });
+    const on = await serviceWith({ SERVICE_SUSPENDED_CALL_TIMEOUT_MS: '300' });
     const { upstream, url, client, pending, answers } = await suspendedCall(live, { on });
     const name = new URL(url).pathname.split('/')[1];
     expect((await on.manage('DELETE', `/forwards/${name}`)).status).toBe(200);

@@ -102,7 +102,7 @@ describe('a suspended call', () => {
   });
 
   it('fails if there is no retry', async () => {
-    const service = await startTestService({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
+    const service = await startTestService({ SERVICE_SUSPENDED_CALL_TIMEOUT_MS: '200' });
     onEnd(() => service.stop(0));
     const { url } = await suspendedCall(live, { on: service });
     await expect.poll(async () => (await eventsAt(service, url)).length).toBe(2);
