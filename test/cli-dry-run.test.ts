@@ -10,7 +10,7 @@ beforeAll(async () => {
   await commandLine.service.register('forwards', { name: 'crm', address: 'http://127.0.0.1:9/mcp' });
   await commandLine.service.register('namespaces', { name: 'finance' });
   await commandLine.text('prompts', 'add', '-n', 'greet', '-m', 'user:Hello.');
-  await commandLine.text('resources', 'expose', '--name', 'book', '--location', 'docs://book', '--type', 'docs');
+  await commandLine.text('resources', 'add', '--name', 'book', '--location', 'docs://book', '--type', 'docs');
   await commandLine.text('services', 'add', '-n', 'py', '--address', '127.0.0.1:9', '--type', 'tool-invoker');
   await commandLine.file('evaluators.json', '[]');
   await commandLine.file('secrets.txt', 's3cret');

@@ -92,7 +92,7 @@ describe('tools', () => {
     expect(await text('tools', 'enable', 'sum', '-N', 'default')).toBe('enabled 1 tool\n');
     expect(await json('tools', 'show', 'sum')).toMatchObject({ enabled: true });
     expect(await sluice(['tools', 'disable'])).toMatchObject({ code: 1, err: 'sluice: missing name of the tool\n' });
-    await text('forwards', 'add', '--name', 'later', '--service', 'http://127.0.0.1:9/mcp');
+    await text('forwards', 'add', '--name', 'later', '--url', 'http://127.0.0.1:9/mcp');
     expect(await text('tools', 'disable', 'drop', '--forward', 'later')).toBe(
       'disabled 1 tool (1 not discovered yet)\n',
     );

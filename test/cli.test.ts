@@ -47,9 +47,9 @@ describe('forwards', () => {
     );
     expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
     for (const named of [
-      ['--name', 'up', '--service', upstream.url],
+      ['--name', 'up', '--url', upstream.url],
       ['--name', 'up', upstream.url],
-      ['up', '--service', upstream.url],
+      ['up', '--url', upstream.url],
     ]) {
       expect(await text('forwards', 'add', ...named)).toMatch(/^added forward up to default: /);
       await text('forwards', 'remove', 'up');
@@ -58,7 +58,7 @@ describe('forwards', () => {
   });
 
   it('report which tools conflict with theirs, and that a removed tool will return', async () => {
-    const add = ['forwards', 'add', '--service', upstream.url, '--name'];
+    const add = ['forwards', 'add', '--url', upstream.url, '--name'];
     expect(await text(...add, 'first')).toMatch(/^added forward first to default: \d+ tools, \d+ resources/);
     expect(await text(...add, 'second')).toMatch(
       /^added forward second to default: \d+ tools, all shadowed by forward first \(use --prefix\), \d+ resources/,
@@ -87,7 +87,7 @@ describe('forwards', () => {
   });
 
   it('that are down are added, and refreshing them fails', async () => {
-    const added = await text('forwards', 'add', '-n', 'down', '--service', 'http://127.0.0.1:9/mcp');
+    const added = await text('forwards', 'add', '-n', 'down', '--url', 'http://127.0.0.1:9/mcp');
     expect(added).toMatch(/^added forward down to default: not available yet: .*refused/);
     const { code, err } = await sluice(['forwards', 'refresh', 'down']);
     expect(code).toBe(1);
@@ -115,10 +115,10 @@ describe('forwards', () => {
 
 describe('resources', () => {
   it('are added, listed, edited, labeled and removed, and selected by --uri', async () => {
-    const expose = ['resources', 'expose', '--name', 'handbook', '--type', 'documents', '-N', 'docs'];
+    const add = ['resources', 'add', '--name', 'handbook', '--type', 'documents', '-N', 'docs'];
     const about = ['--description', 'How to', '--mimeType', 'text/markdown', '--param', 'k=v=w', '-l', 'a=b'];
     const uris = ['--configuration-uri', 'config://1', '--secrets-uri', 'vault://1'];
-    await text(...expose, '--location', 'docs://one', ...about, ...uris);
+    await text(...add, '--location', 'docs://one', ...about, ...uris);
     expect(await json('resources', 'show', 'handbook')).toMatchObject({
       configurationURI: 'config://1',
       secretsURI: 'vault://1',
@@ -127,7 +127,7 @@ describe('resources', () => {
       params: [{ name: 'k', value: 'v=w' }],
       labels: { a: 'b' },
     });
-    await text(...expose, '--location', 'docs://two');
+    await text(...add, '--location', 'docs://two');
     expect((await sluice(['resources', 'show', 'handbook'])).err).toMatch(/\n {2}uris: docs:\/\/one, docs:\/\/two\n$/);
     await text('resources', 'edit', 'handbook', '--uri', 'docs://two', '-d', 'Second', '--mime-type', 'text/plain');
     await text('resources', 'label', 'add', 'handbook', 'x=y', '--uri', 'docs://two');

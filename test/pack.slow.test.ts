@@ -92,7 +92,7 @@ describe('the tarball', () => {
         break;
       }
       const host = ['--host', `http://${addresses.management}`];
-      await output(...host, 'forwards', 'add', '--name', 'greeter', '--service', upstream.url);
+      await output(...host, 'forwards', 'add', '--name', 'greeter', '--url', upstream.url);
       const mcp = ['--mcp-url', `http://${addresses.mcp}`];
       expect(await output(...host, 'mcp', 'tool', 'greet', ...mcp)).toContain('hello');
       expect(await output(...host, 'tools', 'list')).toContain('greet');

@@ -98,7 +98,7 @@ describe.runIf(isPossible)('the container image', () => {
   it('serves tools and the console read-only, keeps its registry in its volume, and stops on SIGTERM', async () => {
     const volume = join(folder, 'volume');
     const first = await start({ volume });
-    await first.exec('sluice', 'forwards', 'add', '--name', 'greeter', '--service', upstream.url);
+    await first.exec('sluice', 'forwards', 'add', '--name', 'greeter', '--url', upstream.url);
     expect(await call(first)).toContain('hello');
     const console = await get(first, '/admin/');
     expect([console.status, await console.text()]).toEqual([200, expect.stringContaining('<title>Sluice')]);

@@ -18,7 +18,7 @@ it.each([
   ['tool ls', 'tools list'],
   ['ns rm finance', 'namespaces delete finance'],
   ['namespace add finance', 'namespaces create finance'],
-  ['resource create', 'resources expose'],
+  ['resource create', 'resources add'],
   ['evaluator ls', 'evaluators get'],
   ['evaluators get', 'evaluators get'],
   ['evaluators revision get 3', 'evaluators revisions show 3'],

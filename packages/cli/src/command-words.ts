@@ -2,9 +2,8 @@ import type { Command, Option } from 'commander';
 
 /** Alternative names of commands, in addition to the singular of those in the plural. Help does not list them. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
-  add: ['create'],
+  add: ['create', 'expose'],
   create: ['add'],
-  expose: ['add', 'create'],
   list: ['ls'],
   remove: ['delete', 'rm'],
   delete: ['remove', 'rm'],

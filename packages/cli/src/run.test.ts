@@ -77,7 +77,7 @@ describe('the command line', () => {
     expect((await sluice('help')).out).toBe((await sluice('--help')).out);
     expect((await sluice('tools', '--help')).out).toMatch(/^ {2}remove \[options\] \[tool\] /m);
     expect((await sluice('help', 'tools', 'lst')).err).toBe('sluice: unknown command: sluice tools lst\n');
-    expect((await sluice('resources', 'add', '-h')).out).toContain('sluice resources expose');
+    expect((await sluice('resources', 'create', '-h')).out).toContain('sluice resources add');
     expect((await sluice('namespaces', 'add', '-h')).out).toContain('sluice namespaces create');
   });
 
@@ -164,8 +164,8 @@ describe('the command line', () => {
     expect((await sluice('forwards', 'add', 'a')).err).toBe(
       'sluice: missing URL of the forward: sluice forwards add a URL\n',
     );
-    expect((await sluice('forwards', 'add', 'a', 'http://a', '--service', 'http://b')).err).toBe(
-      'sluice: the URL of the forward is given twice: omit --service\n',
+    expect((await sluice('forwards', 'add', 'a', 'http://a', '--url', 'http://b')).err).toBe(
+      'sluice: the URL of the forward is given twice: omit --url\n',
     );
     expect((await sluice('mcp', 'tool')).err).toBe(
       'sluice: missing name of the tool: run "sluice mcp tool list" to list the tools\n',

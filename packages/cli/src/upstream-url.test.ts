@@ -14,7 +14,7 @@ const EXPLAINED = 'A server that is started with a command (stdio) needs a bridg
 
 it.each([
   [['forwards', 'add', 'a', 'npx -y server'], 'npx -y server', 'sluice forwards add a'],
-  [['forwards', 'add', 'a', '--service', 'uvx server'], 'uvx server', 'sluice forwards add a'],
+  [['forwards', 'add', 'a', '--url', 'uvx server'], 'uvx server', 'sluice forwards add a'],
   [['forwards', 'add', 'a', '--', 'npx', '-y', 'server', '--flag'], 'npx -y server --flag', 'sluice forwards add a'],
   [['forwards', 'add', '--name', 'a', '--', 'docker', 'run', '-i', 'x'], 'docker run -i x', 'sluice forwards add a'],
   [['mcp', 'tool', 'list', '--uri', './server'], './server', 'sluice mcp tool list --uri'],

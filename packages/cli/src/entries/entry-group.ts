@@ -42,8 +42,6 @@ export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, Enable
   readonly listed?: string;
   /** Additional columns of the list. */
   readonly columns: readonly Column<Row>[];
-  /** Name of the command that adds an entry. */
-  readonly add: string;
   /** Adds the field options to `add` and `edit`. Namespace, labels and file are common to all kinds. */
   readonly addFieldOptions: (command: Command) => Command;
   /** Returns the body with the field options applied, except labels. */
@@ -140,7 +138,7 @@ const addLabelOption = (command: Command): Command =>
   command.option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue);
 
 function addCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
-  const command = new Command(kind.add).description(`Add a ${kind.kind}`);
+  const command = new Command('add').description(`Add a ${kind.kind}`);
   return addLabelOption(kind.addFieldOptions(command))
     .option('-N, --namespace <namespace>', `Namespace of the ${kind.kind}, created if it does not exist`)
     .addHelpText('after', `\n${kind.addHelp}`)

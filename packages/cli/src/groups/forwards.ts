@@ -114,7 +114,7 @@ function showCommand(context: Context): Command {
 }
 
 interface AddOptions extends NameOption, ExposeOptions {
-  readonly service?: string;
+  readonly url?: string;
   readonly namespace?: string;
   readonly prefix?: string;
   readonly label?: Record<string, string>;
@@ -155,7 +155,7 @@ function addCommand(context: Context): Command {
     .argument('[name]', 'Name of the forward')
     .argument('[url]', 'Upstream MCP server URL')
     .option('-n, --name <name>', 'Name of the forward, instead of the argument')
-    .option('--service <url>', 'Upstream MCP server URL, instead of the argument')
+    .option('--url <url>', 'Upstream MCP server URL, instead of the argument')
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
@@ -213,14 +213,14 @@ Examples:
  * words may be the command of a server: `add NAME -- npx -y …`.
  */
 function requireNameAndAddress(words: readonly string[], options: AddOptions) {
-  const isNamed = options.name !== undefined && options.service === undefined;
+  const isNamed = options.name !== undefined && options.url === undefined;
   const isAddressOnly = isNamed && (words.length === 1 || isStdioCommand(words.join(' ')));
   const [argument, ...rest] = isAddressOnly ? [undefined, ...words] : words;
   const name = requireName(argument, options, 'forward');
-  if (rest.length > 0 && options.service !== undefined) {
-    throw new Failure('the URL of the forward is given twice: omit --service');
+  if (rest.length > 0 && options.url !== undefined) {
+    throw new Failure('the URL of the forward is given twice: omit --url');
   }
-  const address = rest.length > 0 ? rest.join(' ') : options.service;
+  const address = rest.length > 0 ? rest.join(' ') : options.url;
   if (address === undefined) throw new Failure(`missing URL of the forward: sluice forwards add ${name} URL`);
   // The service knows which URLs it can use.
   if (!/^[a-z][a-z\d+.-]*:\D/i.test(address)) {
@@ -232,7 +232,7 @@ function requireNameAndAddress(words: readonly string[], options: AddOptions) {
 }
 
 interface EditOptions extends NameOption, ExposeOptions {
-  readonly service?: string;
+  readonly url?: string;
   readonly namespace?: string;
   readonly prefix?: string;
   readonly label?: Record<string, string>;
@@ -245,7 +245,7 @@ interface EditOptions extends NameOption, ExposeOptions {
 
 function editCommand(context: Context): Command {
   const command = addNameOption(new Command('edit').description('Change a forward'), 'forward')
-    .option('--service <url>', 'Upstream MCP server URL')
+    .option('--url <url>', 'Upstream MCP server URL')
     .option('-N, --namespace <namespace>', 'Namespace to move the forward and its entries to')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts; "" removes it')
     .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
@@ -268,13 +268,13 @@ ${EXPOSE_HELP}
 The given globs replace those of the same kind and option; an empty one removes them.
 
 Examples:
-  sluice forwards edit crm --service http://127.0.0.1:3005/mcp
+  sluice forwards edit crm --url http://127.0.0.1:3005/mcp
   sluice forwards edit crm --deny 'tools:delete_*' --deny 'tools:drop_*'
   sluice forwards edit crm --allow tools: --new tools:enabled`,
     )
     .action(async (argument: string | undefined, options: EditOptions) => {
       const name = requireName(argument, options, 'forward');
-      const { service: address, namespace, prefix, proxy, compression } = options;
+      const { url: address, namespace, prefix, proxy, compression } = options;
       const labels = withRemoved(options.label, options.removeLabel);
       const headers = withRemoved(options.header, options.removeHeader);
       const expose = parseExposeOptions(options);

@@ -25,7 +25,6 @@ const PROMPT: EntryKind<PromptRow, PromptFields> = {
   description: 'Manage prompts',
   list: (client, query) => unwrapPage(client.GET('/api/v1/prompts', { params: { query } })),
   columns: [{ title: 'ARGUMENTS', value: (prompt) => prompt.arguments.map(formatArgument).join(', ') || '-' }],
-  add: 'add',
   addFieldOptions: (command) =>
     command
       .option('-n, --name <name>', 'Prompt name')

@@ -35,7 +35,6 @@ const RESOURCE: EntryKind<ResourceRow, ResourceFields> = {
     { title: 'LOCATION', value: ({ location }) => location },
     { title: 'TYPE', value: ({ type }) => type },
   ],
-  add: 'expose',
   addFieldOptions: (command) =>
     addProvisionOptions(
       command
@@ -56,5 +55,5 @@ const RESOURCE: EntryKind<ResourceRow, ResourceFields> = {
     ...(param && { params: Object.entries(param).map(([key, value]) => ({ name: key, value })) }),
   }),
   addHelp: `Example:
-  sluice resources expose --name handbook --location docs://handbook --type documents --mime-type text/markdown`,
+  sluice resources add --name handbook --location docs://handbook --type documents --mime-type text/markdown`,
 };

@@ -108,7 +108,6 @@ const TOOL: EntryKind<ToolRow, ToolFields> = {
   description: 'Manage tools',
   list: (client, query) => unwrapPage(client.GET('/api/v1/tools', { params: { query } })),
   columns: [{ title: 'TYPE', value: ({ toolType }) => toolType }],
-  add: 'add',
   addFieldOptions: addToolOptions,
   applyFields: applyToolFields,
   addHelp: `Example:
