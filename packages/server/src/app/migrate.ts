@@ -52,7 +52,7 @@ interface Content {
   /** See {@link FileMembers.extras}. */
   readonly extras: readonly string[];
   readonly revisions: Revisions;
-  readonly sessions: Pick<SessionTable, 'entries' | 'forgotten'>;
+  readonly sessions: Pick<SessionTable, 'entries' | 'ended'>;
 }
 
 /** Members of `registry.json` that this version does not know: records that only a migration reads. */
@@ -152,7 +152,7 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
   const { registry, extras, revisions, sessions } = content;
   await fillFolder(folder, log, async (files) => {
-    const written = sessionSlices(sessions.entries(), sessions.forgotten(), 1);
+    const written = sessionSlices(sessions.entries(), sessions.ended.forgotten(), 1);
     await replaceFile(files, join(folder, SESSIONS_FILE), written);
     if (revisions !== NO_REVISIONS) {
       await new FileRevisionStore({ folder, files, log, now: Date.now, recover: false }).save(revisions);
@@ -192,7 +192,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
       return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}` };
     }),
     ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
-    ...sessionRecords(sessions.entries(), sessions.forgotten()),
+    ...sessionRecords(sessions.entries(), sessions.ended.forgotten()),
   ];
   const shared = new SharedLog({ database, log, version: VERSION });
   try {

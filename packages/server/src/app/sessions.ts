@@ -35,7 +35,7 @@ export async function addSessions(parts: WithUpstreams) {
     sharedSessions,
     log: logger.target('service::forward'),
   });
-  sessionStore.ended?.subscribe((id) => {
+  sessionStore.ended.subscribe((id) => {
     active.find(id)?.end();
     events.dropSession(id);
     sessionBindings.onEnded(id);

@@ -26,7 +26,7 @@ function backupSources({ registry, evaluators, sessionStore }: ManagementContext
   const registrySlices = registry.snapshotFile();
   const { storedRevisions } = evaluators;
   const { sessions } = sessionStore;
-  const [entries, forgotten] = [sessions.entries(), sessions.forgotten()];
+  const [entries, forgotten] = [sessions.entries(), sessions.ended.forgotten()];
   return [
     { name: 'registry.json', slices: registrySlices },
     { name: 'evaluator-revisions.json', slices: () => revisionSlices(storedRevisions) },

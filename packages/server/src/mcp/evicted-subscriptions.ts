@@ -6,6 +6,7 @@ import type { StreamListener } from '../upstreams/downstream.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
+import { stateOf } from './sessions/session-state.ts';
 import type { EvictedSubscription, SessionStore } from './sessions/session-store.ts';
 
 /** Dependencies of {@link onSubscriptionEvicted}. */
@@ -35,7 +36,7 @@ export function onSubscriptionEvicted(parts: EvictedSubscriptionParts): (evicted
       channel.send(legacyResourceUpdated(uri));
       const data = `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;
       const params = { level: 'warning', logger: 'sluice', data };
-      const minimum = store.sessions.state(id)?.logLevel ?? MINIMUM_LEVEL;
+      const minimum = stateOf(store.sessions.get(id)).logLevel ?? MINIMUM_LEVEL;
       const identities = registry.current.forwards.get(forward)?.catalogs.map(({ identity }) => identity) ?? [];
       if (!identities.some(declaresLogging) || !reachesLevel(params, minimum)) return;
       channel.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params }));

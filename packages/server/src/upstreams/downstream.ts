@@ -9,11 +9,10 @@ export interface DownstreamSession {
   readonly capabilities: JsonObject;
   /** True once the session was ended: the client can neither receive messages in it nor use it again. */
   readonly hasEnded: boolean;
-  /** Minimum level of log messages; undefined unless the client set one. */
-  readonly logLevel: string | undefined;
-  readonly subscriptions: readonly ResourceSubscription[];
-  /** True while the client has a notification stream, or may resume one. */
-  readonly isListening: boolean;
+  /** What the client has set. `logLevel`: minimum level of log messages. */
+  readonly state: { readonly logLevel?: string | undefined; readonly subscriptions: readonly ResourceSubscription[] };
+  /** The open channel of the session; undefined if there is none. */
+  readonly active: DownstreamChannel | undefined;
   /** Returns the channel of the session; opens it if it is not open. */
   channel(): DownstreamChannel;
 }

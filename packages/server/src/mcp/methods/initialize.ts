@@ -312,14 +312,11 @@ function withoutMessage(exchange: McpExchange, parts: McpInitParts): McpOutcome 
   const { head, session } = exchange;
   const { method } = head;
   if (method === 'GET' && session) return notificationStream(exchange, session, parts);
-  if (method === 'DELETE' && session) return endSession(session, parts);
+  if (method === 'DELETE' && session) return endSession(session);
   return { kind: 'plain', status: 405, headers: ALLOWED };
 }
 
-async function endSession(session: ClientSession, { sessionBindings, events }: McpInitParts): Promise<McpOutcome> {
-  await session.end();
-  session.active?.end();
-  events.dropSession(session.id);
-  sessionBindings.onEnded(session.id);
+async function endSession(session: ClientSession): Promise<McpOutcome> {
+  await session.change('end');
   return { kind: 'plain', status: 204 };
 }

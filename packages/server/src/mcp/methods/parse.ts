@@ -160,7 +160,7 @@ export function serviceNamespace(
     const session = sessions.open(token, namespace.name, exchange.principal);
     if (!session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
     exchange.session = session;
-    exchange.capabilities = session.profile.capabilities;
+    exchange.capabilities = session.capabilities;
     return batch && (session.protocolVersion === BATCH_VERSION ? batch : noBatch());
   };
 }

@@ -89,7 +89,7 @@ function forwardOf(
 ): string | ErrorOutcome {
   const { uri } = message.params;
   if (message.method === 'resources/unsubscribe') {
-    const existing = session.subscriptions.find((subscription) => subscription.uri === uri);
+    const existing = session.state.subscriptions.find((subscription) => subscription.uri === uri);
     if (existing) return existing.forward;
   }
   const target = access.resolve(namespace, message);

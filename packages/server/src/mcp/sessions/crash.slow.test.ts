@@ -15,7 +15,7 @@ function start(files: VolatileFiles, log = new RecordedLog()): Promise<FileSessi
 /** One step of a workload. Each stores a distinct log level or ends a session, so that no two states are equal. */
 function step(store: SessionStore, index: number): Promise<void> {
   const id = idOf(index);
-  if (index % 20 === 16 || index % 20 === 17) return store.end(id, FOREVER);
+  if (index % 20 === 16 || index % 20 === 17) return store.change(id, FOREVER, 'end');
   return store.change(id, FOREVER, ({ subscriptions }): SessionState => {
     const uri = { uri: `u${index % 7}`, forward: `f${index % 2}` };
     return {

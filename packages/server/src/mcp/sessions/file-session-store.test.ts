@@ -50,17 +50,17 @@ describe('the cost of a change', () => {
     const store = await open(new VolatileFiles(undefined, fault));
     await Promise.all(Array.from({ length: 200 }, (_, i) => store.change(`s${i}`, FOREVER, level('info'))));
     expect([count('write'), count('datasync')]).toEqual([1, 1]);
-    await Promise.all(Array.from({ length: 200 }, (_, i) => store.end(`s${i}`, FOREVER)));
+    await Promise.all(Array.from({ length: 200 }, (_, i) => store.change(`s${i}`, FOREVER, 'end')));
     expect([count('write'), count('datasync')]).toEqual([2, 2]);
   });
 
   it('is shared by changes made during a write', async () => {
     const { fault, count } = counting();
     const store = await open(new VolatileFiles(undefined, fault));
-    const first = store.end('first', FOREVER);
+    const first = store.change('first', FOREVER, 'end');
     for (let turn = 0; turn < 3; turn++) await Promise.resolve();
     expect(count('write')).toBe(1);
-    await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => store.end(`s${i}`, FOREVER))]);
+    await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => store.change(`s${i}`, FOREVER, 'end'))]);
     expect(count('write')).toBe(2);
   });
 
@@ -72,7 +72,7 @@ describe('the cost of a change', () => {
       const before = journalBytes(files);
       await store.change('a', FOREVER, subscribe(`uri ${round}`));
       costs.push(journalBytes(files) - before);
-      await Promise.all(Array.from({ length: 500 }, (_, i) => store.end(`s${round}-${i}`, FOREVER)));
+      await Promise.all(Array.from({ length: 500 }, (_, i) => store.change(`s${round}-${i}`, FOREVER, 'end')));
       await store.change('a', FOREVER, (state) =>
         Array.from({ length: 200 }, (_, i) => subscribe(`u${round}-${i}`)).reduce((s, next) => next(s), state),
       );
@@ -158,11 +158,11 @@ it.each(['closed', 'killed'])(
     const ann = { namespace: 'a', name: 'ann' };
     const bob = { namespace: 'a', name: 'bob' };
     const store = await reopen();
-    for (let n = 0; n < 50; n++) await store.end(`s${n}`, FOREVER - 50 + n, ann);
+    for (let n = 0; n < 50; n++) await store.change(`s${n}`, FOREVER - 50 + n, 'end', ann);
     if (how === 'closed') await store.close();
     const again = await reopen();
     for (const { sessions } of [store, again]) {
-      expect(sessions.size).toBe(10);
+      expect(sessions.entries().length).toBe(10);
       for (let n = 0; n < 50; n++)
         expect(sessions.hasEnded(`s${n}`, { holder: ann, expires: FOREVER - 50 + n })).toBe(true);
       expect(sessions.hasEnded('older', { holder: ann, expires: 1 })).toBe(true);
@@ -184,7 +184,7 @@ describe('folder contents', () => {
     const first = await open(files);
     await first.change('a', FOREVER, subscribe('u'));
     const whole = (await files.read(`${FOLDER}/sessions.journal.1`)).length;
-    await first.end('a', FOREVER);
+    await first.change('a', FOREVER, 'end');
     const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
     for (let length = whole; length <= bytes.length; length++) {
       const log = new RecordedLog();
@@ -204,8 +204,8 @@ describe('folder contents', () => {
   it('is not a journal that is broken before its end', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
-    await first.end('a', FOREVER);
-    await first.end('b', FOREVER);
+    await first.change('a', FOREVER, 'end');
+    await first.change('b', FOREVER, 'end');
     const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
     bytes[bytes.indexOf('"a"') + 1] = 'x'.charCodeAt(0);
     await expect(open(await folderWith({ 'sessions.journal.1': bytes }))).rejects.toMatchObject({
@@ -232,11 +232,11 @@ describe('folder contents', () => {
   it('can be read after a damaged file was removed, as the message says', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
-    await first.end('a', FOREVER);
+    await first.change('a', FOREVER, 'end');
     const { 'sessions.journal.1': journal = '' } = files.dump();
     const again = await open(await folderWith({ 'sessions.journal.7': journal }));
     expect(again.sessions.hasEnded('a')).toBe(true);
-    await again.end('b', FOREVER);
+    await again.change('b', FOREVER, 'end');
     await again.close();
   });
 });
@@ -251,7 +251,7 @@ describe('a failing disk', () => {
     const rejected = [
       store.change('a', FOREVER, level('debug')),
       store.change('a', FOREVER, subscribe('u')),
-      store.end('b', FOREVER),
+      store.change('b', FOREVER, 'end'),
     ];
     for (const { status, reason } of (await Promise.allSettled(rejected)).map((r) => ({ reason: '', ...r }))) {
       expect(status).toBe('rejected');
@@ -277,11 +277,11 @@ describe('a failing disk', () => {
       full && operation === 'open' && name === 'sessions.json.tmp' ? 'ENOSPC' : undefined,
     );
     const first = await open(files);
-    await first.end('a', FOREVER);
+    await first.change('a', FOREVER, 'end');
     const log = new RecordedLog();
     const second = await open(files, log);
     expect(log.lines).toEqual(['error /kept/sessions.json could not be written; changes stay in the journal']);
-    await second.end('b', FOREVER);
+    await second.change('b', FOREVER, 'end');
     await expect(second.close()).rejects.toThrow('/kept/sessions.json could not be written: ENOSPC');
     full = false;
     const third = await open(files);
@@ -296,7 +296,7 @@ describe('a failing disk', () => {
     );
     const store = await open(files);
     broken = true;
-    await expect(store.end('refused', FOREVER)).rejects.toThrow('EIO');
+    await expect(store.change('refused', FOREVER, 'end')).rejects.toThrow('EIO');
     expect(files.dump()['sessions.journal.1']).toContain('refused');
     broken = false;
     await store.close();
@@ -325,9 +325,9 @@ describe('a failing disk', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(Object.keys(files.dump()).sort()).toEqual(['sessions.journal.2', 'sessions.json']);
     broken = true;
-    await expect(store.end('refused', FOREVER)).rejects.toThrow('EIO');
+    await expect(store.change('refused', FOREVER, 'end')).rejects.toThrow('EIO');
     broken = false;
-    await store.end('b', FOREVER);
+    await store.change('b', FOREVER, 'end');
     const again = await open(files.after('killed'));
     expect([
       again.sessions.hasEnded('refused'),
@@ -342,7 +342,7 @@ describe('a failing disk', () => {
       if (files.dump()['sessions.journal.1']) written ??= files.after('killed', undefined, noFold);
     });
     const noFold: Fault = (operation, name) => (operation === 'open' && name.endsWith('.tmp') ? 'ENOSPC' : undefined);
-    await (await open(files)).end('a', FOREVER);
+    await (await open(files)).change('a', FOREVER, 'end');
     if (!written) throw new Error('nothing was written');
     // Killed between write and sync: the end may or may not have happened, but once exposed it has.
     expect((await open(written.after('lost'))).sessions.hasEnded('a')).toBe(false);

@@ -45,9 +45,9 @@ test('the ends and log levels that are too many are forgotten in the database to
   const url = await postgres.createDatabase();
   await using a = await startReplica(url);
   await using b = await startReplica(url);
-  for (let n = 1; n <= 5; n++) await a.store.end(`a${n}`, LATER + n, ann);
+  for (let n = 1; n <= 5; n++) await a.store.change(`a${n}`, LATER + n, 'end', ann);
   await b.log.refresh();
-  await b.store.end('b1', LATER, eve);
+  await b.store.change('b1', LATER, 'end', eve);
   await expect.poll(() => storedIds(a, 'sessions')).toEqual(['a4', 'a5', 'b1']);
   expect(await storedIds(a, 'forgotten_sessions')).toEqual(['["a","ann"]']);
   await using c = await startReplica(url);
@@ -72,7 +72,7 @@ test('a replica that loads all sessions again ends those that have ended, and co
   await a.store.change('kept', LATER, () => ({ subscriptions: [subscription] }), ann);
   await a.store.change('dropped', LATER, () => ({ subscriptions: [subscription] }), ann);
   await b.log.refresh();
-  await a.store.end('ended', LATER, eve);
+  await a.store.change('ended', LATER, 'end', eve);
   await a.store.change('dropped', LATER, () => ({ subscriptions: [] }), ann);
   await a.database.query('UPDATE sluice.state SET pruned = revision');
   await b.log.refresh();
@@ -90,5 +90,5 @@ test('expired sessions take no memory', async () => {
     await a.store.change(`s${n}`, expires, () => ({ subscriptions: [{ uri: 'u', forward: 'f' }] }), ann);
   }
   await b.log.refresh();
-  for (const { store } of [a, b]) expect(store.sessions.size).toBeLessThan(4);
+  for (const { store } of [a, b]) expect(store.sessions.entries().length).toBeLessThan(4);
 });

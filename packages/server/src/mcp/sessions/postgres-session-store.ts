@@ -1,4 +1,3 @@
-import { Emitter } from '@sluice/protocol/emitter';
 import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
 import { replacement, type StoredChange } from '../../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../../registry/store/postgres/shared-log.ts';
@@ -20,7 +19,6 @@ export interface PostgresSessionStoreOptions extends SessionStoreLimits {
 /** Sessions that replicas share (docs/replicas.md). One commit contains all changes that wait. */
 export class PostgresSessionStore extends SessionStore implements Follower {
   readonly sections = [SECTION, FORGOTTEN];
-  override readonly ended = new Emitter<string>();
   readonly #log: SharedLog;
   /** The records of {@link FORGOTTEN} by id. */
   readonly #forgotten = new Map<string, string>();
@@ -114,7 +112,7 @@ export class PostgresSessionStore extends SessionStore implements Follower {
     let version = this.#forgottenVersion;
     const commit = (): Commit => {
       version = this.#forgottenVersion;
-      const forgotten = new Map(forgottenRecords(this.sessions.forgotten()).map((record) => [record.id, record]));
+      const forgotten = new Map(forgottenRecords(this.sessions.ended.forgotten()).map((record) => [record.id, record]));
       const covered = [...this.#forgotten.keys()].filter((id) => !forgotten.has(id));
       const changed = [...forgotten.values()].filter(({ id, json }) => this.#forgotten.get(id) !== json);
       const changes = [
@@ -148,7 +146,7 @@ export class PostgresSessionStore extends SessionStore implements Follower {
     const forgotten = this.#log.readRecord(FORGOTTEN, json, () => forgottenSchema.parse(JSON.parse(json)));
     if (!forgotten) return;
     this.#forgotten.set(id, json);
-    this.sessions.addForgotten(forgotten);
+    this.sessions.ended.addForgotten(forgotten);
   }
 }
 

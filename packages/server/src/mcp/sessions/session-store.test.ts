@@ -96,12 +96,12 @@ describe.each([
     const store = await make();
     await store.change('a', FOREVER, level('info'));
     const [ended, late] = await Promise.allSettled([
-      store.end('a', FOREVER),
+      store.change('a', FOREVER, 'end'),
       store.change('a', FOREVER, level('debug')),
     ]);
     expect(ended.status).toBe('fulfilled');
     expect(late).toMatchObject({ reason: { name: 'SessionStateError', reason: 'ended' } });
-    await store.end('a', FOREVER);
+    await store.change('a', FOREVER, 'end');
     expect([store.sessions.hasEnded('a'), store.sessions.state('a')]).toEqual([true, undefined]);
     await store.close();
   });
@@ -146,7 +146,7 @@ describe.each([
 describe('sessions stored in a folder', () => {
   it('survive a restart, also an unclean one', async () => {
     const first = await inFolder();
-    await first.end('gone', FOREVER);
+    await first.change('gone', FOREVER, 'end');
     await first.change('a', FOREVER, subscribe('☕\n"\ud800'));
     await first.change('a', FOREVER, subscribe('v', 'g'));
     await first.change('a', FOREVER, level('warning'));
@@ -161,7 +161,7 @@ describe('sessions stored in a folder', () => {
     }
     const third = await inFolder();
     await third.change('a', FOREVER, (before) => ({ subscriptions: before.subscriptions.slice(0, 1) }));
-    await third.end('b', FOREVER);
+    await third.change('b', FOREVER, 'end');
     const fourth = await inFolder();
     expect(fourth.sessions.state('a')).toEqual(third.sessions.state('a'));
     expect(fourth.sessions.hasEnded('b')).toBe(true);
@@ -171,7 +171,7 @@ describe('sessions stored in a folder', () => {
   it('lie in one readable file once it is closed, for the owner alone', async () => {
     const store = await inFolder();
     const holder = { namespace: 'n', name: 'ann' };
-    await store.end('a', 5e15, holder);
+    await store.change('a', 5e15, 'end', holder);
     await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)), holder);
     await store.close();
     expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
@@ -190,12 +190,12 @@ describe('sessions stored in a folder', () => {
     });
     expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
     expect(await files.list(folder)).toEqual(['sessions.json']);
-    await expect(store.end('c', FOREVER)).rejects.toThrow('is closed');
+    await expect(store.change('c', FOREVER, 'end')).rejects.toThrow('is closed');
   });
 
   it('wait for pending writes on close', async () => {
     const store = await inFolder();
-    const ends = Array.from({ length: 30 }, (_, i) => store.end(`s${i}`, FOREVER));
+    const ends = Array.from({ length: 30 }, (_, i) => store.change(`s${i}`, FOREVER, 'end'));
     await store.close();
     await Promise.all(ends);
     const again = await inFolder();
@@ -208,9 +208,9 @@ describe('a session that has expired', () => {
   it('is forgotten with the next fold, on disk and in memory', async () => {
     let now = 1_000;
     const first = await inFolder(() => now);
-    await first.end('old end', 2_000);
+    await first.change('old end', 2_000, 'end');
     await first.change('old change', 2_000, level('info'));
-    await first.end('new end', 9_000);
+    await first.change('new end', 9_000, 'end');
     await first.change('new change', 9_000, level('info'));
     await first.close();
     now = 2_000;
@@ -220,7 +220,7 @@ describe('a session that has expired', () => {
       true,
       'info',
     ]);
-    await second.end('another', 9_000);
+    await second.change('another', 9_000, 'end');
     await second.close();
     expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('"old ');
   });
@@ -228,10 +228,10 @@ describe('a session that has expired', () => {
   it('is also ignored by a process without storage', async () => {
     let now = 1_000;
     const store = new MemorySessionStore(() => now);
-    await store.end('old', 2_000);
+    await store.change('old', 2_000, 'end');
     await store.change('old change', 2_000, level('info'));
     now = 3_000;
-    for (let i = 0; i < 3; i++) await store.end(`new ${i}`, 9_000);
+    for (let i = 0; i < 3; i++) await store.change(`new ${i}`, 9_000, 'end');
     expect([
       store.sessions.hasEnded('old'),
       store.sessions.state('old change'),

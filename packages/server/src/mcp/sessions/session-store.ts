@@ -40,8 +40,8 @@ export interface SessionChange {
 export abstract class SessionStore {
   /** A subscription has ended to make room for those of others. */
   readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
-  /** Another replica has ended the session with this id; undefined without other replicas. */
-  readonly ended: Emitter<string> | undefined = undefined;
+  /** The session with this id has ended, here or at another replica. */
+  readonly ended = new Emitter<string>();
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: SessionTable;
 
@@ -51,28 +51,16 @@ export abstract class SessionStore {
   }
 
   /**
-   * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
-   * stored: the session then continues unchanged.
-   */
-  end(id: string, expires: number, holder?: QuotaOwner): Promise<void> {
-    return this.put({ id, expires, change: 'end', holder });
-  }
-
-  /**
-   * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link
+   * Replaces the state by the result of `change`, or ends the session and drops its state; resolves once that is durable and visible in {@link
    * SessionStore.sessions}. Changes of one session are applied in the order of the calls, each to the result of the
    * previous one: `change` is called once, asynchronously.
    *
    * Rejects and leaves the state unchanged: with `SessionStateError` when the session has ended or a limit is exceeded,
    * with `StoreError` when it could not be stored, with the error of `change` otherwise.
    */
-  change(
-    id: string,
-    expires: number,
-    change: (before: SessionState) => SessionState,
-    holder?: QuotaOwner,
-  ): Promise<void> {
-    return this.put({ id, expires, change, holder });
+  async change(id: string, expires: number, change: SessionChange['change'], holder?: QuotaOwner): Promise<void> {
+    await this.put({ id, expires, change, holder });
+    if (change === 'end') this.ended.emit(id);
   }
 
   /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
@@ -229,7 +217,7 @@ export class FileSessionStore extends SessionStore {
         read: (bytes) => {
           if (!bytes) return undefined;
           const snapshot = readSnapshot(bytes);
-          for (const forgotten of snapshot.forgotten) sessions.addForgotten(forgotten);
+          for (const forgotten of snapshot.forgotten) sessions.ended.addForgotten(forgotten);
           for (const [id, stored] of Object.entries(snapshot.sessions)) sessions.set(id, stored);
           return snapshot.journal;
         },
@@ -240,7 +228,7 @@ export class FileSessionStore extends SessionStore {
         batch: (changes) => new ChangeBatch(sessions, changes),
         snapshot: (generation) => {
           sessions.removeExpired(now());
-          return sessionSlices(sessions.entries(), sessions.forgotten(), generation);
+          return sessionSlices(sessions.entries(), sessions.ended.forgotten(), generation);
         },
       },
       options,

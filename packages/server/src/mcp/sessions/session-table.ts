@@ -1,6 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type QuotaOwner, Shares } from '../../http/shares.ts';
-import { EndedSessions, type ForgottenSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
+import { EndedSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
 
@@ -24,11 +24,10 @@ export class SessionTable {
   readonly subscriptionEvicted = new Emitter<SessionSubscription>();
   /** The end or the log level of the session with this id is forgotten, since there are too many. */
   readonly sessionForgotten = new Emitter<string>();
+  /** Ended sessions, also those whose ends are forgotten. */
+  readonly ended: EndedSessions;
   readonly #sessions = new Map<string, StoredSession>();
   readonly #shares: SubscriptionShares;
-  readonly #ended: EndedSessions;
-  /** Asked by every request of a session. */
-  #hasForgotten = false;
   /** Sessions with a log level. */
   readonly #levels: Shares<string>;
   /** Counted subscriptions by session and uri. */
@@ -36,12 +35,8 @@ export class SessionTable {
 
   constructor({ subscriptions, maxEnded = MAX_ENDED_SESSIONS }: SessionStoreLimits = {}) {
     this.#shares = subscriptions ?? new SubscriptionShares();
-    this.#ended = new EndedSessions(maxEnded);
+    this.ended = new EndedSessions(maxEnded);
     this.#levels = new Shares(maxEnded);
-  }
-
-  get size(): number {
-    return this.#sessions.size;
   }
 
   get(id: string): StoredSession | undefined {
@@ -51,7 +46,7 @@ export class SessionTable {
   /** True for a session that has ended. `session`: in case that its end is forgotten. */
   hasEnded(id: string, session?: { readonly holder: QuotaOwner; readonly expires: number }): boolean {
     if (this.#sessions.get(id)?.kind === 'ended') return true;
-    return this.#hasForgotten && session !== undefined && this.#ended.covers(session.holder, session.expires);
+    return session !== undefined && this.ended.covers(session.holder, session.expires);
   }
 
   /** The session's state; undefined when nothing was changed. */
@@ -85,28 +80,17 @@ export class SessionTable {
     if (stored) this.#sessions.set(id, stored);
     else this.#sessions.delete(id);
     this.#count(id, stored);
-    if (stored?.kind === 'ended') this.#ended.restore(id, stored.holder, stored.expires);
-    else this.#ended.delete(id);
+    if (stored?.kind === 'ended') this.ended.restore(id, stored.holder, stored.expires);
+    else this.ended.delete(id);
     if (stored?.kind !== 'changed' || stored.state.logLevel === undefined) this.#levels.delete(id);
     else if (!this.#levels.has(id)) this.#levels.set(id, stored.holder, 1);
-  }
-
-  /** Adds what another replica has forgotten. */
-  addForgotten(forgotten: ForgottenSessions): void {
-    this.#ended.addForgotten(forgotten);
-    this.#hasForgotten = true;
   }
 
   /** Removes expired sessions. `now` in epoch milliseconds. Returns the number of those that remain. */
   removeExpired(now: number): number {
     for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
-    this.#ended.removeExpired(now);
-    return this.size;
-  }
-
-  /** See {@link EndedSessions.forgotten}. */
-  forgotten(): ForgottenSessions[] {
-    return this.#ended.forgotten();
+    this.ended.removeExpired(now);
+    return this.#sessions.size;
   }
 
   /** A copy of all entries. */
@@ -115,12 +99,10 @@ export class SessionTable {
   }
 
   #forgetEnds(id: string, { holder, expires }: StoredSession): void {
-    const forgotten = this.#ended.add(id, holder, expires);
-    for (const each of forgotten) {
+    for (const each of this.ended.add(id, holder, expires)) {
       this.#sessions.delete(each);
       this.sessionForgotten.emit(each);
     }
-    this.#hasForgotten ||= forgotten.length > 0;
   }
 
   /** Clients without a level get messages of all levels, so that levels can be forgotten without being stored. */

@@ -60,8 +60,7 @@ it('the id contains the whole session, so that another process with the key can 
     namespace: 'default',
     protocolVersion: '2025-06-18',
     clientInfo: { name: 'client', version: '1', title: 'T' },
-    principalKey: 'user:ann',
-    expires: START + 7 * DAY_MS,
+    holder: { namespace: 'default', name: 'user:ann' },
     profile: { era: 'legacy', capabilities: { sampling: {} } },
   });
   expect(setUp(randomBytes(32)).sessions.open(token, DEFAULT, ANN)).toBeUndefined();
@@ -101,7 +100,7 @@ it('an ended session stays ended, and others stay open', async () => {
   const [one, two] = [created(sessions), created(sessions)];
   const session = sessions.open(one, DEFAULT, ANONYMOUS);
   if (!session) throw new Error('not opened');
-  await session.end();
+  await session.change('end');
   expect(sessions.open(one, DEFAULT, ANONYMOUS)).toBeUndefined();
   expect(sessions.open(two, DEFAULT, ANONYMOUS)).toBeDefined();
 });

@@ -8,11 +8,11 @@ import type { StoredPrincipal } from '../../identity/principal.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
 import { StoreError } from '../../registry/store/store.ts';
-import type { DownstreamSession, ResourceSubscription } from '../../upstreams/downstream.ts';
+import type { DownstreamSession } from '../../upstreams/downstream.ts';
 import type { ClientProfile, ClientProfiles } from '../client-profile.ts';
 import type { ActiveSession, ActiveSessions } from './active-sessions.ts';
-import type { SessionState } from './session-state.ts';
-import type { SessionStore } from './session-store.ts';
+import { type SessionState, stateOf } from './session-state.ts';
+import type { SessionChange, SessionStore } from './session-store.ts';
 
 /** Session of a legacy client: the content of its id, its stored state and its open streams. */
 export class ClientSession implements DownstreamSession {
@@ -23,12 +23,9 @@ export class ClientSession implements DownstreamSession {
   /** `clientInfo` of the client, of bounded size, for the sessions that are opened upstream on its behalf. */
   readonly clientInfo: JsonObject;
   readonly profile: ClientProfile;
-  /** The key of the principal that the session belongs to. */
-  readonly principalKey: string;
   /** Whom the session counts for: that principal, else the address of the client that initialized it. */
   readonly holder: QuotaOwner;
-  /** When the session expires, in milliseconds since the epoch. */
-  readonly expires: number;
+  readonly #expires: number;
   readonly #store: SessionStore;
   readonly #active: ActiveSessions;
 
@@ -38,9 +35,8 @@ export class ClientSession implements DownstreamSession {
     this.protocolVersion = content.protocolVersion;
     this.clientInfo = content.clientInfo;
     this.profile = content.profile;
-    this.principalKey = content.principalKey;
     this.holder = content.holder;
-    this.expires = content.expires;
+    this.#expires = content.expires;
     this.#store = store;
     this.#active = active;
   }
@@ -50,19 +46,11 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
-    return this.#store.sessions.hasEnded(this.id, this);
+    return this.#store.sessions.hasEnded(this.id, { holder: this.holder, expires: this.#expires });
   }
 
-  get logLevel(): string | undefined {
-    return this.#store.sessions.state(this.id)?.logLevel;
-  }
-
-  get subscriptions(): readonly ResourceSubscription[] {
-    return this.#store.sessions.state(this.id)?.subscriptions ?? [];
-  }
-
-  get isListening(): boolean {
-    return this.active?.isListening ?? false;
+  get state(): SessionState {
+    return stateOf(this.#store.sessions.get(this.id));
   }
 
   /** Open streams and server requests in this process; undefined if there are none. */
@@ -74,22 +62,20 @@ export class ClientSession implements DownstreamSession {
     return this.#active.ensure(this);
   }
 
-  /** Changes the state of the session; resolves once that is durable. Rejects if it exceeds the limits. */
-  change(change: (before: SessionState) => SessionState): Promise<void> {
-    return this.#store.change(this.id, this.expires, change, this.holder);
-  }
-
-  /** Ends the session for good; resolves once that is durable. */
-  end(): Promise<void> {
-    return this.#store.end(this.id, this.expires, this.holder);
+  /** Changes the state of the session, or ends it for good. See {@link SessionStore.change}. */
+  change(change: SessionChange['change']): Promise<void> {
+    return this.#store.change(this.id, this.#expires, change, this.holder);
   }
 }
 
 /** The part of a session that its id contains. */
-type SessionContent = Pick<
-  ClientSession,
-  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'principalKey' | 'holder' | 'expires'
->;
+interface SessionContent
+  extends Pick<ClientSession, 'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'holder'> {
+  /** The key of the principal that the session belongs to. */
+  readonly principalKey: string;
+  /** When the session expires, in milliseconds since the epoch. */
+  readonly expires: number;
+}
 
 /** Input of a new session. */
 export interface SessionOpening
@@ -115,7 +101,7 @@ export class ClientSessions {
   readonly #store: SessionStore;
   readonly #active: ActiveSessions;
   readonly #now: () => number;
-  readonly #cache = new Map<string, ClientSession>();
+  readonly #cache = new Map<string, { readonly content: SessionContent; readonly session: ClientSession }>();
 
   constructor(
     sealer: TokenSealer,
@@ -151,19 +137,21 @@ export class ClientSessions {
   /** Returns the session with this id; undefined if it is forged, expired, ended, or of another namespace or principal. */
   open(token: string, namespace: Namespace, { key }: Pick<StoredPrincipal, 'key'>): ClientSession | undefined {
     if (token.length > MAX_TOKEN_BYTES) return undefined;
-    let session = this.#cache.get(token);
-    if (!session) {
-      session = this.#unseal(token, namespace);
-      if (!session) return undefined;
+    let known = this.#cache.get(token);
+    if (!known) {
+      const content = this.#unseal(token, namespace);
+      if (!content) return undefined;
+      known = { content, session: new ClientSession(content, this.#store, this.#active) };
       const [oldest] = this.#cache.size < MAX_CACHED ? [] : this.#cache.keys();
       if (oldest !== undefined) this.#cache.delete(oldest);
-      this.#cache.set(token, session);
+      this.#cache.set(token, known);
     }
-    const matches = session.namespace === namespace && session.principalKey === key;
-    return matches && session.expires > this.#now() && !session.hasEnded ? session : undefined;
+    const { content, session } = known;
+    const matches = content.namespace === namespace && content.principalKey === key;
+    return matches && content.expires > this.#now() && !session.hasEnded ? session : undefined;
   }
 
-  #unseal(token: string, namespace: Namespace): ClientSession | undefined {
+  #unseal(token: string, namespace: Namespace): SessionContent | undefined {
     const text = this.#sealer.open('session', token);
     if (text === undefined) return undefined;
     const sealed = parseJson(text);
@@ -171,7 +159,7 @@ export class ClientSessions {
     const { id, ns, v, info, caps, principal: key, addr, iat } = sealed;
     if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
     if (typeof key !== 'string' || ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
-    const content = {
+    return {
       id,
       namespace,
       protocolVersion: v,
@@ -181,7 +169,6 @@ export class ClientSessions {
       holder: quotaOwner(namespace, { key }, typeof addr === 'string' ? addr : undefined),
       expires: iat + LIFETIME_MS,
     };
-    return new ClientSession(content, this.#store, this.#active);
   }
 }
 

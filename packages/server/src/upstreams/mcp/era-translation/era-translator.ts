@@ -32,7 +32,7 @@ function startModern(deps: TranslationDeps, spec: CallSpec, sink: ResponseSink):
   const metadata = {
     clientInfo: session?.clientInfo ?? { ...deps.serverInfo },
     capabilities: spec.task?.isDeclared ? withTasksExtension(declared) : declared,
-    logLevel: accepts.sse ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
+    logLevel: accepts.sse ? (session?.state.logLevel ?? DEFAULT_LEVEL) : undefined,
   };
   // Only these methods may have a result that requires input (2026-07-28, MRTR).
   const isMultiRound = NAME_PARAM.has(spec.message.method);

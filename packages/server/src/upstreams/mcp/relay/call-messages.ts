@@ -112,7 +112,7 @@ export class CallMessages {
   #wantsLog({ params }: JsonObject): boolean {
     const { spec, sink } = this.#owner.call;
     const { era, session } = sink?.client ?? {};
-    const minimumLevel = era === 'modern' ? requestedLevel(spec.message) : (session?.logLevel ?? MINIMUM_LEVEL);
+    const minimumLevel = era === 'modern' ? requestedLevel(spec.message) : (session?.state.logLevel ?? MINIMUM_LEVEL);
     return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
   }
 

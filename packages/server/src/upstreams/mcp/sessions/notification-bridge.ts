@@ -100,7 +100,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         calls.dispatchProgress(bound, text, value);
         return true;
       case 'notifications/message':
-        return !reachesLevel(value.params, client.session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
+        return !reachesLevel(value.params, client.session.state.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
       case 'notifications/resources/updated':
         return !isAllowed(upstream, value) || this.#updates.send(text);
       default:
@@ -241,7 +241,7 @@ export class ResourceUpdates {
 
   get #own(): string[] {
     const { forward } = this.#upstream;
-    return this.#session.subscriptions.filter((one) => one.forward === forward).map(({ uri }) => uri);
+    return this.#session.state.subscriptions.filter((one) => one.forward === forward).map(({ uri }) => uri);
   }
 
   #findHidden(): ReadonlySet<string> {

@@ -163,11 +163,11 @@ export class SessionBindings {
   onListening(client: DownstreamClient, gap: boolean): void {
     const { session } = client;
     if (this.#options.sharedSessions) {
-      for (const [id, known] of this.#listening) if (!known.session.isListening) this.#listening.delete(id);
+      for (const [id, known] of this.#listening) if (!known.session.active?.isListening) this.#listening.delete(id);
       this.#listening.set(session.id, client);
       this.#joinShared(session.id);
     }
-    const forwards = new Set(session.subscriptions.map(({ forward }) => forward));
+    const forwards = new Set(session.state.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
       const upstream = this.#options.upstreams.of(forward);
       if (upstream?.isModernOnly) {
@@ -184,7 +184,7 @@ export class SessionBindings {
   #joinShared(owner: string): void {
     const { sharedSessions, upstreams } = this.#options;
     const client = this.#listening.get(owner);
-    if (!client?.session.isListening) return;
+    if (!client?.session.active?.isListening) return;
     for (const upstream of upstreams) {
       if (upstream.sessions.get(owner) || !sharedSessions?.find(upstream.transport.address, owner)) continue;
       this.open(upstream, client).catch(() => undefined);
@@ -264,8 +264,8 @@ export class SessionBindings {
     if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
     const { session } = client;
     const upstream = this.#options.upstreams.of(forward);
-    const isSubscribed = session.subscriptions.some((subscription) => subscription.forward === forward);
-    if (!upstream || !isSubscribed || !session.isListening) return true;
+    const isSubscribed = session.state.subscriptions.some((subscription) => subscription.forward === forward);
+    if (!upstream || !isSubscribed || !session.active?.isListening) return true;
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
     if (!bound && upstream.isModernOnly) {
@@ -286,7 +286,7 @@ export class SessionBindings {
 async function setLevel(session: DownstreamSession, client: LegacyClient | undefined): Promise<void> {
   let current: string | undefined;
   for (;;) {
-    const level = session.logLevel;
+    const level = session.state.logLevel;
     if (level === undefined || level === current) return;
     if (client?.serverCapabilities.logging !== undefined) {
       await client.request('logging/setLevel', { level }).catch(() => undefined);

@@ -162,7 +162,7 @@ export class SessionTasks {
 
   /** A task was created in the session. */
   onCreated(task: Task, session: DownstreamSession, headers: readonly string[]): void {
-    if (session.isListening) this.#watch(task, session, headers);
+    if (session.active?.isListening) this.#watch(task, session, headers);
   }
 
   #watch(task: Task, session: DownstreamSession, headers: readonly string[]): void {
