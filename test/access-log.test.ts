@@ -77,7 +77,7 @@ const POSTED = {
   namespace: 'default',
   client: '127.0.0.1',
 };
-const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_tool_call' };
+const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_methods' };
 /** Members of the last event of a relayed tool call, which its access line contains too. */
 const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => ({
   ...last,
@@ -146,7 +146,7 @@ describe('of an MCP request', () => {
       mcp_method,
       user: 'ada',
       decision: 'answered',
-      filter: 'service_tool_list',
+      filter: 'service_methods',
     });
   });
 

@@ -191,8 +191,7 @@ filter_chains:
     filters:
       - filter: mcp
       - filter: service_namespace
-      - filter: service_mcp_init
-      - filter: service_tool_list
+      - filter: service_methods
 `;
   const file = `${evaluated.folder}/pipeline.yaml`;
   await writeFile(file, yaml);

@@ -28,9 +28,7 @@ filter_chains:
       - { filter: mcp }
       - { filter: service_namespace }
       - { filter: service_well_known }
-      - { filter: service_mcp_init }
-      - { filter: service_tool_list }
-      - { filter: service_tool_call }
+      - { filter: service_methods }
 `;
 
 const authorities = getCACertificates('default');

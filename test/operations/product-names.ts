@@ -95,7 +95,7 @@ export async function productMetrics(): Promise<MetricNames> {
 }
 
 const FULL_STATE: Partial<ServiceState> = {
-  filters: () => ({ mcp: new FilterCounters().snapshot() }),
+  filters: () => ({ 'service_methods ping': new FilterCounters().snapshot() }),
   evaluators: () => [{ name: 'guard', counts: new EvaluatorCounters().snapshot() }],
   activeEvaluators: () => [{ name: 'guard', loaded: true }],
   forwards: () => [{ name: 'crm', available: true }],

@@ -12,7 +12,7 @@ filter_chains:
   - name: main
     filters:
       - {filter: mcp}
-      - {filter: service_relay}
+      - {filter: service_methods}
 `;
 const EMBEDDED = new URL('../../../server/src/app/config/pipeline/default.yaml', import.meta.url);
 
@@ -57,7 +57,7 @@ describe('sluice pipeline check', () => {
       expect.stringMatching(
         /^p\.yaml:6:10: filter_chains\[0\]\.filters\[0\]\.filter must be a known filter; known filters: /,
       ),
-      'p.yaml:7:9: filter service_relay requires an mcp filter without conditions before it',
+      'p.yaml:7:9: filter service_methods requires an mcp filter without conditions before it',
       '',
     ]);
   });

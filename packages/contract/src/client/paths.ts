@@ -2032,7 +2032,7 @@ export interface components {
             [key: string]: unknown;
         };
         Metrics: {
-            /** @description Filter counters by filter name, in chain order */
+            /** @description Filter counters by filter name, in chain order; those of `service_methods` by filter and method (`service_methods ping`) */
             filters: {
                 [key: string]: components["schemas"]["FilterMetrics"];
             };

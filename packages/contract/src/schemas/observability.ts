@@ -90,7 +90,11 @@ export function failingReason({ failures, pipeline_duration: { count: runs } }: 
 /** Response of `GET /api/v1/metrics`: counters since the start of the process. */
 export const metrics = z
   .object({
-    filters: z.record(z.string(), filterMetrics).describe('Filter counters by filter name, in chain order'),
+    filters: z
+      .record(z.string(), filterMetrics)
+      .describe(
+        'Filter counters by filter name, in chain order; those of `service_methods` by filter and method (`service_methods ping`)',
+      ),
     evaluators: z.record(z.string(), evaluatorMetrics).describe('Evaluator counters by evaluator name'),
     pipeline: z
       .object({

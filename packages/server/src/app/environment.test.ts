@@ -11,7 +11,7 @@ listeners:
   - { name: mcp, address: '192.0.2.1:1', filter_chains: [mcp] }
   - { name: inference, address: '192.0.2.1:2', filter_chains: [models] }
 filter_chains:
-  - { name: mcp, filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_mcp_init }] }
+  - { name: mcp, filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_methods }] }
   - name: models
     filters:
       - { filter: router, routes: [{ path_prefix: /, cluster: inference }] }

@@ -140,9 +140,7 @@ filter_chains:
   });
 });
 
-const MCP = ['mcp', 'service_namespace', 'service_mcp_init', 'service_tool_list', 'service_tool_call']
-  .map((filter) => `- filter: ${filter}`)
-  .join('\n');
+const MCP = ['mcp', 'service_namespace', 'service_methods'].map((filter) => `- filter: ${filter}`).join('\n');
 
 describe('body_limits', () => {
   it('limit buffered upstream responses', async () => {

@@ -49,6 +49,7 @@ export function createListeners(parts: Parts) {
 
 function chainPartsOf(parts: Parts): ChainParts {
   const { config, logger, requests } = parts;
+  const log = logger.target('service::forward');
   const { messageLimits, discoveryWaitMs, auth, proxies, allowedHosts, publicUrl } = config;
   return {
     ...parts,
@@ -65,7 +66,8 @@ function chainPartsOf(parts: Parts): ChainParts {
     hostRule: createHostRule({ allowedHosts, publicUrl }),
     publicUrl,
     serverInfo: SERVER_INFO,
-    log: logger.target('service::forward'),
+    log,
+    warn: limitedWarning(log),
   };
 }
 

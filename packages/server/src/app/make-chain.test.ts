@@ -5,23 +5,7 @@ import { rpc } from '../../testing/listener.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
 /** Filters of the embedded MCP chain in order. */
-const FILTERS = [
-  'cors',
-  'mcp',
-  'service_namespace',
-  'service_well_known',
-  'service_evaluator',
-  'service_mcp_init',
-  'service_tool_list',
-  'service_tool_call',
-  'service_resource_list',
-  'service_resource_read',
-  'service_subscribe',
-  'service_prompt_list',
-  'service_prompt_get',
-  'service_completion',
-  'service_relay',
-];
+const FILTERS = ['cors', 'mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_methods'];
 /** Filters of the embedded inference chain. */
 const INFERENCE_FILTERS = ['service_intercept', 'router', 'load_balancer'];
 
@@ -44,9 +28,8 @@ async function counts(): Promise<Record<string, number[]>> {
   );
 }
 
-/** Counters of these filters after this many requests that passed them. */
-const passed = (times: number, last: string) =>
-  Object.fromEntries(FILTERS.slice(0, FILTERS.indexOf(last) + 1).map((name) => [name, [times, 0, 0, 0]]));
+/** Counters of the filters before `service_methods` after this many requests. */
+const passed = (times: number) => Object.fromEntries(FILTERS.slice(0, -1).map((name) => [name, [times, 0, 0, 0]]));
 
 describe('the metrics of the embedded pipeline', () => {
   it('include all filters from the start', async () => {
@@ -55,17 +38,17 @@ describe('the metrics of the embedded pipeline', () => {
     expect(await counts()).toEqual({});
   });
 
-  it('count the outcome of each filter', async () => {
+  it('count the outcome of each filter and method', async () => {
     const { call } = modernClient(service.url());
     await call('tools/list');
-    expect(await counts()).toEqual({ ...passed(1, 'service_mcp_init'), service_tool_list: [0, 0, 1, 0] });
+    expect(await counts()).toEqual({ ...passed(1), 'service_methods tools/list': [0, 0, 1, 0] });
     await call('tools/call', '{"name":"none"}');
     await call('vendor/unknown');
     expect(await counts()).toEqual({
-      ...passed(1, 'service_relay'),
-      ...passed(3, 'service_mcp_init'),
-      service_tool_list: [2, 0, 1, 0],
-      service_tool_call: [1, 1, 0, 0],
+      ...passed(3),
+      'service_methods tools/list': [0, 0, 1, 0],
+      'service_methods tools/call': [0, 1, 0, 0],
+      'service_methods other': [1, 0, 0, 0],
     });
   });
 
@@ -78,7 +61,7 @@ describe('the metrics of the embedded pipeline', () => {
   it('count a batch and each of its messages', async () => {
     const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
     const { headers } = await post(service.url(), rpc('initialize', client));
-    expect(await counts()).toEqual({ ...passed(1, 'service_evaluator'), service_mcp_init: [0, 0, 1, 0] });
+    expect(await counts()).toEqual({ ...passed(1), 'service_methods initialize': [0, 0, 1, 0] });
     const batch = `[${rpc('ping')},${rpc('ping', {}, 2)},7]`;
     await post(service.url(), batch, { 'mcp-session-id': String(headers['mcp-session-id']) });
     expect(await counts()).toEqual({
@@ -87,7 +70,8 @@ describe('the metrics of the embedded pipeline', () => {
       service_namespace: [3, 0, 1, 0],
       service_well_known: [3, 0, 0, 0],
       service_evaluator: [3, 0, 0, 0],
-      service_mcp_init: [0, 0, 3, 0],
+      'service_methods initialize': [0, 0, 1, 0],
+      'service_methods ping': [0, 0, 2, 0],
     });
   });
 });

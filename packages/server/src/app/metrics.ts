@@ -2,7 +2,7 @@ import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/con
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { Kind, ServiceEntry } from '../registry/entries.ts';
-import type { Metric, Series } from '../telemetry/metrics/instruments.ts';
+import type { Metric, MetricAttributes, Series } from '../telemetry/metrics/instruments.ts';
 import { by, counter, gauge, upDownCounter } from '../telemetry/metrics/metric-source.ts';
 import type { HostCounts, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallCount, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
@@ -129,13 +129,21 @@ function filterMetrics(filters: readonly (readonly [string, FilterMetrics])[]): 
       other: counts.requests_other,
       error: counts.errors,
     };
-    return by('sluice.filter.outcome', Object.entries(outcomes), { 'sluice.filter': filter });
+    return by('sluice.filter.outcome', Object.entries(outcomes), filterAttributes(filter));
   });
-  const seconds = filters.map(([filter, { duration }]) => [filter, duration.total_ms / 1000] as const);
+  const seconds = filters.map(([filter, { duration }]) => {
+    return { attributes: filterAttributes(filter), value: duration.total_ms / 1000 };
+  });
   return [
     counter('sluice.filter.requests', '{request}', 'Requests of filters by outcome', requests),
-    counter('sluice.filter.duration', 's', 'Time spent in filters', by('sluice.filter', seconds)),
+    counter('sluice.filter.duration', 's', 'Time spent in filters', seconds),
   ];
+}
+
+/** Parts of a filter are the methods that it serves. */
+function filterAttributes(name: string): MetricAttributes {
+  const [filter = '', method] = name.split(' ');
+  return { 'sluice.filter': filter, ...(method !== undefined && { 'mcp.method.name': method }) };
 }
 
 function evaluatorMetrics(evaluators: readonly (readonly [string, EvaluatorMetrics])[]): Metric[] {

@@ -99,9 +99,9 @@ listeners:
   - { name: lists, address: '127.0.0.1:0', filter_chains: [head] }
 filter_chains:
   - name: head
-    filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_mcp_init }, { filter: service_tool_list }]
+    filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_methods, mcp_methods: [tools/list] }]
   - name: tail
-    filters: [{ filter: service_tool_call }]
+    filters: [{ filter: service_methods }]
 `);
     const sendRequest = async (name: string, method: string, params?: string) =>
       JSON.parse((await modernClient(at(service, name, '/default/mcp')).call(method, params)).text);

@@ -1,7 +1,7 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { MessageLimits } from '@sluice/protocol/mcp/message';
 import type { BodyBudget } from '../http/body-budget.ts';
-import { compile, conditional } from '../http/chain.ts';
+import { compile, conditional, type NamedFilter } from '../http/chain.ts';
 import { cors, corsHeaders } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { loadBalancer, router } from '../http/filters/route.ts';
@@ -17,18 +17,12 @@ import { createInferenceRestriction, type InferenceAllow } from '../inference/al
 import { serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
 import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
-import { type FindMissing, McpExchange, type McpFilter, type McpMethodFilter } from '../mcp/exchange.ts';
+import { type FindMissing, McpExchange, type McpFilter, type McpOutcome } from '../mcp/exchange.ts';
 import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
-import { serviceResourceRead, serviceToolCall } from '../mcp/methods/calls.ts';
-import { serviceCompletion } from '../mcp/methods/completion.ts';
-import { serviceMcpInit } from '../mcp/methods/initialize.ts';
-import { type ListParts, serviceList } from '../mcp/methods/lists.ts';
 import { mcp, namespaceAt, namespaceCheck, serviceNamespace } from '../mcp/methods/parse.ts';
-import { serviceRelay } from '../mcp/methods/passthrough.ts';
-import { servicePromptGet } from '../mcp/methods/prompts-get.ts';
-import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
+import { countedMethod, type MethodParts, serviceMethods } from '../mcp/service-methods.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -45,7 +39,8 @@ import {
 
 /** Dependencies of the filters. */
 export type ChainParts = Parameters<typeof serviceNamespace>[0] &
-  PlainParts &
+  MethodParts &
+  Parameters<typeof serviceWellKnown>[0] &
   Parameters<typeof serviceIntercept>[0] &
   Parameters<typeof loadBalancer>[0] & {
     readonly engine: EvaluatorEngine;
@@ -57,15 +52,24 @@ export type ChainParts = Parameters<typeof serviceNamespace>[0] &
     readonly passOn?: (filter: McpFilter) => McpFilter;
   };
 
+/** A filter of a chain, and how it finds out that something is missing. */
+interface MadeFilter extends Pick<NamedFilter<McpExchange, McpOutcome>, 'filter' | 'partOf'> {
+  readonly findMissing?: FindMissing;
+}
+
 /** Makes the chain of a listener: its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
-  let lookups: ReadonlyMap<string | undefined, FindMissing> = new Map();
-  const findMissing: FindMissing = (context) => (lookups.get(context.rpcMethod) ?? lookups.get(undefined))?.(context);
+  let lookups: readonly FindMissing[] = [];
+  const findMissing: FindMissing = (exchange) =>
+    lookups
+      .values()
+      .map((find) => find(exchange))
+      .find(Boolean);
   const made = filters.map(({ settings }) => ({ settings, ...makeFilter(settings, parts, findMissing) }));
   lookups = lookupsAfterEvaluators(made);
-  const named = made.map(({ settings, filter, methods }) => {
+  const named = made.map(({ settings, filter, partOf }) => {
     const checked = conditional(parts.discoveryWaits.retryMisses(filter), settings.conditions);
-    return { name: settings.filter, filter: checked, methods };
+    return { name: settings.filter, filter: checked, partOf };
   });
   return compile(named, parts.metrics);
 }
@@ -74,44 +78,21 @@ export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): 
 const ANY_METHOD: ReadonlySet<string> = new Set(['static_response', 'router', 'load_balancer', 'service_intercept']);
 
 /**
- * The lookups, by method, of the filters that follow the evaluators and get every request with that method: those of other
- * filters would say nothing about the response. `undefined`: that of a filter for the remaining methods.
+ * The lookups of the filters that follow the evaluators and get every request: those of other filters would say nothing about
+ * the response.
  */
 function lookupsAfterEvaluators(
-  filters: readonly (McpMethodFilter & { readonly settings: LoadedSettings })[],
-): Map<string | undefined, FindMissing> {
-  const lookups = new Map<string | undefined, FindMissing>();
-  const first = filters.findIndex(({ settings }) => settings.filter === 'service_evaluator') + 1;
-  for (const { settings, methods = [undefined], findMissing } of filters.slice(first)) {
-    if (ANY_METHOD.has(settings.filter)) break;
-    const isConditional = (settings.conditions ?? []).length > 0;
-    if (!findMissing || isConditional) continue;
-    for (const method of methods) lookups.set(method, findMissing);
-  }
-  return lookups;
+  filters: readonly (MadeFilter & { readonly settings: LoadedSettings })[],
+): readonly FindMissing[] {
+  const following = filters.slice(filters.findIndex(({ settings }) => settings.filter === 'service_evaluator') + 1);
+  const end = following.findIndex(({ settings }) => ANY_METHOD.has(settings.filter));
+  return following
+    .slice(0, end === -1 ? undefined : end)
+    .filter(({ settings: { conditions = [] } }) => conditions.length === 0)
+    .flatMap(({ findMissing = [] }) => findMissing);
 }
 
-/** Filters without settings that depend on the parts of the service alone. */
-const PLAIN_FILTERS = {
-  service_well_known: serviceWellKnown,
-  service_mcp_init: serviceMcpInit,
-  service_tool_list: (parts: ListParts) => serviceList('tool', parts),
-  service_tool_call: serviceToolCall,
-  service_resource_list: (parts: ListParts) => serviceList('resource', parts),
-  service_resource_read: serviceResourceRead,
-  service_subscribe: serviceSubscribe,
-  service_prompt_list: (parts: ListParts) => serviceList('prompt', parts),
-  service_prompt_get: servicePromptGet,
-  service_completion: serviceCompletion,
-  service_relay: serviceRelay,
-};
-
-/** What all of them depend on. */
-type PlainParts = (typeof PLAIN_FILTERS)[keyof typeof PLAIN_FILTERS] extends (parts: infer Parts) => unknown
-  ? Parts
-  : never;
-
-function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: FindMissing): McpMethodFilter {
+function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: FindMissing): MadeFilter {
   const passes = parts.auth && isOAuthPath;
   switch (settings.filter) {
     case 'cors':
@@ -122,8 +103,12 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       const filter = serviceNamespace(parts, passes);
       return { filter: parts.passOn?.(filter) ?? filter };
     }
+    case 'service_well_known':
+      return { filter: serviceWellKnown(parts) };
     case 'service_evaluator':
       return { filter: (exchange) => parts.engine.evaluate(exchange, findMissing) };
+    case 'service_methods':
+      return { ...serviceMethods(settings.mcp_methods, parts), partOf: countedMethod };
     case 'service_intercept':
       return { filter: serviceIntercept(parts) };
     case 'static_response':
@@ -136,8 +121,6 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       return { filter: headers(settings) };
     case 'path_rewrite':
       return { filter: pathRewrite(settings) };
-    default:
-      return PLAIN_FILTERS[settings.filter](parts);
   }
 }
 

@@ -60,8 +60,8 @@ const MISTAKES: Mistake[] = [
   ],
   [
     'a service filter without mcp',
-    oneListener('- filter: service_relay'),
-    ':6:9: filter service_relay requires an mcp filter',
+    oneListener('- filter: service_methods'),
+    ':6:9: filter service_methods requires an mcp filter',
   ],
   [
     'unreachable filters',

@@ -12,7 +12,7 @@ function exchange(): HttpExchange {
 const plain = (status: number): Outcome => ({ kind: 'plain', status });
 
 /** A filter that records its name in the metadata and then runs its step. */
-function named(name: string, outcome?: Outcome, waits = false): NamedFilter<Filter> {
+function named(name: string, outcome?: Outcome, waits = false): NamedFilter {
   return {
     name,
     filter: ({ metadata }) => {
@@ -22,7 +22,7 @@ function named(name: string, outcome?: Outcome, waits = false): NamedFilter<Filt
   };
 }
 
-const chainOf = (...filters: NamedFilter<Filter>[]) => compile(filters, new ServiceMetrics());
+const chainOf = (...filters: NamedFilter[]) => compile(filters, new ServiceMetrics());
 
 describe('a compiled chain', () => {
   it('runs filters in order until one responds', () => {
@@ -51,39 +51,35 @@ describe('a compiled chain', () => {
     expect(request.metadata.get('trace')).toBe('abcd');
   });
 
-  it('skips filters for other methods, also after one that waited, and counts them as passed', async () => {
+  it('counts a filter with parts by the part that serves a request, also if it waits or fails', async () => {
     const metrics = new ServiceMetrics();
-    const parser: NamedFilter<Filter> = {
-      name: 'parser',
-      filter: (request) => {
-        request.rpcMethod = 'tools/call';
-        return undefined;
-      },
-    };
+    const failing: Filter = () => Promise.reject(new Error('broken'));
     const chain = compile(
       [
-        { ...named('before'), methods: ['tools/call'] },
-        parser,
-        { ...named('none'), methods: [] },
-        { ...named('list'), methods: ['tools/list'] },
-        { ...named('call'), methods: ['tools/call'] },
-        named('a', undefined, true),
-        { ...named('lists'), methods: ['tools/list'] },
-        { ...named('calls', plain(200)), methods: ['tools/list', 'tools/call'] },
-        { ...named('after'), methods: ['tools/list'] },
+        { ...named('a', undefined, true), partOf: ({ path }) => path },
+        { name: 'b', filter: (each) => (each.path === '/x' ? plain(200) : failing(each)), partOf: ({ path }) => path },
+        named('c'),
       ],
       metrics,
     );
-    const request = exchange();
+    const at = (target: string) => new HttpExchange(...exchangeParts({ target }));
+    const request = at('/x');
+    expect(Object.keys(metrics.snapshot().filters)).toEqual(['a', 'b', 'c']);
     expect(await chain(request)).toEqual(plain(200));
-    expect(request.metadata.get('trace')).toBe('callacalls');
+    expect(request.facts.filter).toBe('b');
+    await expect(chain(at('/y'))).rejects.toThrow('broken');
     const { filters } = metrics.snapshot();
     expect(
-      Object.entries(filters).map(([name, counts]) => [name, counts.requests_continue, counts.requests_other]),
+      Object.entries(filters).map(([name, { requests_continue, requests_other, errors }]) => [
+        name,
+        [requests_continue, requests_other, errors],
+      ]),
     ).toEqual([
-      ...['before', 'parser', 'none', 'list', 'call', 'a', 'lists'].map((name) => [name, 1, 0]),
-      ['calls', 0, 1],
-      ['after', 0, 0],
+      ['a /x', [1, 0, 0]],
+      ['a /y', [1, 0, 0]],
+      ['b /x', [0, 1, 0]],
+      ['b /y', [0, 0, 1]],
+      ['c', [0, 0, 0]],
     ]);
   });
 
@@ -119,13 +115,13 @@ describe('a compiled chain', () => {
 
   it('propagates errors of filters, synchronous and asynchronous', async () => {
     const broken = new Error('broken');
-    const thrower: NamedFilter<Filter> = {
+    const thrower: NamedFilter = {
       name: 'thrower',
       filter: () => {
         throw broken;
       },
     };
-    const late: NamedFilter<Filter> = { name: 'late', filter: () => Promise.reject(broken) };
+    const late: NamedFilter = { name: 'late', filter: () => Promise.reject(broken) };
     expect(() => chainOf(named('a'), thrower)(exchange())).toThrow(broken);
     for (const chain of [chainOf(named('a', undefined, true), thrower, named('b', plain(200))), chainOf(late)]) {
       await expect(chain(exchange())).rejects.toBe(broken);

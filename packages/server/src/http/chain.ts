@@ -18,33 +18,18 @@ export type Filter<E extends HttpExchange = HttpExchange, Result extends AnyOutc
   exchange: E,
 ) => Result | undefined | Promise<Result | undefined>;
 
-/** A filter, and the requests that it is called for. */
-export interface FilterRoute<F> {
-  readonly filter: F;
-  /**
-   * JSON-RPC methods that the filter answers: requests with another one skip it. `undefined`: anything but a JSON-RPC
-   * request. Without a list, all requests.
-   */
-  readonly methods?: readonly (string | undefined)[] | undefined;
-}
-
 /** A filter under its name in the pipeline file and in the metrics. */
-export interface NamedFilter<F> extends FilterRoute<F> {
+export interface NamedFilter<E extends HttpExchange = HttpExchange, Result extends AnyOutcome = Outcome> {
   readonly name: string;
+  readonly filter: Filter<E, Result>;
+  /** Returns the part of the filter that serves a request. With it, each part is counted by itself. */
+  readonly partOf?: ((exchange: E) => string) | undefined;
 }
 
 /** A compiled filter. */
-interface Step<F> extends Pick<NamedFilter<F>, 'name' | 'filter'> {
-  /** Whether the filter is called, by number of the method; undefined for all. */
-  readonly accepts: readonly boolean[] | undefined;
+interface Step<E extends HttpExchange, Result extends AnyOutcome> extends NamedFilter<E, Result> {
   readonly counters: FilterCounters;
-}
-
-/** A compiled chain. */
-interface Chain<E extends HttpExchange, Result extends AnyOutcome> {
-  readonly steps: readonly Step<Filter<E, Result>>[];
-  /** Numbers of the methods that filters are limited to, from 1; all others are 0. */
-  readonly methodNumbers: ReadonlyMap<string | undefined, number>;
+  readonly next: Step<E, Result> | undefined;
 }
 
 /**
@@ -53,74 +38,48 @@ interface Chain<E extends HttpExchange, Result extends AnyOutcome> {
  *
  * Each filter that a request reaches counts it once:
  *
- * - continue: the filter passed the request on, or is for other methods
+ * - continue: the filter passed the request on
  * - reject: the outcome was an error, or a plain one of HTTP 400 or above
  * - other: any other outcome. The result of a stream is not known here; the messages of a batch are counted one by one
  * - errors: the filter threw or its promise was rejected; the chain fails with the same error
  *
  * The duration of a filter includes waiting, but not what follows from its outcome. Counting costs 0.05 µs per filter
- * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next, and a filter for other
- * methods takes no time.
+ * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next.
  */
 export function compile<E extends HttpExchange, Result extends AnyOutcome>(
-  filters: readonly NamedFilter<Filter<E, Result>>[],
+  filters: readonly NamedFilter<E, Result>[],
   metrics: Pick<ServiceMetrics, 'filter'>,
 ): Filter<E, Result> {
-  const limitedMethods = new Set(filters.flatMap(({ methods = [] }) => methods));
-  const methodNumbers = new Map(Array.from(limitedMethods, (method, index) => [method, index + 1]));
-  const steps = filters.map(({ name, filter, methods: own }) => ({
-    name,
-    filter,
-    accepts: own && [false, ...Array.from(limitedMethods, (method) => own.includes(method))],
-    counters: metrics.filter(name),
-  }));
-  const chain = { steps, methodNumbers };
-  return (exchange) => run(chain, 0, exchange, performance.now());
+  const steps = filters.map((named) => ({ ...named, counters: metrics.filter(named.name) }));
+  const first = steps.reduceRight<Step<E, Result> | undefined>((next, step) => ({ ...step, next }), undefined);
+  return (exchange) => run(first, exchange);
 }
 
-/** Runs the steps of a chain from `first` on, which received the request at `since` (`performance.now()`). */
+/** Runs a step and those after it. */
 function run<E extends HttpExchange, Result extends AnyOutcome>(
-  chain: Chain<E, Result>,
-  first: number,
+  first: Step<E, Result> | undefined,
   exchange: E,
-  since: number,
 ): ReturnType<Filter<E, Result>> {
-  const { steps, methodNumbers } = chain;
-  let startedAt = since;
-  let method = exchange.rpcMethod;
-  let methodNumber = methodNumbers.get(method) ?? 0;
-  for (let at = first, step = steps[at]; step !== undefined; step = steps[++at]) {
-    if (step.accepts?.[methodNumber] === false) {
-      step.counters.continued++;
-      continue;
-    }
+  let startedAt = performance.now();
+  for (let step = first; step !== undefined; step = step.next) {
     let outcome: ReturnType<Filter<E, Result>>;
     try {
       outcome = step.filter(exchange);
     } catch (error) {
-      step.counters.failed++;
-      step.counters.totalMs += performance.now() - startedAt;
+      countFailure(step, exchange, startedAt);
       throw error;
     }
-    if (outcome instanceof Promise) return continueAfter(outcome, step, chain, at + 1, exchange, startedAt);
-    const now = performance.now();
-    settle(step, exchange, outcome, now - startedAt);
+    if (outcome instanceof Promise) return runAfter(outcome, step, exchange, startedAt);
+    startedAt = settle(step, exchange, outcome, startedAt);
     if (outcome !== undefined) return outcome;
-    startedAt = now;
-    if (exchange.rpcMethod !== method) {
-      method = exchange.rpcMethod;
-      methodNumber = methodNumbers.get(method) ?? 0;
-    }
   }
   return undefined;
 }
 
-/** Waits for a step, then runs the steps from `next` on unless it responded. */
-async function continueAfter<E extends HttpExchange, Result extends AnyOutcome>(
+/** Waits for the outcome of a step, then runs those after it unless it responded. */
+async function runAfter<E extends HttpExchange, Result extends AnyOutcome>(
   pending: Promise<Result | undefined>,
-  step: Step<Filter<E, Result>>,
-  chain: Chain<E, Result>,
-  next: number,
+  step: Step<E, Result>,
   exchange: E,
   startedAt: number,
 ): Promise<Result | undefined> {
@@ -128,30 +87,41 @@ async function continueAfter<E extends HttpExchange, Result extends AnyOutcome>(
   try {
     outcome = await pending;
   } catch (error) {
-    step.counters.failed++;
-    step.counters.totalMs += performance.now() - startedAt;
+    countFailure(step, exchange, startedAt);
     throw error;
   }
-  const now = performance.now();
-  settle(step, exchange, outcome, now - startedAt);
-  return outcome ?? run(chain, next, exchange, now);
+  settle(step, exchange, outcome, startedAt);
+  return outcome ?? run(step.next, exchange);
 }
 
-/** Counts a step and its duration, and records which filter responded. */
-function settle(
-  { name, counters }: Step<unknown>,
-  { facts }: HttpExchange,
+function countersOf<E extends HttpExchange>({ counters, partOf }: Step<E, AnyOutcome>, exchange: E): FilterCounters {
+  return partOf ? counters.part(partOf(exchange)) : counters;
+}
+
+function countFailure<E extends HttpExchange>(step: Step<E, AnyOutcome>, exchange: E, startedAt: number): void {
+  const counters = countersOf(step, exchange);
+  counters.failed++;
+  counters.totalMs += performance.now() - startedAt;
+}
+
+/** Counts a step and its duration, and records which filter responded. Returns the time. */
+function settle<E extends HttpExchange>(
+  step: Step<E, AnyOutcome>,
+  exchange: E,
   outcome: AnyOutcome | undefined,
-  ms: number,
-): void {
-  counters.totalMs += ms;
+  startedAt: number,
+): number {
+  const counters = countersOf(step, exchange);
+  const now = performance.now();
+  counters.totalMs += now - startedAt;
   if (outcome === undefined) {
     counters.continued++;
-    return;
+    return now;
   }
   if (isRejection(outcome)) counters.rejected++;
   else counters.answered++;
-  facts.filter = name;
+  exchange.facts.filter = step.name;
+  return now;
 }
 
 /** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */

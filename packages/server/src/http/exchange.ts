@@ -27,8 +27,6 @@ export class HttpExchange extends Exchange {
   headers: IncomingHttpHeaders;
   /** Set by the listener if it reads the body. */
   body: ChunkBuffer = NO_BODY;
-  /** JSON-RPC method of a request message, which selects the filters that it skips. Set by `mcp`. */
-  rpcMethod: string | undefined = undefined;
   /** Headers of every response to this request: names and values, alternating. Set by `cors`. */
   responseHeaders: readonly string[] = NONE;
   /** Edits of the response headers. Set by `headers`. */

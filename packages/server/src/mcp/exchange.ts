@@ -2,7 +2,7 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message, RequestMessage } from '@sluice/protocol/mcp/message';
-import type { Filter, FilterRoute } from '../http/chain.ts';
+import type { Filter } from '../http/chain.ts';
 import { HttpExchange } from '../http/exchange.ts';
 import type { ErrorOutcome, Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
@@ -69,28 +69,4 @@ export type McpRequest = McpExchange & { readonly message: RequestMessage; reado
  * Returns "not found" for a request whose name the namespace does not serve, even after any action has run. The filter itself
  * would return the same error.
  */
-export type FindMissing<Exchange = McpExchange> = (
-  exchange: Exchange,
-) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;
-
-/** A filter for the requests with certain JSON-RPC methods, or with all; `findMissing` if they name an entry or a task. */
-export interface McpMethodFilter extends FilterRoute<McpFilter> {
-  readonly findMissing?: FindMissing | undefined;
-}
-
-/** Creates a filter for JSON-RPC requests with certain methods, or with all. */
-export function requestFilter(
-  methods: readonly string[] | undefined,
-  handle: (request: McpRequest) => ReturnType<McpFilter>,
-  findMissing: FindMissing<McpRequest> = () => undefined,
-): McpMethodFilter {
-  return {
-    methods,
-    filter: (exchange) => (isRequest(exchange) ? handle(exchange) : undefined),
-    findMissing: (exchange) => (isRequest(exchange) ? findMissing(exchange) : undefined),
-  };
-}
-
-function isRequest(exchange: McpExchange): exchange is McpRequest {
-  return exchange.message?.kind === 'request' && exchange.namespace !== undefined;
-}
+export type FindMissing = (exchange: McpExchange) => ErrorOutcome | undefined | Promise<ErrorOutcome | undefined>;

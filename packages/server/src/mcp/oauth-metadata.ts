@@ -1,6 +1,6 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { ellipsize, printable } from '@sluice/protocol/text';
-import type { Filter, FilterRoute } from '../http/chain.ts';
+import type { Filter } from '../http/chain.ts';
 import type { UpstreamTransport } from '../http/client/client.ts';
 import { collectResponse } from '../http/client/collect-response.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
@@ -74,12 +74,12 @@ const MAX_RESPONSE_BYTES = 1024 * 1024;
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin. Tokens
  * are validated by the proxy in front.
  */
-export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
+export function serviceWellKnown(parts: WellKnownParts): Filter {
   const { registry, auth, proxies, hostRule, publicUrl, log } = parts;
   // Without an identity provider, the filter handles no request.
-  if (!auth) return { methods: [], filter: () => undefined };
+  if (!auth) return () => undefined;
   const identityProvider = openProvider(auth, proxies);
-  const filter: Filter = (exchange) => {
+  return (exchange) => {
     const { path, query } = exchange;
     const { method } = exchange.head;
     if (!isOAuthPath(path)) return undefined;
@@ -109,7 +109,6 @@ export function serviceWellKnown(parts: WellKnownParts): FilterRoute<Filter> {
       bearer_methods_supported: ['header'],
     });
   };
-  return { filter };
 }
 
 /** The origin that the client used, from the headers of the proxy in front or the request itself. */

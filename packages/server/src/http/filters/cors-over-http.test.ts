@@ -26,7 +26,7 @@ describe('cors', () => {
 - { filter: cors, allow_origins: ['${CONSOLE}'], expose_headers: [Mcp-Session-Id, X-More], allow_credentials: true }
 - filter: mcp
 - filter: service_namespace
-- filter: service_tool_list`);
+- filter: service_methods`);
     const allowed = {
       vary: 'Origin',
       'access-control-allow-origin': CONSOLE,
@@ -86,7 +86,7 @@ describe('cors', () => {
 - { filter: cors, allow_origins: ['*'] }
 - filter: mcp
 - filter: service_namespace
-- filter: service_tool_list`,
+- filter: service_methods`,
         '',
         { SERVICE_MAX_BODIES_BYTES: '1048576' },
       );

@@ -73,7 +73,7 @@ describe('headers', () => {
   });
 
   it('edits responses of MCP and of requests that no filter answers', async () => {
-    const service = await runFilters(`${ADDS}\n- filter: mcp\n- filter: service_namespace\n- filter: service_mcp_init`);
+    const service = await runFilters(`${ADDS}\n- filter: mcp\n- filter: service_namespace\n- filter: service_methods`);
     const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
     for (const [body, path] of [
       [ping, '/default/mcp'],

@@ -1,39 +1,44 @@
 import { METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import { notFound } from '../../http/outcome.ts';
+import { type ErrorOutcome, notFound } from '../../http/outcome.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import { type McpMethodFilter, type McpRequest, requestFilter } from '../exchange.ts';
+import type { McpFilter, McpRequest } from '../exchange.ts';
 import { declarationsFor } from '../server-info.ts';
-import { entryFilter } from './calls.ts';
-import type { RelayParts } from './passthrough.ts';
+import type { RelayParts } from './relay.ts';
+
+/** Dependencies of {@link complete}. */
+interface CompletionParts extends RelayParts {
+  readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'>;
+}
 
 /** Result for a manually registered prompt or template. */
 const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
 
 /**
- * `completion/complete`: relayed to the forward of the prompt or resource. Passed on when no forward of the namespace declares
- * `completions`, so that it ends as an unknown method.
+ * `completion/complete`: relayed to the forward of the prompt or resource. An unknown method when no forward of the namespace
+ * declares `completions`.
  */
-export function serviceCompletion(
-  parts: RelayParts & { readonly discoveryWaits: Pick<DiscoveryWaits, 'isPending'> },
-): McpMethodFilter {
+export function complete(request: McpRequest, parts: CompletionParts): ReturnType<McpFilter> {
   const { access, clientCalls, discoveryWaits } = parts;
-  const isOffered = (request: McpRequest): boolean =>
-    declarationsFor(request, parts).some(({ capabilities }) => capabilities.has('completions'));
-  const { filter, findMissing } = entryFilter('completion/complete', access, (request, target) => {
-    const permit = access.decide(request.principal, target);
-    if (target.forward !== undefined) return clientCalls.send(request, permit);
-    return { kind: 'result', json: resultText(request.era, NO_SUGGESTIONS) };
-  });
-  return requestFilter(
-    ['completion/complete'],
-    (request) => {
-      if (isOffered(request)) return filter(request);
-      // A forward that is not known yet may declare it.
-      return discoveryWaits.isPending(request.namespace)
-        ? notFound(METHOD_NOT_FOUND, `method not found: ${request.message.method}`)
-        : undefined;
-    },
-    (request) => (isOffered(request) ? findMissing?.(request) : undefined),
-  );
+  const { namespace, message, principal, era } = request;
+  if (!isOffered(request, parts)) {
+    // A forward that is not known yet may declare it.
+    return discoveryWaits.isPending(namespace)
+      ? notFound(METHOD_NOT_FOUND, `method not found: ${message.method}`)
+      : undefined;
+  }
+  const target = access.resolve(namespace, message);
+  if (target?.kind !== 'target') return target;
+  const permit = access.decide(principal, target);
+  if (target.forward !== undefined) return clientCalls.send(request, permit);
+  return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
+}
+
+/** {@link FindMissing} of {@link complete}. */
+export function findMissingReference(request: McpRequest, parts: CompletionParts): ErrorOutcome | undefined {
+  return isOffered(request, parts) ? parts.access.findMissing(request.namespace, request.message) : undefined;
+}
+
+function isOffered(request: McpRequest, parts: CompletionParts): boolean {
+  return declarationsFor(request, parts).some(({ capabilities }) => capabilities.has('completions'));
 }

@@ -14,7 +14,7 @@ import { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { DiscoveryWaits } from '../discovery-waits.ts';
 import { McpExchange } from '../exchange.ts';
-import { serviceList } from './lists.ts';
+import { serveList } from './lists.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
 const TOOL = { name: 'old', uri: 'u:1', toolType: 'own', input_schema: {}, namespace: 'ops' };
@@ -29,7 +29,7 @@ it.each(['is removed', 'is deleted and recreated'])(
     onTestFinished(() => calls.close());
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
-    const { filter } = serviceList('tool', {
+    const parts = {
       discoveryWaits: new DiscoveryWaits({
         forwards: {
           firstDiscoveries: new FirstDiscoveries(0, () => ''),
@@ -42,13 +42,13 @@ it.each(['is removed', 'is deleted and recreated'])(
       }),
       profiles,
       registry,
-    });
+    };
     const exchange = new McpExchange(...exchangeParts({ target: '/ops/mcp' }));
     const message = parseMessage(ChunkBuffer.of(Buffer.from(REQUEST)));
     if (message.kind !== 'request') throw new Error('the request is none');
-    exchange.message = message;
-    exchange.namespace = registry.current.namespace('ops');
-    const outcome = filter(exchange);
+    const namespace = registry.current.namespace('ops');
+    if (!namespace) throw new Error('there is no namespace');
+    const outcome = serveList('tool', Object.assign(exchange, { message, namespace }), parts);
     await commit(registry, (draft) => removeNamespace(draft, 'ops', true));
     if (how.endsWith('recreated')) await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
     admitted.resolve(registry.current);

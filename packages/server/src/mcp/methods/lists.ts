@@ -5,12 +5,12 @@ import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogView, PrebuiltList } from '../../registry/list.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
-import { type ClientProfiles, LIST_METHODS } from '../client-profile.ts';
+import type { ClientProfiles } from '../client-profile.ts';
 import type { DiscoveryWaits } from '../discovery-waits.ts';
-import { type McpMethodFilter, type McpOutcome, requestFilter } from '../exchange.ts';
+import type { McpFilter, McpOutcome, McpRequest } from '../exchange.ts';
 
-/** Dependencies of list filters. */
-export interface ListParts {
+/** Dependencies of {@link serveList}. */
+interface ListParts {
   readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer' | 'isIncomplete'>;
   readonly profiles: ClientProfiles;
   readonly registry: Pick<Registry, 'turns'>;
@@ -19,34 +19,34 @@ export interface ListParts {
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * `tools/list`, `resources/list` and `resources/templates/list`, or `prompts/list`: serves the lists of a kind from memory,
- * without an upstream request. Requests wait, within limits, for the first discovery of a forward, and for the discovery with
- * capabilities that have not been declared before. A list that lacks entries must not be cached.
+ * Serves the lists of a kind from memory, without an upstream request. Requests wait, within limits, for the first discovery of
+ * a forward, and for the discovery with capabilities that have not been declared before. A list that lacks entries must not be
+ * cached.
  */
-export function serviceList(kind: Kind, { discoveryWaits, profiles, registry }: ListParts): McpMethodFilter {
-  return requestFilter(LIST_METHODS[kind], (request) => {
-    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = request;
-    const { method } = message;
-    const profile = session?.profile ?? profiles.of(era, capabilities);
-    const respond = (current: NamespaceState): McpOutcome | Promise<McpOutcome> => {
-      const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
-      const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
-      const view = isUncacheable ? uncacheable(ofServer) : ofServer;
-      const entries = visibleEntries(current, kind);
-      // An evaluator's choice: `tools/list` alone has one.
-      const { turns } = registry;
-      const list = onlyTools
-        ? entries.listOf(onlyTools, view, method, turns)
-        : entries.listInSlices(view, method, turns);
-      return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
-    };
-    const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);
-    if (!waiting) return respond(namespace);
-    return waiting.then((waited) => {
-      if ('ended' in waited) return waited.ended;
-      if (waited.namespace) return respond(waited.namespace);
-      return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
-    });
+export function serveList(
+  kind: Kind,
+  request: McpRequest,
+  { discoveryWaits, profiles, registry }: ListParts,
+): ReturnType<McpFilter> {
+  const { message, namespace, session, era, capabilities, onlyTools, evaluated } = request;
+  const { method } = message;
+  const profile = session?.profile ?? profiles.of(era, capabilities);
+  const respond = (current: NamespaceState): McpOutcome | Promise<McpOutcome> => {
+    const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
+    const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
+    const view = isUncacheable ? uncacheable(ofServer) : ofServer;
+    const entries = visibleEntries(current, kind);
+    // An evaluator's choice: `tools/list` alone has one.
+    const { turns } = registry;
+    const list = onlyTools ? entries.listOf(onlyTools, view, method, turns) : entries.listInSlices(view, method, turns);
+    return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
+  };
+  const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);
+  if (!waiting) return respond(namespace);
+  return waiting.then((waited) => {
+    if ('ended' in waited) return waited.ended;
+    if (waited.namespace) return respond(waited.namespace);
+    return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
   });
 }
 

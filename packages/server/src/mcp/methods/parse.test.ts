@@ -4,7 +4,7 @@ import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
 
 const { run, runFilters } = pipelineTests();
 
-const NAMESPACE = '- filter: service_namespace\n- filter: service_mcp_init\n- filter: service_tool_list';
+const NAMESPACE = '- filter: service_namespace\n- filter: service_methods';
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 /** A ping of so many bytes. */
 const pingOf = (bytes: number) => `${PING}${' '.repeat(bytes - PING.length)}`;
@@ -39,9 +39,9 @@ listeners:
   - { name: large, address: '127.0.0.1:0', filter_chains: [large] }
   - { name: usual, address: '127.0.0.1:0', filter_chains: [usual] }
 filter_chains:
-  - { name: small, filters: [{ filter: mcp, max_body_bytes: 100 }, { filter: service_namespace }, { filter: service_mcp_init }] }
-  - { name: large, filters: [{ filter: mcp, max_body_bytes: 300 }, { filter: service_namespace }, { filter: service_mcp_init }] }
-  - { name: usual, filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_mcp_init }] }
+  - { name: small, filters: [{ filter: mcp, max_body_bytes: 100 }, { filter: service_namespace }, { filter: service_methods }] }
+  - { name: large, filters: [{ filter: mcp, max_body_bytes: 300 }, { filter: service_namespace }, { filter: service_methods }] }
+  - { name: usual, filters: [{ filter: mcp }, { filter: service_namespace }, { filter: service_methods }] }
 body_limits: { max_request_bytes: 200 }
 `);
     for (const [listener, limit] of [
@@ -76,7 +76,7 @@ filter_chains:
       - { filter: mcp, max_body_bytes: 300, conditions: [{ when: { path: /large/mcp } }] }
       - { filter: mcp, conditions: [{ unless: { path: /large/mcp } }] }
       - { filter: service_namespace }
-      - { filter: service_mcp_init }
+      - { filter: service_methods }
 body_limits: { max_request_bytes: 200 }
 insecure_options: { skip_pipeline_validation: true }
 `);
@@ -95,9 +95,7 @@ insecure_options: { skip_pipeline_validation: true }
   it('without service filters leaves nothing to respond', async () => {
     const filters = `- { filter: mcp, conditions: [{ unless: { headers: { x-raw: 'yes' } } }] }
 - filter: service_namespace
-- filter: service_tool_list
-- filter: service_tool_call
-- filter: service_relay`;
+- filter: service_methods`;
     await expect(runFilters(filters)).rejects.toThrow(/service_namespace requires an mcp filter without conditions/);
     const service = await run(`
 listeners: [{ name: l, address: '127.0.0.1:0', filter_chains: [c] }]

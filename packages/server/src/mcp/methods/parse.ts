@@ -73,7 +73,6 @@ function parsePost(exchange: McpExchange, limits: MessageLimits): McpOutcome | u
   }
   exchange.message = message;
   if (message.kind === 'response') return undefined;
-  if (message.kind === 'request') exchange.rpcMethod = message.method;
   const era = eraOf(message, exchange.headers);
   if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
   exchange.era = era.era;
@@ -90,16 +89,10 @@ function setEraFromHeader(exchange: McpExchange): undefined {
 }
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
-let lastPath = '';
-let lastSegment: string | undefined;
 
-/** First segment of the path of an MCP endpoint; undefined for other paths. Most requests have the path of the last one. */
+/** First segment of the path of an MCP endpoint; undefined for other paths. */
 function namespaceSegment(path: string): string | undefined {
-  if (path !== lastPath) {
-    lastSegment = MCP_PATH.exec(path)?.[1];
-    lastPath = path;
-  }
-  return lastSegment;
+  return MCP_PATH.exec(path)?.[1];
 }
 
 /** Returns the name of the namespace whose MCP endpoint this path is; undefined for other paths. */

@@ -1,11 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
+import type { Target } from '../../access/target.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
-import type { McpMethodFilter } from '../exchange.ts';
-import { type EntryParts, entryFilter } from './calls.ts';
+import type { McpFilter, McpRequest } from '../exchange.ts';
+import type { EntryParts } from './calls.ts';
 
 /**
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing. `{key}` is replaced in
@@ -45,15 +46,17 @@ function asList(value: JsonValue | undefined): JsonValue[] {
 }
 
 /** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one. */
-export function servicePromptGet({ access, clientCalls }: EntryParts): McpMethodFilter {
-  return entryFilter('prompts/get', access, (request, target) => {
-    const { entry: prompt, forward } = target;
-    if (!prompt) return undefined;
-    request.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
-    const permit = access.decide(request.principal, target);
-    if (forward !== undefined) return clientCalls.send(request, permit);
-    const expanded = expandPrompt(prompt, permit.message.params.arguments);
-    if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
-    return { kind: 'result', json: resultText(request.era, expanded.result) };
-  });
+export function getPrompt(
+  request: McpRequest,
+  target: Target,
+  { access, clientCalls }: EntryParts,
+): ReturnType<McpFilter> {
+  const { entry: prompt, forward } = target;
+  if (!prompt) return undefined;
+  request.facts.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
+  const permit = access.decide(request.principal, target);
+  if (forward !== undefined) return clientCalls.send(request, permit);
+  const expanded = expandPrompt(prompt, permit.message.params.arguments);
+  if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
+  return { kind: 'result', json: resultText(request.era, expanded.result) };
 }

@@ -19,15 +19,15 @@ import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindi
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import { boundedClientInfo } from '../client-info.ts';
-import { type McpMethodFilter, type McpOutcome, type McpRequest, requestFilter } from '../exchange.ts';
+import type { McpOutcome, McpRequest } from '../exchange.ts';
 import { type ListenParts, type ListenRequest, ListenStream } from '../listen-stream.ts';
 import { NO_EVENT_STREAMS } from '../open-streams.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import { ownerOf, type TaskMethodParts } from './tasks.ts';
 
-/** Dependencies of {@link serviceSubscribe}. */
-export interface SubscribeParts extends TaskMethodParts, Omit<ListenParts, 'watcherOptions'> {
+/** Dependencies of the methods for subscriptions. */
+interface SubscribeParts extends TaskMethodParts, Omit<ListenParts, 'watcherOptions'> {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly upstreamHeaders: UpstreamHeaders;
@@ -43,7 +43,10 @@ export interface SubscribeParts extends TaskMethodParts, Omit<ListenParts, 'watc
  * the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The subscription is stored and
  * survives restarts of the service and of the upstream. Updates are sent on the notification stream.
  */
-function resourceSubscription({ headers, session, namespace, message }: McpRequest, parts: SubscribeParts): McpOutcome {
+export function changeSubscription(
+  { headers, session, namespace, message }: McpRequest,
+  parts: SubscribeParts,
+): McpOutcome {
   const { method } = message;
   const { uri } = message.params;
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
@@ -111,28 +114,17 @@ const MAX_URIS = 1_000;
 /** Each id is looked up and sent upstream. */
 const MAX_TASKS = 1_000;
 
-/**
- * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones.
- */
-export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
-  const { access, registry, forwards, log } = parts;
-  const listening = { ...parts, watcherOptions: { registry, upstreams: forwards.upstreams, access, log } };
-  return requestFilter(
-    ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'],
-    (request) => {
-      const isListen = request.message.method === 'subscriptions/listen';
-      if (isListen !== (request.era === 'modern')) return undefined;
-      return isListen ? listen(request, listening) : resourceSubscription(request, parts);
-    },
-    ({ message, namespace, session }) => {
-      if (!session || message.method === 'subscriptions/listen') return undefined;
-      const forward = forwardOf(message, session, namespace, access);
-      return typeof forward !== 'string' && forward.isMiss ? forward : undefined;
-    },
-  );
+/** {@link FindMissing} of {@link changeSubscription}. */
+export function findMissingResource(
+  { message, namespace, session }: McpRequest,
+  { access }: SubscribeParts,
+): ErrorOutcome | undefined {
+  const forward = session && forwardOf(message, session, namespace, access);
+  return typeof forward === 'object' && forward.isMiss ? forward : undefined;
 }
 
-function listen(request: McpRequest, parts: SubscribeParts & ListenParts): McpOutcome | Promise<McpOutcome> {
+/** `subscriptions/listen` of modern clients. */
+export function listen(request: McpRequest, parts: SubscribeParts): McpOutcome | Promise<McpOutcome> {
   const { message, headers, capabilities, principal, head } = request;
   const { upstreamHeaders, serverInfo, tasks, taskWatcherOptions: options } = parts;
   const { name: namespace } = request.namespace;
@@ -150,11 +142,13 @@ function listen(request: McpRequest, parts: SubscribeParts & ListenParts): McpOu
   if (taskIds.length > 0 && !declaresTasks(capabilities)) return missingTasks();
   const own = upstreamHeaders(headers);
   if (!own) return FORWARDING_LOOP;
+  const { registry, forwards, access, log } = parts;
+  const listening = { ...parts, watcherOptions: { registry, upstreams: forwards.upstreams, access, log } };
   const client = { namespace, clientInfo: clientInfo(message) ?? { ...serverInfo }, capabilities, headers: own };
   const owner = quotaOwner(namespace, principal, head.address);
   const open = (subscribed?: ListenRequest['tasks']): McpOutcome => ({
     kind: 'deferred',
-    start: (writer) => new ListenStream(parts, { filter, client, owner, tasks: subscribed }, writer).start(),
+    start: (writer) => new ListenStream(listening, { filter, client, owner, tasks: subscribed }, writer).start(),
   });
   if (taskIds.length === 0) return open();
   // Those of others are left out of the acknowledgment, as unknown ones are.

@@ -1,11 +1,8 @@
 import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
 import { type Access, servedTool, visibleEntries } from '../../access/access.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { NamespaceState } from '../../registry/snapshot.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
 import type { PromotedCalls } from '../../upstreams/mcp/tasks/promoted-call.ts';
 import type { TaskRequests } from '../../upstreams/mcp/tasks/requests.ts';
@@ -14,8 +11,8 @@ import { stateOf, type TaskOwner } from '../../upstreams/mcp/tasks/task-record.t
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
 import { taskNotFound } from '../../upstreams/mcp/tasks/translation.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpExchange, McpOutcome } from '../exchange.ts';
-import { declarationsTo, offersTasks } from '../server-info.ts';
+import type { McpExchange, McpOutcome, McpRequest } from '../exchange.ts';
+import { declarationsFor, offersTasks } from '../server-info.ts';
 
 /** Dependencies of {@link taskRequest}. */
 export interface TaskMethodParts {
@@ -40,32 +37,23 @@ const SIMILAR_TO_ID = /^task_?id$/i;
  * namespace and the user that they were issued to; all others are not found, for whatever reason. Undefined for a method
  * that does not exist for this client.
  */
-export async function taskRequest(
-  exchange: McpExchange,
-  message: RequestMessage,
-  namespace: NamespaceState,
-  parts: TaskMethodParts,
-): Promise<McpOutcome | undefined> {
+export async function taskRequest(request: McpRequest, parts: TaskMethodParts): Promise<McpOutcome | undefined> {
+  const { message, namespace } = request;
   const { method } = message;
-  const found = await findTask(exchange, message, namespace, parts);
+  const found = await findTask(request, parts);
   if (found.kind !== 'task') return found.kind === 'missing' ? found.error : found.outcome;
   const { task } = found;
   if (method === 'tasks/get' && !(await task.throttlePoll(task.record.pollIntervalMs))) return TOO_MANY_POLLS;
   if (task.isRemoved) return taskNotFound();
   if (!isUpstreamTask(task)) return parts.promotedCalls.request(message, task);
   const tool = servedTool(namespace, task.record.tool.key);
-  return parts.taskRequests.request(exchange, message, task, tool);
+  return parts.taskRequests.request(request, message, task, tool);
 }
 
 /** {@link FindMissing} of {@link taskRequest}. */
-export async function findMissingTask(
-  exchange: McpExchange,
-  message: RequestMessage,
-  namespace: NamespaceState,
-  parts: TaskMethodParts,
-): Promise<ErrorOutcome | undefined> {
-  if (typeof message.params.taskId !== 'string') return undefined;
-  const found = await findTask(exchange, message, namespace, parts);
+export async function findMissingTask(request: McpRequest, parts: TaskMethodParts): Promise<ErrorOutcome | undefined> {
+  if (typeof request.message.params.taskId !== 'string') return undefined;
+  const found = await findTask(request, parts);
   return found.kind === 'missing' ? found.error : undefined;
 }
 
@@ -75,22 +63,16 @@ type FoundTask =
   | { readonly kind: 'missing'; readonly error: ErrorOutcome }
   | { readonly kind: 'other'; readonly outcome: McpOutcome | undefined };
 
-async function findTask(
-  exchange: McpExchange,
-  message: RequestMessage,
-  namespace: NamespaceState,
-  parts: TaskMethodParts,
-): Promise<FoundTask> {
-  const { era, capabilities } = exchange;
-  const { method, params } = message;
+async function findTask(request: McpRequest, parts: TaskMethodParts): Promise<FoundTask> {
+  const { era, capabilities } = request;
+  const { method, params } = request.message;
   const other = (outcome: McpOutcome | undefined): FoundTask => ({ kind: 'other', outcome });
-  if (!TASK_REQUESTS[era].includes(method)) return other(undefined);
   const { taskId } = params;
-  const isOffered = isOfferedTo(exchange, namespace, parts);
-  const task = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(exchange)) : undefined;
+  const isOffered = isOfferedTo(request, parts);
+  const task = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(request)) : undefined;
   if (!isOffered && !task) return other(undefined);
   if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
-  if (method === 'tasks/list') return other(listTasks(exchange, message, parts));
+  if (method === 'tasks/list') return other(listTasks(request, parts));
   if (typeof taskId !== 'string') return other(rpcError(INVALID_PARAMS, 'missing required parameter: taskId'));
   const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
   if (similar !== undefined) {
@@ -102,14 +84,9 @@ async function findTask(
   return error ? { kind: 'missing', error } : { kind: 'task', task };
 }
 
-function isOfferedTo(
-  { era, capabilities, session }: McpExchange,
-  namespace: NamespaceState,
-  { registry, profiles }: TaskMethodParts,
-): boolean {
-  const profile = session?.profile ?? profiles.of(era, capabilities);
-  const { hasTasks } = visibleEntries(namespace, 'tool');
-  return offersTasks(declarationsTo(profile, registry.current, namespace), era, hasTasks);
+function isOfferedTo(request: McpRequest, parts: TaskMethodParts): boolean {
+  const { hasTasks } = visibleEntries(request.namespace, 'tool');
+  return offersTasks(declarationsFor(request, parts), request.era, hasTasks);
 }
 
 /** The owner of the tasks of a client. */
@@ -118,14 +95,11 @@ export function ownerOf({ namespace, principal }: McpExchange): TaskOwner {
 }
 
 /** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */
-function listTasks(
-  exchange: McpExchange,
-  { params: { cursor } }: RequestMessage,
-  { tasks }: TaskMethodParts,
-): McpOutcome {
+function listTasks(request: McpRequest, { tasks }: TaskMethodParts): McpOutcome {
+  const { cursor } = request.message.params;
   const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
   if (cursor !== undefined && !/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
-  const own = tasks.list(ownerOf(exchange), exchange.session?.id).filter((task) => placeOf(task) > before);
+  const own = tasks.list(ownerOf(request), request.session?.id).filter((task) => placeOf(task) > before);
   own.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
   const page = own.slice(0, PAGE_SIZE);
   const last = own.length > PAGE_SIZE ? page.at(-1) : undefined;

@@ -59,7 +59,7 @@ export class ServiceMetrics {
 
   /** Returns all counts, in the order of the first use; filters with those that were not used yet. */
   snapshot(): Required<Metrics> {
-    const filters = Array.from(this.#filters, ([name, counters]) => [name, counters.snapshot()] as const);
+    const filters = [...this.#filters].flatMap(([name, counters]) => counters.snapshots(name));
     const evaluators = Array.from(this.#evaluators, ([name, counters]) => [name, counters.snapshot()] as const);
     return {
       filters: Object.fromEntries(filters),
@@ -85,6 +85,18 @@ export class FilterCounters {
   failed = 0;
   /** Milliseconds that the filter took for all of these requests. */
   totalMs = 0;
+  readonly #parts = new Map<string, FilterCounters>();
+
+  /** Returns the counters of a part of the filter, which are shown in place of those of the filter. */
+  part(name: string): FilterCounters {
+    return this.#parts.getOrInsertComputed(name, () => new FilterCounters());
+  }
+
+  /** Returns the counts by name, which for a part is that of the filter and its own. */
+  snapshots(name: string): [string, FilterMetrics][] {
+    if (this.#parts.size === 0) return [[name, this.snapshot()]];
+    return Array.from(this.#parts, ([part, counters]) => [`${name} ${part}`, counters.snapshot()]);
+  }
 
   /** Returns the counts. */
   snapshot(): FilterMetrics {

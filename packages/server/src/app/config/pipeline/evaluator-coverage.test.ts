@@ -11,7 +11,7 @@ test('warns of listeners that answer requests without an evaluator filter', asyn
   - {name: agents, address: "h:2", filter_chains: [up, mcp]}
 filter_chains:
   - {name: up, filters: [{filter: static_response, status: 200, conditions: [{when: {path: /up}}]}]}
-  - {name: mcp, filters: [{filter: mcp}, {filter: service_namespace}, {filter: service_tool_call}]}`,
+  - {name: mcp, filters: [{filter: mcp}, {filter: service_namespace}, {filter: service_methods}]}`,
     'p',
   );
   expect(listenersWithoutEvaluators(listeners)).toEqual([

@@ -65,7 +65,11 @@ describe('settings of filters', () => {
       'filter: mcp, on_invalid: reject, max_body_bytes: 17',
       { filter: 'mcp', on_invalid: 'reject', max_body_bytes: 17 },
     ],
-    ['filter: service_relay', { filter: 'service_relay' }],
+    ['filter: service_methods', { filter: 'service_methods' }],
+    [
+      'filter: service_methods, mcp_methods: [tools/list, skills/get]',
+      { filter: 'service_methods', mcp_methods: ['tools/list', 'skills/get'] },
+    ],
     ['filter: static_response, status: 204', { filter: 'static_response', status: 204, headers: [], body: '' }],
     [
       'filter: static_response, status: 200, headers: [{name: X-A, value: "1, 2"}], body: "ok\\n"',
@@ -123,9 +127,9 @@ describe('settings of filters', () => {
       { filter: 'path_rewrite', replace: { pattern: '^/(\\w+)', replacement: '/$1' } },
     ],
     [
-      'filter: service_tool_list, conditions: [{when: {path: /a, path_prefix: /, methods: [GET], headers: {Host: h}}}, {unless: {path: /b}}]',
+      'filter: service_methods, conditions: [{when: {path: /a, path_prefix: /, methods: [GET], headers: {Host: h}}}, {unless: {path: /b}}]',
       {
-        filter: 'service_tool_list',
+        filter: 'service_methods',
         conditions: [
           { when: { path: '/a', path_prefix: '/', methods: ['GET'], headers: { Host: 'h' } } },
           { unless: { path: '/b' } },
@@ -137,20 +141,27 @@ describe('settings of filters', () => {
   });
 
   const names =
-    'known filters: cors, mcp, static_response, router, load_balancer, headers, path_rewrite, service_namespace, service_well_known, ' +
-    'service_mcp_init, service_subscribe, service_completion, service_relay, service_evaluator, service_tool_list, service_tool_call, ' +
-    'service_resource_list, service_resource_read, service_prompt_list, service_prompt_get, service_intercept';
+    'known filters: cors, mcp, static_response, router, load_balancer, headers, path_rewrite, service_methods, service_namespace, service_well_known, ' +
+    'service_evaluator, service_intercept';
 
   it.each<[string, string[]]>([
     ['filter: corse', [`1:2: F.filter must be a known filter; ${names}`]],
     ['filtre: cors', [`1:1: F.filter is missing; ${names}`]],
     ['filter: 7', [`1:2: F.filter must be a known filter; ${names}`]],
     ['filter: toString', [`1:2: F.filter must be a known filter; ${names}`]],
-    ['filter: service_relay, status: 2', ['1:25: F.status is not a known field; known fields: filter, conditions']],
-    ['filter: service_relay, __proto__: {}', ['1:25: __proto__ is not a known field']],
     [
-      'filter: service_relay, <<: {status: 2}',
-      ['1:25: F["<<"] is not a known field; known fields: filter, conditions'],
+      'filter: service_methods, status: 2',
+      ['1:27: F.status is not a known field; known fields: filter, mcp_methods, conditions'],
+    ],
+    [
+      'filter: service_methods, mcp_methods: [tools/list, tools/lists]',
+      [expect.stringMatching(/^1:53: F\.mcp_methods\[1\] must be a known method; known methods: initialize, /)],
+    ],
+    ['filter: service_methods, mcp_methods: []', ['1:27: F.mcp_methods must name at least one method']],
+    ['filter: service_methods, __proto__: {}', ['1:27: __proto__ is not a known field']],
+    [
+      'filter: service_methods, <<: {status: 2}',
+      ['1:27: F["<<"] is not a known field; known fields: filter, mcp_methods, conditions'],
     ],
     ['filter: cors', ['1:1: F.allow_origins is missing']],
     ['filter: cors, allow_origins: "*"', ['1:16: F.allow_origins must be a list']],
@@ -269,35 +280,35 @@ describe('settings of filters', () => {
       'filter: path_rewrite, add_prefix: /é',
       ['1:24: F.add_prefix must be a path that starts with / and is percent-encoded'],
     ],
-    ['filter: service_relay, conditions: {when: {path: /}}', ['1:25: F.conditions must be a list']],
-    ['filter: service_relay, conditions: [{}]', ['1:38: F.conditions[0] must have when or unless']],
+    ['filter: service_methods, conditions: {when: {path: /}}', ['1:27: F.conditions must be a list']],
+    ['filter: service_methods, conditions: [{}]', ['1:40: F.conditions[0] must have when or unless']],
     [
-      'filter: service_relay, conditions: [{when: {}}]',
-      ['1:39: F.conditions[0].when must have at least one of path, path_prefix, methods, headers'],
+      'filter: service_methods, conditions: [{when: {}}]',
+      ['1:41: F.conditions[0].when must have at least one of path, path_prefix, methods, headers'],
     ],
     [
-      'filter: service_relay, conditions: [{when: {path: /}, unless: {path: /}}]',
-      ['1:38: F.conditions[0] has both when and unless; use two conditions'],
+      'filter: service_methods, conditions: [{when: {path: /}, unless: {path: /}}]',
+      ['1:40: F.conditions[0] has both when and unless; use two conditions'],
     ],
     [
-      'filter: service_relay, conditions: [{if: {path: /}}]',
+      'filter: service_methods, conditions: [{if: {path: /}}]',
       [
-        '1:38: F.conditions[0] must have when or unless',
-        '1:39: F.conditions[0].if is not a known field; known fields: when, unless',
+        '1:40: F.conditions[0] must have when or unless',
+        '1:41: F.conditions[0].if is not a known field; known fields: when, unless',
       ],
     ],
     [
-      'filter: service_relay, conditions: [{when: {methods: [], query: a}}]',
+      'filter: service_methods, conditions: [{when: {methods: [], query: a}}]',
       [
-        '1:46: F.conditions[0].when.methods must name at least one method',
-        '1:59: F.conditions[0].when.query is not a known field; known fields: path, path_prefix, methods, headers',
+        '1:48: F.conditions[0].when.methods must name at least one method',
+        '1:61: F.conditions[0].when.query is not a known field; known fields: path, path_prefix, methods, headers',
       ],
     ],
     [
-      'filter: service_relay, conditions: [{when: {headers: {"a b": c, "d\\n": e}}}]',
+      'filter: service_methods, conditions: [{when: {headers: {"a b": c, "d\\n": e}}}]',
       [
-        '1:56: F.conditions[0].when.headers["a b"] must be a header name',
-        '1:66: F.conditions[0].when.headers["d\\n"] must be a header name',
+        '1:58: F.conditions[0].when.headers["a b"] must be a header name',
+        '1:68: F.conditions[0].when.headers["d\\n"] must be a header name',
       ],
     ],
   ])('are rejected: %s', (text, lines) => {

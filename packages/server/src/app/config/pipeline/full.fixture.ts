@@ -43,9 +43,10 @@ filter_chains:
         on_invalid: reject
         max_body_bytes: 65536
       - filter: service_namespace
-      - filter: service_tool_list
+      - filter: service_methods
+        mcp_methods: [tools/list, ping]
         conditions: [{when: {path_prefix: /finance}}]
-      - filter: service_relay
+      - filter: service_methods
   - name: models
     filters:
       - filter: path_rewrite

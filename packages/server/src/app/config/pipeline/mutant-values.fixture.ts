@@ -38,7 +38,7 @@ export const LEAVES: readonly unknown[] = [
     'continue',
     'cors',
     'headers',
-    'service_relay',
+    'service_methods',
   ],
   ...['^/(.*)$', '(', '/$1', 'main.pem', '../k.pem', '__proto__', 'toString', 'a\nb', '\u0000', 'x'.repeat(300)],
   ...[

@@ -23,7 +23,7 @@ filter_chains:
   - name: main
     filters:
       - filter: mcp
-      - filter: service_relay
+      - filter: service_methods
 ${more}`;
 
 /** File with these filters in its only chain; the first one is on line 6. */
@@ -48,9 +48,7 @@ describe('the embedded pipeline', () => {
       { name: 'inference', address: { host: '0.0.0.0', port: 8083 }, chains: ['inference_proxy'] },
     ]);
     expect(listeners.map(({ filters }) => filters.map(({ settings }) => settings.filter).join(' '))).toEqual([
-      'cors mcp service_namespace service_well_known service_evaluator service_mcp_init service_tool_list service_tool_call ' +
-        'service_resource_list service_resource_read service_subscribe service_prompt_list service_prompt_get ' +
-        'service_completion service_relay',
+      'cors mcp service_namespace service_well_known service_evaluator service_methods',
       'service_intercept router load_balancer',
     ]);
     expect(listeners[0]?.filters[0]?.settings).toMatchObject({
@@ -106,7 +104,7 @@ describe('a pipeline file', () => {
       chains: ['main'],
       filters: [
         { settings: { filter: 'mcp', on_invalid: 'continue' }, at: 'p:6:9' },
-        { settings: { filter: 'service_relay' }, at: 'p:7:9' },
+        { settings: { filter: 'service_methods' }, at: 'p:7:9' },
       ],
       tls: {
         certPath: '/etc/sluice/a.pem',
@@ -134,10 +132,10 @@ describe('a pipeline file', () => {
   - {name: two, address: "127.0.0.1:0", filter_chains: [tail]}
   - {name: three, address: "[::1]:0", filter_chains: [tail]}
 filter_chains:
-  - {name: head, filters: [{filter: service_relay}]}
+  - {name: head, filters: [{filter: service_methods}]}
   - {name: tail, filters: [{filter: headers}, {filter: mcp}]}`);
     expect(listeners.map(({ filters }) => filters.map(({ settings }) => settings.filter))).toEqual([
-      ['headers', 'mcp', 'service_relay'],
+      ['headers', 'mcp', 'service_methods'],
       ['headers', 'mcp'],
       ['headers', 'mcp'],
     ]);
@@ -355,13 +353,13 @@ filter_chains:
   it.each<[string, string, string[]]>([
     [
       'a service filter without mcp before it',
-      chain('service_relay', 'mcp', 'service_relay'),
-      ['p:6:9: filter service_relay requires an mcp filter without conditions before it'],
+      chain('service_methods', 'mcp', 'service_methods'),
+      ['p:6:9: filter service_methods requires an mcp filter without conditions before it'],
     ],
     [
       'a service filter after a conditional mcp filter',
-      chain('mcp, conditions: [{unless: {path: /up}}]', 'service_relay', 'mcp', 'service_tool_list'),
-      ['p:7:9: filter service_relay requires an mcp filter without conditions before it'],
+      chain('mcp, conditions: [{unless: {path: /up}}]', 'service_methods', 'mcp', 'service_methods'),
+      ['p:7:9: filter service_methods requires an mcp filter without conditions before it'],
     ],
     [
       'a filter after an unconditional static response',
@@ -385,12 +383,12 @@ filter_chains:
 
   it('has no ordering mistake if conditions or other chains prevent it', () => {
     expect(
-      pipelineOf(chain('static_response, status: 200, conditions: [{when: {path: /up}}]', 'mcp', 'service_relay'))
+      pipelineOf(chain('static_response, status: 200, conditions: [{when: {path: /up}}]', 'mcp', 'service_methods'))
         .warnings,
     ).toEqual([]);
     expect(
       pipelineOf(`listeners: [{name: one, address: "h:1", filter_chains: [a, b]}]
-filter_chains: [{name: b, filters: [{filter: service_relay}]}, {name: a, filters: [{filter: mcp}]}]`).warnings,
+filter_chains: [{name: b, filters: [{filter: service_methods}]}, {name: a, filters: [{filter: mcp}]}]`).warnings,
     ).toEqual([]);
   });
 
@@ -401,7 +399,7 @@ filter_chains: [{name: b, filters: [{filter: service_relay}]}, {name: a, filters
   });
 
   it('warns of parts without effect', () => {
-    const text = `${chain(ROUTER)}  - {name: spare, filters: [{filter: service_relay}]}
+    const text = `${chain(ROUTER)}  - {name: spare, filters: [{filter: service_methods}]}
 clusters: [{name: k, endpoints: ["h:1"]}, {name: m, endpoints: ["h:2"]}]
 admin: {address: "h:1"}
 runtime: 5`;
@@ -432,25 +430,25 @@ runtime: 5`;
 
     it.each<[string, string[], string[]]>([
       ['before service_namespace', ['mcp', 'service_evaluator', 'service_namespace'], [`${at(7)} ${noNamespace}`]],
-      ['without service_namespace', ['mcp', 'service_evaluator', 'service_relay'], [`${at(7)} ${noNamespace}`]],
+      ['without service_namespace', ['mcp', 'service_evaluator', 'service_methods'], [`${at(7)} ${noNamespace}`]],
       [
         'after filters that answer',
-        ['mcp', 'service_namespace', 'service_tool_list', 'service_tool_call', 'service_evaluator', 'service_relay'],
-        [`${at(10)} misses requests that are answered before it; move it before service_tool_list, service_tool_call`],
+        ['mcp', 'service_namespace', 'service_methods', 'service_evaluator', 'service_methods'],
+        [`${at(9)} misses requests that are answered before it; move it before service_methods`],
       ],
       [
         'in the right place',
-        ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_relay'],
+        ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_methods'],
         [],
       ],
       [
         'after a conditional filter that answers',
-        ['mcp', 'service_namespace', 'service_relay, conditions: [{when: {path: /up}}]', 'service_evaluator'],
+        ['mcp', 'service_namespace', 'service_methods, conditions: [{when: {path: /up}}]', 'service_evaluator'],
         [],
       ],
       [
         'after another evaluator filter',
-        ['mcp', 'service_namespace', 'service_evaluator', 'service_relay', 'service_evaluator'],
+        ['mcp', 'service_namespace', 'service_evaluator', 'service_methods', 'service_evaluator'],
         [],
       ],
     ])('%s', (_where, filters, warnings) => {
@@ -464,10 +462,10 @@ runtime: 5`;
   - {name: two, address: "h:2", filter_chains: [a, c, b]}
 filter_chains:
   - {name: a, ${filters('mcp', 'service_namespace')}}
-  - {name: b, ${filters('service_relay')}}
+  - {name: b, ${filters('service_methods')}}
   - {name: c, ${filters('service_evaluator')}}`;
       expect(pipelineOf(text).warnings).toEqual([
-        'p:7:25: listener "one", chain "c": filter service_evaluator misses requests that are answered before it; move it before service_relay',
+        'p:7:25: listener "one", chain "c": filter service_evaluator misses requests that are answered before it; move it before service_methods',
       ]);
     });
   });

@@ -1,3 +1,4 @@
+import { CLIENT_METHODS } from '@sluice/protocol/mcp/methods';
 import { z } from 'zod';
 import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../../../exchange/head.ts';
 import { addressSchema } from '../../../http/address.ts';
@@ -10,57 +11,47 @@ import { byteLimit } from '../../../http/settings.ts';
 import { mcpSettings } from '../../../mcp/methods/parse.ts';
 
 /** Filters without settings. */
-export const PLAIN_FILTERS = [
-  'service_namespace',
-  'service_well_known',
-  'service_mcp_init',
-  'service_subscribe',
-  'service_completion',
-  'service_relay',
-  'service_evaluator',
-  'service_tool_list',
-  'service_tool_call',
-  'service_resource_list',
-  'service_resource_read',
-  'service_prompt_list',
-  'service_prompt_get',
-  'service_intercept',
+const plain = z.strictObject({
+  filter: z.enum(['service_namespace', 'service_well_known', 'service_evaluator', 'service_intercept']),
+  conditions,
+});
+
+const methods = z.strictObject({
+  filter: z.literal('service_methods'),
+  mcp_methods: z
+    .array(
+      z.string().refine((method) => CLIENT_METHODS.has(method), {
+        error: `must be a known method; known methods: ${[...CLIENT_METHODS].join(', ')}`,
+      }),
+    )
+    .min(1, { error: 'must name at least one method' })
+    .optional(),
+  conditions,
+});
+
+const settings = [
+  corsSettings,
+  mcpSettings,
+  staticResponseSettings,
+  routerSettings,
+  loadBalancerSettings,
+  headersSettings,
+  pathRewriteSettings,
+  methods,
+  plain,
 ] as const;
 
-const FILTERS = [
-  'cors',
-  'mcp',
-  'static_response',
-  'router',
-  'load_balancer',
-  'headers',
-  'path_rewrite',
-  ...PLAIN_FILTERS,
-];
-
-const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions });
+/** Names of all filters. */
+export const FILTERS: readonly string[] = settings.flatMap(({ shape }) => [...shape.filter._zod.values].map(String));
 
 /** Schema of a filter of a chain. */
-export const filter = z.discriminatedUnion(
-  'filter',
-  [
-    corsSettings,
-    mcpSettings,
-    staticResponseSettings,
-    routerSettings,
-    loadBalancerSettings,
-    headersSettings,
-    pathRewriteSettings,
-    plain,
-  ],
-  {
-    error: ({ code, input }) => {
-      if (code !== 'invalid_union') return undefined;
-      const named = typeof input === 'object' && input !== null && 'filter' in input;
-      return `${named ? 'must be a known filter' : 'is missing'}; known filters: ${FILTERS.join(', ')}`;
-    },
+export const filter = z.discriminatedUnion('filter', settings, {
+  error: ({ code, input }) => {
+    if (code !== 'invalid_union') return undefined;
+    const named = typeof input === 'object' && input !== null && 'filter' in input;
+    return `${named ? 'must be a known filter' : 'is missing'}; known filters: ${FILTERS.join(', ')}`;
   },
-);
+});
 
 /** Settings of any filter. */
 export type FilterSettings = z.output<typeof filter>;

@@ -213,19 +213,8 @@ function findUnusedFilters(filters: readonly OutlinedFilter[]): FilterFinding[] 
     .map((filter) => ({ filter, text: `filter ${filter.filter} has no effect without load_balancer after it` }));
 }
 
-/** Filters that answer requests which evaluators can evaluate. */
-const ANSWERING: ReadonlySet<string> = new Set([
-  'service_mcp_init',
-  'service_tool_list',
-  'service_tool_call',
-  'service_resource_list',
-  'service_resource_read',
-  'service_subscribe',
-  'service_prompt_list',
-  'service_prompt_get',
-  'service_completion',
-  'service_relay',
-]);
+/** The filter that answers requests which evaluators can evaluate. */
+const ANSWERING = 'service_methods';
 
 /**
  * Returns `service_evaluator` filters that miss requests: before `service_namespace` they evaluate none, and they never
@@ -234,20 +223,20 @@ const ANSWERING: ReadonlySet<string> = new Set([
  */
 export function findCoverageGaps(filters: readonly OutlinedFilter[]): FilterFinding[] {
   const gaps: FilterFinding[] = [];
-  const responding: string[] = [];
   let hasNamespace = false;
+  let isAnswered = false;
   for (const outlined of filters) {
     const { filter: name = '', conditional } = outlined;
     if (name === 'service_namespace') hasNamespace = true;
-    else if (hasNamespace && !conditional && ANSWERING.has(name)) responding.push(name);
+    else if (hasNamespace && !conditional && name === ANSWERING) isAnswered = true;
     if (name !== 'service_evaluator') continue;
     if (!hasNamespace) {
       const text = 'filter service_evaluator has no effect without service_namespace before it';
       gaps.push({ filter: outlined, text });
       continue;
     }
-    if (responding.length > 0) {
-      const text = `filter service_evaluator misses requests that are answered before it; move it before ${responding.join(', ')}`;
+    if (isAnswered) {
+      const text = `filter service_evaluator misses requests that are answered before it; move it before ${ANSWERING}`;
       gaps.push({ filter: outlined, text });
     }
     // Requests that skip the first evaluator filter do so by its conditions.
@@ -266,7 +255,7 @@ export function listenersWithoutEvaluators(
   return listeners
     .filter(({ filters }) => {
       const names = filters.map(({ settings }) => settings.filter);
-      return names.some((name) => ANSWERING.has(name)) && !names.includes('service_evaluator');
+      return names.includes(ANSWERING) && !names.includes('service_evaluator');
     })
     .map(
       ({ name, chains }) =>
