@@ -82,7 +82,7 @@ it('sluice export, diff and apply include headers; those that a file does not na
   const moved = await apply(state('', other.url));
   expect(moved).toMatchObject({
     code: 1,
-    err: expect.stringContaining('add headers, to confirm or change Authorization, x-key'),
+    err: expect.stringContaining('send headers with it, to confirm or change Authorization, x-key'),
   });
   expect(other.seen).toEqual([]);
   expect(await apply(state(', headers: {}', other.url))).toMatchObject({ code: 0 });

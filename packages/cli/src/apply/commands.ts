@@ -1,4 +1,3 @@
-import { ApiError, type Client } from '@sluice/contract/client';
 import { counted } from '@sluice/protocol/text';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
@@ -6,12 +5,10 @@ import { Exit, Failure } from '../failure.ts';
 import { readText } from '../files/read-file.ts';
 import { createStyle, requireConfirmation } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
-import { type CurrentState, readCurrentState } from './current-state.ts';
-import { executeSteps } from './execute.ts';
+import { readCurrentState } from './current-state.ts';
 import { toStateFile } from './export-state.ts';
-import { plan } from './plan.ts';
-import { describeStep, formatFailure, formatOutcome, formatPlan, planToJson, reportToJson } from './report.ts';
-import type { Step } from './step.ts';
+import { changesToJson, describeChange, formatPlan, formatResult } from './report.ts';
+import { type Change, ServiceState } from './service-state.ts';
 
 /** Options of `apply` and `diff`. */
 export interface StateOptions {
@@ -32,18 +29,11 @@ function addStateOptions(command: Command): Command {
     );
 }
 
-/** A plan with its inputs. */
-export interface PreparedPlan {
-  readonly client: Client;
-  readonly actual: CurrentState;
-  readonly steps: readonly Step[];
-}
-
-/** Reads the state files and the service state and plans the changes. Invalid files fail before the first request. */
-async function preparePlan(
+/** Reads the state files. Invalid files fail before the first request. */
+async function prepareState(
   { file, prune = false }: StateOptions,
   { terminal, connect }: Context,
-): Promise<PreparedPlan> {
+): Promise<ServiceState> {
   if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read only once');
   const texts = [];
   for (const name of file) {
@@ -53,9 +43,7 @@ async function preparePlan(
   const { readStateFiles } = await import('./state-file.ts');
   const desired = readStateFiles(texts);
   for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
-  const client = await connect();
-  const actual = await readCurrentState(client, { others: prune, evaluators: desired.sections.has('evaluators') });
-  return { client, actual, steps: plan(desired, actual, { prune }) };
+  return new ServiceState(await connect(), desired, prune);
 }
 
 interface ApplyOptions extends StateOptions {
@@ -74,78 +62,64 @@ export function applyCommand(context: Context): Command {
     .option('--dry-run', 'Print the changes without applying them')
     .option('--allow-broken', 'Skip evaluators whose action cannot be loaded, and load the others')
     .action(async (options: ApplyOptions) => {
-      const { client, actual, steps } = await preparePlan(options, context);
-      const output = context.output();
-      if (steps.length === 0) return output.done(planToJson([]), 'nothing to do');
-      if (options.dryRun || !output.isStructured) printPlan(steps, context);
-      if (options.dryRun) return;
-      await confirmPlan(steps, options, context);
-
       const { terminal } = context;
-      const { host, plain } = context.options();
-      const style = createStyle(terminal.stdout, terminal, plain);
-      const outcomes = await executeSteps(client, steps, actual, {
-        interrupted: terminal.interrupted,
-        allowBroken: options.allowBroken ?? false,
-        onOutcome: (outcome) => {
-          if (!output.isStructured) terminal.stdout.write(`${formatOutcome(outcome, style)}\n`);
-        },
-      });
-      if (output.isStructured) output.payload(reportToJson(outcomes, host));
-      const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
-      const failed = outcomes.find((outcome) => outcome.status === 'failed');
-      if (failed) {
-        throw new Failure(
-          `stopped after ${done} of ${counted(steps.length, 'change')}: ${formatFailure(failed, host)}`,
-          {
-            notes: [`completed changes are kept; ${retryHint(failed.error)}`],
-          },
-        );
+      const output = context.output();
+      const state = await prepareState(options, context);
+      for (;;) {
+        const { changes, etag } = await state.plan();
+        if (changes.length === 0) return output.done(changesToJson([]), 'nothing to do');
+        if (options.dryRun || !output.isStructured) printPlan(changes, context);
+        if (options.dryRun) return;
+        await confirmPlan(changes, options, context);
+        if (terminal.interrupted.aborted) throw new Exit(1);
+
+        const results = await state.apply(etag, options.allowBroken ?? false);
+        if (!results) {
+          terminal.stderr.write('the service has changed since the plan, so nothing was applied; planning again\n');
+          continue;
+        }
+        if (output.isStructured) return output.payload(changesToJson(results));
+        const style = createStyle(terminal.stdout, terminal, context.options().plain);
+        for (const result of results) terminal.stdout.write(`${formatResult(result, style)}\n`);
+        terminal.stdout.write(`${counted(results.length, 'change')} applied\n`);
+        return;
       }
-      if (done < steps.length) throw new Exit(1);
-      if (!output.isStructured) terminal.stdout.write(`${counted(done, 'change')} applied\n`);
     });
 }
 
-/** Conflicts and missing entries do not go away by themselves. */
-function retryHint(error: unknown): string {
-  const isFinal = error instanceof ApiError && (error.status === 404 || error.status === 409);
-  return isFinal ? 'fix this before applying again' : 'apply again to continue';
-}
-
-function printPlan(steps: readonly Step[], context: Context): void {
+function printPlan(changes: readonly Change[], context: Context): void {
   const { terminal } = context;
   const output = context.output();
-  if (output.isStructured) output.payload(planToJson(steps));
-  else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
+  if (output.isStructured) output.payload(changesToJson(changes));
+  else terminal.stdout.write(formatPlan(changes, createStyle(terminal.stdout, terminal, context.options().plain)));
 }
 
 /** Asks for confirmation, unless `yes`. Throws {@link Failure} when declined, and without a terminal. */
 async function confirmPlan(
-  steps: readonly Step[],
+  planned: readonly Change[],
   { yes, allowWidening }: ApplyOptions,
   context: Context,
 ): Promise<void> {
   const { terminal } = context;
-  const [changes, them] = steps.length === 1 ? ['this change', 'it'] : [`these ${steps.length} changes`, 'them'];
+  const [changes, them] = planned.length === 1 ? ['this change', 'it'] : [`these ${planned.length} changes`, 'them'];
   if (!terminal.stdin.isTerminal && !yes) {
     throw new Failure(
       `no terminal for a confirmation: use --yes to apply ${changes}, or --dry-run to print ${them} only`,
     );
   }
-  if (!terminal.stdin.isTerminal && !allowWidening) rejectWidening(steps);
+  if (!terminal.stdin.isTerminal && !allowWidening) rejectWidening(planned);
   if (yes) return;
   if (context.output().isStructured) {
     // stdout is reserved for the JSON or YAML report.
-    terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
+    terminal.stderr.write(formatPlan(planned, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
   await requireConfirmation(`Apply ${changes}?`, terminal.stdin);
 }
 
-/** Throws {@link Failure} with the steps that widen the reach of agents, if there are any. */
-function rejectWidening(steps: readonly Step[]): void {
-  const notes = steps.flatMap((step) =>
-    (step.widens ?? []).map((how) => `${describeStep(step)}: ${sanitizeLine(how)}`),
+/** Throws {@link Failure} with the changes that widen the reach of agents, if there are any. */
+function rejectWidening(changes: readonly Change[]): void {
+  const notes = changes.flatMap((change) =>
+    (change.widens ?? []).map((how) => `${describeChange(change)}: ${sanitizeLine(how)}`),
   );
   if (notes.length === 0) return;
   throw new Failure('these changes widen the reach of agents: use --allow-widening to apply them', { notes });
@@ -159,13 +133,11 @@ export function diffCommand(context: Context): Command {
   return addStateOptions(new Command('diff'))
     .description('Show pending changes (exit code 2 if any)')
     .action(async (options: StateOptions) => {
-      const { steps } = await preparePlan(options, context);
-      const { terminal } = context;
-      const output = context.output();
-      if (output.isStructured) output.payload(planToJson(steps));
-      else if (steps.length === 0) terminal.stdout.write('no differences\n');
-      else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
-      if (steps.length > 0) throw new Exit(EXIT_DIFFERENT);
+      const state = await prepareState(options, context);
+      const { changes } = await state.plan();
+      if (changes.length === 0 && !context.output().isStructured) context.terminal.stdout.write('no differences\n');
+      else printPlan(changes, context);
+      if (changes.length > 0) throw new Exit(EXIT_DIFFERENT);
     });
 }
 
@@ -174,7 +146,7 @@ export function exportCommand(context: Context): Command {
   return new Command('export')
     .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
     .action(async () => {
-      const state = toStateFile(await readCurrentState(await context.connect(), { others: false, evaluators: true }));
+      const state = toStateFile(await readCurrentState(await context.connect()));
       const output = context.output();
       if (output.isStructured) return output.payload(state);
       // Loaded on demand, because the YAML library loads slowly.

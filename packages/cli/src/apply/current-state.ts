@@ -13,25 +13,8 @@ export interface CurrentState {
   readonly manual: readonly ManualTool[];
   /** Served tools first, then shadowed ones. */
   readonly discovered: readonly DiscoveredTool[];
-  /** Resources and prompts, which state files do not contain; they are deleted with their namespace. */
-  readonly others: readonly OtherEntry[];
-  readonly evaluators: CurrentEvaluators;
-}
-
-/** The submitted evaluators, also those that the service has skipped. */
-export interface CurrentEvaluators {
-  /** The active revision; 0 for none. */
-  readonly revision: number;
-  /** In order of execution. */
-  readonly list: readonly Evaluator[];
-}
-
-const NO_EVALUATORS: CurrentEvaluators = { revision: 0, list: [] };
-
-/** Parts of the state that are read on demand; without them they are empty. */
-export interface StateParts {
-  readonly others: boolean;
-  readonly evaluators: boolean;
+  /** As submitted, also those that the service has skipped, in order of execution. */
+  readonly evaluators: readonly Evaluator[];
 }
 
 export interface CurrentForward {
@@ -74,42 +57,20 @@ export interface DiscoveredTool {
   readonly upstream: JsonObject;
 }
 
-export interface OtherEntry {
-  readonly kind: 'resource' | 'prompt';
-  readonly namespace: string;
-  /** undefined; | Undefined for a manually registered entry. */
-  readonly forward: string | undefined;
-}
-
 /** Reads the state. */
-export async function readCurrentState(client: Client, parts: StateParts): Promise<CurrentState> {
-  const [namespaces, forwards, services, tools, others, evaluators] = await Promise.all([
+export async function readCurrentState(client: Client): Promise<CurrentState> {
+  const [namespaces, forwards, services, tools, evaluators] = await Promise.all([
     unwrap(client.GET('/api/v1/namespaces')),
     unwrap(client.GET('/api/v1/forwards')),
     unwrap(client.GET('/api/v1/services')),
     readTools(client),
-    parts.others ? readOtherEntries(client) : [],
-    parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
+    readEvaluators(client),
   ]);
-  const known = forwards.map(({ prefix = '', ...forward }) => ({
-    name: forward.name,
-    address: forward.address,
-    namespace: forward.namespace,
-    labels: forward.labels,
-    prefix,
-    headers: forward.headers,
-    expose: forward.expose,
-    proxy: forward.proxy,
-    compression: forward.compression,
-  }));
-  return { namespaces, forwards: known, services, ...tools, others, evaluators };
+  const known = forwards.map(({ prefix = '', ...forward }) => ({ ...forward, prefix }));
+  return { namespaces, forwards: known, services, ...tools, evaluators };
 }
 
-/** The tools of the service by origin. */
-export type CurrentTools = Pick<CurrentState, 'manual' | 'discovered'>;
-
-/** Reads the tools only. */
-export async function readTools(client: Client): Promise<CurrentTools> {
+async function readTools(client: Client): Promise<Pick<CurrentState, 'manual' | 'discovered'>> {
   const query = { include: 'shadowed,upstream' } as const;
   const manual: ManualTool[] = [];
   const served: DiscoveredTool[] = [];
@@ -152,27 +113,12 @@ function pickMember(tool: JsonObject, member: string): JsonObject {
 }
 
 /** Reads the active revision: the list of active evaluators does not contain skipped ones. */
-async function readEvaluators(client: Client): Promise<CurrentEvaluators> {
+async function readEvaluators(client: Client): Promise<Evaluator[]> {
   try {
-    const { id, evaluators } = await unwrap(client.GET('/api/v1/evaluators/revisions/active'));
-    return {
-      revision: id,
-      list: await Promise.all(evaluators.map((each) => validated(({ evaluator }) => evaluator, each, 'evaluator'))),
-    };
+    const { evaluators } = await unwrap(client.GET('/api/v1/evaluators/revisions/active'));
+    return await Promise.all(evaluators.map((each) => validated(({ evaluator }) => evaluator, each, 'evaluator')));
   } catch (error) {
-    if (error instanceof ApiError && error.code === 'NOT_FOUND') return NO_EVALUATORS;
+    if (error instanceof ApiError && error.code === 'NOT_FOUND') return [];
     throw error;
   }
-}
-
-async function readOtherEntries(client: Client): Promise<OtherEntry[]> {
-  const params = { query: { include: 'shadowed' } } as const;
-  const [resources, prompts] = await Promise.all([
-    unwrap(client.GET('/api/v1/resources', { params })),
-    unwrap(client.GET('/api/v1/prompts', { params })),
-  ]);
-  return [
-    ...resources.map(({ namespace, forward }) => ({ kind: 'resource', namespace, forward }) as const),
-    ...prompts.map(({ namespace, forward }) => ({ kind: 'prompt', namespace, forward }) as const),
-  ];
 }

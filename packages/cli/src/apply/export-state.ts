@@ -1,11 +1,7 @@
-import { DEFAULT_NAMESPACE } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type Evaluator, isServiceLabel, type StateSection } from '@sluice/contract';
 import { identical } from '@sluice/protocol/json/equal';
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import type { CurrentState, DiscoveredTool } from './current-state.ts';
-import type { Section } from './desired-state.ts';
-import { type ForwardDefaults, isServiceLabel, ToolsByOrigin } from './discovered-tools.ts';
-import { evaluatorEntry } from './plan-evaluators.ts';
-import { exposeJson } from './plan-forwards.ts';
+import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
+import type { CurrentForward, CurrentState, DiscoveredTool } from './current-state.ts';
 
 /**
  * Converts the state of the service to the content of a state file: all sections, without default values. Contains only
@@ -18,8 +14,11 @@ export function toStateFile({
   manual,
   discovered,
   evaluators,
-}: CurrentState): Record<Section, JsonObject[]> {
+}: CurrentState): Record<StateSection, JsonObject[]> {
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
+  // The first of several with one origin: the others are copies.
+  const originals = new Map<string, DiscoveredTool>();
+  for (const tool of discovered) originals.getOrInsert(JSON.stringify([tool.forward, tool.upstreamName]), tool);
   return {
     namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
     forwards: forwards.map(({ name, address, namespace, labels, prefix, headers, expose, proxy, compression }) => ({
@@ -29,7 +28,7 @@ export function toStateFile({
       ...labelsMember(labels),
       ...(prefix !== '' && { prefix }),
       ...(headers && { headers }),
-      ...(expose && { expose: exposeJson(expose) }),
+      ...(expose && { expose: parseLossless(JSON.stringify(expose)) }),
       ...(proxy !== undefined && { proxy }),
       ...(compression && { compression }),
     })),
@@ -53,20 +52,20 @@ export function toStateFile({
           ...others,
         };
       }),
-      ...new ToolsByOrigin(discovered).all.flatMap((tool) => {
+      ...[...originals.values()].flatMap((tool) => {
         const changed = overridesOf(tool, forwardsByName.get(tool.forward));
         const { forward, upstreamName } = tool;
         return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
       }),
     ],
-    evaluators: evaluators.list.map(evaluatorEntry),
+    evaluators: evaluators.map(evaluatorEntry),
   };
 }
 
 /** Returns the overrides of a discovered tool as written in a state file. */
 function overridesOf(
   tool: DiscoveredTool,
-  home: ForwardDefaults = { namespace: DEFAULT_NAMESPACE, prefix: '' },
+  home: Pick<CurrentForward, 'namespace' | 'prefix'> = { namespace: DEFAULT_NAMESPACE, prefix: '' },
 ): JsonObject {
   const { name, namespace, upstreamName, upstream } = tool;
   const labels = Object.entries(tool.labels).filter(([label]) => !isServiceLabel(label));
@@ -93,4 +92,17 @@ function labelsMember(labels: Readonly<JsonObject>): JsonObject {
 
 function namespaceMember(namespace: string, usual: string): JsonObject {
   return namespace === usual ? {} : { namespace };
+}
+
+/** Converts an evaluator to the form of a state file, without default values. */
+function evaluatorEntry({ name, trigger, llm, processor, on_error }: Evaluator): JsonObject {
+  const { method, namespace } = trigger;
+  const { operation, prompt, connection, result_schema } = llm;
+  return {
+    name,
+    trigger: { method, ...(namespace !== null && { namespace }) },
+    llm: { operation, prompt, connection, ...(result_schema !== null && { result_schema }) },
+    processor: { path: processor.path },
+    ...(on_error !== 'continue' && { on_error }),
+  };
 }

@@ -1,90 +1,75 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { counted } from '@sluice/protocol/text';
-import { explainError } from '../connection/explain-error.ts';
 import type { Style } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
-import type { Outcome } from './execute.ts';
-import type { Change, Step } from './step.ts';
+import type { Applied, Change } from './service-state.ts';
 
-const SIGNS = { create: '+', update: '~', rename: '~', delete: '-' } as const;
-const COLORS = { create: 'green', update: 'yellow', rename: 'yellow', delete: 'red' } as const;
+const SIGNS = { create: '+', update: '~', delete: '-' } as const;
+const COLORS = { create: 'green', update: 'yellow', delete: 'red' } as const;
 const SUMMARY_TERMS = [
   ['create', 'to create'],
   ['update', 'to change'],
   ['delete', 'to delete'],
 ] as const;
 
-/** Formats a plan as text: a line per step with its changes and notes, and a summary. */
-export function formatPlan(steps: readonly Step[], style: Style): string {
-  const lines = steps.flatMap((step) => [
-    style(COLORS[step.action], `${SIGNS[step.action]} ${describeStep(step)}`),
-    ...step.changes.filter(isListed(step)).map((change) => `    ${formatChange(change, step.action === 'create')}`),
-    ...(step.widens ?? []).map((how) => style('red', `    ! widens the reach of agents: ${sanitizeLine(how)}`)),
-    ...step.notes.map((note) => `    (${sanitizeLine(note)})`),
+/** Formats a plan as text: a line per change with its members and notes, and a summary. */
+export function formatPlan(changes: readonly Change[], style: Style): string {
+  const lines = changes.flatMap((change) => [
+    style(COLORS[change.action], `${SIGNS[change.action]} ${describeChange(change)}`),
+    ...change.members
+      .filter(isListed(change))
+      .map((member) => `    ${formatMember(member, change.action === 'create')}`),
+    ...(change.widens ?? []).map((how) => style('red', `    ! widens the reach of agents: ${sanitizeLine(how)}`)),
+    ...[...change.notes, ...contentsNote(change)].map((note) => `    (${sanitizeLine(note)})`),
   ]);
-  return [...lines, '', formatSummary(steps), ''].join('\n');
+  return [...lines, '', formatSummary(changes), ''].join('\n');
 }
 
 /** The name of a new entry is in the line above. */
-function isListed(step: Step): (change: Step['changes'][number]) => boolean {
+function isListed({ action, kind }: Change): (member: Change['members'][number]) => boolean {
   return ({ member }) =>
-    step.action !== 'create' ||
+    action !== 'create' ||
     (member !== 'name' && member !== 'namespace') ||
-    (step.kind === 'forward' && member === 'namespace');
+    (kind === 'forward' && member === 'namespace');
+}
+
+/** What is deleted with a namespace: `with its contents: 2 tools, 1 forward`. */
+function contentsNote({ contents }: Pick<Change, 'contents'>): string[] {
+  const present = Object.entries(contents ?? {}).filter(([, count]) => count > 0);
+  const counts = present.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`);
+  return counts.length === 0 ? [] : [`with its contents: ${counts.join(', ')}`];
 }
 
 /** `3 changes: 1 to create, 2 to delete`. */
-function formatSummary(steps: readonly Step[]): string {
+function formatSummary(changes: readonly Change[]): string {
   const counts = SUMMARY_TERMS.map(([action, words]) => {
-    const count = steps.filter(
-      (step) => step.action === action || (action === 'update' && step.action === 'rename'),
-    ).length;
+    const count = changes.filter((change) => change.action === action).length;
     return count === 0 ? '' : `${count} ${words}`;
   });
-  return `${counted(steps.length, 'change')}: ${counts.filter(Boolean).join(', ')}`;
+  return `${counted(changes.length, 'change')}: ${counts.filter(Boolean).join(', ')}`;
 }
 
-/** Converts a plan to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], widens?, notes}]}`. */
-export function planToJson(steps: readonly Step[]): { changes: JsonObject[] } {
-  return { changes: steps.map(stepToJson) };
-}
-
-/** Values are complete, except for secrets. */
-function stepToJson(step: Step): JsonObject {
-  const members = step.changes.map(
-    ({ member, from, to }): JsonObject => ({ member, ...redactMember(member, { from, to }) }),
-  );
+/**
+ * Converts changes to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], widens?, notes}]}`, of applied ones
+ * with `status` and `result`. Values are complete, except for secrets.
+ */
+export function changesToJson(changes: readonly (Change | Applied)[]): { changes: JsonObject[] } {
   return {
-    action: step.action === 'rename' ? 'update' : step.action,
-    kind: step.kind === 'override' ? 'tool' : step.kind,
-    name: step.name,
-    ...identityMembers(step),
-    members,
-    ...(step.widens && { widens: [...step.widens] }),
-    notes: [...step.notes],
-  };
-}
-
-function identityMembers(step: Step): JsonObject {
-  switch (step.kind) {
-    case 'namespace':
-      return step.action === 'delete' ? { contents: { ...step.contents } } : {};
-    case 'forward':
-    case 'evaluator':
-      return {};
-    case 'service': {
-      const { serviceType, serviceSubType, languageName } = step.entry;
+    changes: changes.map((change): JsonObject => {
+      const { members, widens, notes, result, ...identity }: Change & Partial<Applied> = change;
+      const redacted = members.map(
+        ({ member, from, to }): JsonObject => ({ member, ...redactMember(member, { from, to }) }),
+      );
+      const all = [...notes, ...contentsNote(change)];
       return {
-        serviceType,
-        ...(serviceSubType !== undefined && { serviceSubType }),
-        ...(languageName !== undefined && { languageName }),
+        ...identity,
+        members: redacted,
+        ...(widens && { widens: [...widens] }),
+        notes: all,
+        ...(result && { status: 'done', result: [...result] }),
       };
-    }
-    case 'tool':
-      return { namespace: step.namespace };
-    case 'override':
-      return { namespace: step.namespace, forward: step.forward, upstreamName: step.upstreamName };
-  }
+    }),
+  };
 }
 
 function redactMember(member: string, values: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
@@ -95,82 +80,34 @@ function redactMember(member: string, values: Readonly<Record<string, JsonValue 
   );
 }
 
-const PAST_TENSE = {
-  create: 'created',
-  update: 'changed',
-  rename: 'changed',
-  delete: 'deleted',
-} as const;
+const PAST_TENSE = { create: 'created', update: 'changed', delete: 'deleted' } as const;
 
-/** Formats the outcome of a step as one line; the error follows at the end of the run. */
-export function formatOutcome(outcome: Outcome, style: Style): string {
-  const what = describeStep(outcome.step);
-  switch (outcome.status) {
-    case 'done': {
-      const notes = outcome.notes.length === 0 ? '' : ` (${sanitizeLine(outcome.notes.join('; '))})`;
-      return `${style('green', PAST_TENSE[outcome.step.action])} ${what}${notes}`;
-    }
-    case 'unchanged':
-      return `${style('green', 'unchanged')} ${what}`;
-    case 'failed':
-      return `${style('red', 'failed')} ${what}`;
-    case 'not done':
-      return `${style('yellow', 'not done')} ${what}`;
-  }
+/** Formats an applied change as one line. */
+export function formatResult(applied: Applied, style: Style): string {
+  const notes = applied.result.length === 0 ? '' : ` (${sanitizeLine(applied.result.join('; '))})`;
+  return `${style('green', PAST_TENSE[applied.action])} ${describeChange(applied)}${notes}`;
 }
 
-/** Formats a failed step and its error as one line. */
-export function formatFailure({ step, error }: FailedOutcome, host: string): string {
-  return `${describeStep(step)}: ${failureReason(error, host)}`;
-}
-
-type FailedOutcome = Extract<Outcome, { status: 'failed' }>;
-
-function failureReason(error: unknown, host: string): string {
-  const { message, notes } = explainError(error, host);
-  return sanitizeLine([message, ...notes].join('; '));
-}
-
-/**
- * Converts outcomes to JSON: `{changes: [{..., status, error?}]}` with the status done, unchanged, failed or not done.
- */
-export function reportToJson(outcomes: readonly Outcome[], host: string): { changes: JsonObject[] } {
-  return {
-    changes: outcomes.map((outcome) => ({
-      ...stepToJson(outcome.step),
-      status: outcome.status,
-      ...(outcome.status === 'done' && { result: [...outcome.notes] }),
-      ...(outcome.status === 'failed' && { error: failureReason(outcome.error, host) }),
-    })),
-  };
-}
-
-/** Describes the entry of a step: `tool say in namespace default`. */
-export function describeStep(step: Step): string {
-  switch (step.kind) {
-    case 'namespace':
-    case 'forward':
-    case 'evaluator':
-      return sanitizeLine(`${step.kind} ${step.name}`);
-    case 'service': {
-      const { serviceType, serviceSubType, languageName } = step.entry;
-      const key = [serviceType, serviceSubType, languageName].filter((part) => part !== undefined);
-      return sanitizeLine(`service ${step.name} (${key.join(', ')})`);
-    }
-    case 'tool':
-      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace}`);
-    case 'override': {
-      const upstreamName = step.name === step.upstreamName ? '' : `, upstream name ${step.upstreamName}`;
-      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${upstreamName})`);
-    }
-  }
+/** Describes the entry of a change: `tool say in namespace default`. */
+export function describeChange(change: Change): string {
+  const { kind, name, namespace, forward, upstreamName, serviceType, serviceSubType, languageName } = change;
+  const upstream = name === upstreamName ? '' : `, upstream name ${upstreamName}`;
+  const key = [serviceType, serviceSubType, languageName].filter((part) => part !== undefined);
+  return sanitizeLine(
+    [
+      `${kind} ${name}`,
+      namespace === undefined ? '' : ` in namespace ${namespace}`,
+      forward === undefined ? '' : ` (forward ${forward}${upstream})`,
+      key.length === 0 ? '' : ` (${key.join(', ')})`,
+    ].join(''),
+  );
 }
 
 /** Longer values are truncated. */
 const MAX_VALUE_LENGTH = 60;
 
-/** Formats a change: `labels: {} -> {"team":"a"}`. */
-function formatChange({ member, from, to }: Change, isNew: boolean): string {
+/** Formats a changed member: `labels: {} -> {"team":"a"}`. */
+function formatMember({ member, from, to }: Change['members'][number], isNew: boolean): string {
   const line =
     isNew || (from === undefined && to !== undefined)
       ? `${member}: ${formatValue(member, to)}`

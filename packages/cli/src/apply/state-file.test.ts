@@ -16,7 +16,7 @@ function problems(text: string): readonly string[] {
 }
 
 test('the smallest state is {}; an empty file is rejected', () => {
-  expect(read('{} # nothing yet\n').sections).toEqual(new Set());
+  expect(read('{} # nothing yet\n').body).toEqual({});
   for (const text of ['', ' \n', '\ufeff', '# nothing yet\n', 'null']) {
     expect(problems(text)).toEqual(['s.yaml is empty; use {} for an empty state']);
   }
@@ -25,14 +25,13 @@ test('the smallest state is {}; an empty file is rejected', () => {
 
 test('the examples in the documentation are valid', async () => {
   const page = await readFile(new URL('../../../../docs/desired-state.md', import.meta.url), 'utf8');
-  const files = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, text = '']) => read(text));
+  const files = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, text = '']) => read(text).body);
   expect(files).toHaveLength(2);
   expect(files[1]).toMatchObject({
     namespaces: [{ name: 'finance' }],
     forwards: [{ prefix: 'crm_' }],
-    services: [{ entry: { host: 'engine' } }],
-    tools: [{ name: 'transfer' }],
-    overrides: [{ name: 'find', members: { title: null } }],
+    services: [{ host: 'engine' }],
+    tools: [{ forward: 'crm', name: 'find', title: null }, { name: 'transfer' }],
   });
 });
 
@@ -45,18 +44,23 @@ tools:
 - { name: t, description: "", uri: u, type: custom, inputSchema: { a: 1.0 } }
 - { forward: f, name: x }
 `);
-  expect(state.sections).toEqual(new Set(['namespaces', 'forwards', 'services', 'tools']));
-  expect(state.namespaces).toMatchObject([{ name: 'a', labels: {} }]);
-  expect(state.forwards).toMatchObject([{ address: 'http://h/mcp', namespace: 'default', labels: {}, prefix: '' }]);
-  expect(state.services).toMatchObject([{ entry: { host: 'h', port: 1 } }]);
-  expect(state.tools).toMatchObject([{ namespace: 'default', name: 't', members: { toolType: 'custom', labels: {} } }]);
-  expect(JSON.stringify(state.tools[0]?.members.input_schema)).toBe('{"a":1.0}');
-  expect(state.overrides).toMatchObject([{ forward: 'f', upstreamName: 'x', name: 'x', labels: {}, members: {} }]);
+  expect(state.body).toMatchObject({
+    namespaces: [{ name: 'a' }],
+    forwards: [{ address: 'http://h/mcp' }],
+    services: [{ host: 'h', port: 1 }],
+    tools: [
+      { name: 't', toolType: 'custom', uri: 'u' },
+      { forward: 'f', name: 'x' },
+    ],
+  });
+  expect(state.body).not.toHaveProperty('evaluators');
+  expect(JSON.stringify(state.body.tools?.[0]?.input_schema)).toBe('{"a":1.0}');
+  expect([state.positionOf('tools.1'), state.positionOf('tools.2')]).toEqual(['s.yaml:7:3', undefined]);
 });
 
 test('numbers keep their exact text in YAML and in JSON; numbers of YAML only become JSON', () => {
   const numbers = '9223372036854775807, 1.0, -0, 1e400, 1E5';
-  const schemaIn = (text: string) => JSON.stringify(read(text).tools[0]?.members.input_schema);
+  const schemaIn = (text: string) => JSON.stringify(read(text).body.tools?.[0]?.input_schema);
   const yaml = (list: string) =>
     `tools:\n- name: t\n  description: ''\n  uri: u\n  toolType: t\n  input_schema: { enum: [${list}] }`;
   expect(schemaIn(yaml(numbers))).toBe(`{"enum":[${numbers.replaceAll(' ', '')}]}`);
@@ -68,14 +72,14 @@ test('numbers keep their exact text in YAML and in JSON; numbers of YAML only be
 });
 
 test('anchors and merge keys are resolved', () => {
-  const state = read(`
+  const { body } = read(`
 forwards:
 - &base { name: a, address: http://h/mcp, labels: &labels { team: a } }
 - { <<: *base, name: b }
 namespaces: [{ name: n, labels: *labels }]
 `);
-  expect(state.forwards).toMatchObject([{ name: 'a' }, { name: 'b', address: 'http://h/mcp', labels: { team: 'a' } }]);
-  expect(state.namespaces).toMatchObject([{ labels: { team: 'a' } }]);
+  expect(body.forwards).toMatchObject([{ name: 'a' }, { name: 'b', address: 'http://h/mcp', labels: { team: 'a' } }]);
+  expect(body.namespaces).toMatchObject([{ labels: { team: 'a' } }]);
 });
 
 test.each([
@@ -169,12 +173,11 @@ test.each([
 
 test('a misspelled member is stored with a warning', () => {
   const made = 'name: t, description: "", uri: u, toolType: t, input_schema: {}';
-  const { tools, overrides, warnings } = read(`tools:
+  const { body, warnings } = read(`tools:
 - { ${made}, titel: T, vendor: 1, _meta: {}, execution: {}, note: n }
 - { forward: f, upstreamNam: y, upstreamName: x, descripton: y, output-schema: {}, outputSchema: {}, icon: [], ID: "7" }
 `);
-  expect(tools).toMatchObject([{ members: { titel: 'T', vendor: 1 } }]);
-  expect(overrides).toMatchObject([{ members: { descripton: 'y' } }]);
+  expect(body.tools).toMatchObject([{ titel: 'T', vendor: 1 }, { descripton: 'y' }]);
   expect(warnings).toEqual([
     's.yaml:2:70: tools: titel: is not a known field; did you mean "title"?',
     's.yaml:3:17: tools: upstreamNam: is not a known field; did you mean "upstreamName"?',
@@ -207,7 +210,7 @@ test('of many problems the first ones are listed, and positions are found quickl
 
 test('several files form one state, without duplicates', () => {
   const one = { name: 'one.yaml', text: 'namespaces: [{ name: a }]' };
-  expect(readStateFiles([one, { name: 'two.yaml', text: 'namespaces: [{ name: b }]' }]).namespaces).toMatchObject([
+  expect(readStateFiles([one, { name: 'two.yaml', text: 'namespaces: [{ name: b }]' }]).body.namespaces).toMatchObject([
     { name: 'a' },
     { name: 'b' },
   ]);

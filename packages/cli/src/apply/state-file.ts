@@ -1,35 +1,41 @@
 import {
   DEFAULT_NAMESPACE,
   didYouMean,
-  entryName,
-  evaluatorInput,
-  existingName,
-  exposePatch,
   findUnknownMembers,
-  forwardHeadersPatch,
   forwardInput,
-  jsonObject,
-  jsonValue,
   namespace,
-  namespaceInput,
+  type StateInput,
+  type StateSection,
   service,
-  serviceInput,
   serviceKey,
+  stateSections,
+  stateToolSchema,
   suggestUriMember,
   toolAliases,
   toolInput,
   toolMembers,
+  toolOverrides,
   unknownField,
-  withAliases,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { counted } from '@sluice/protocol/text';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { closestMatch } from '../closest-match.ts';
 import { Failure } from '../failure.ts';
 import { type KeyPath, type LocatedDocument, parseLocated } from '../files/located-document.ts';
-import { type DesiredState, SECTIONS, type Section } from './desired-state.ts';
-import { isServiceLabel } from './discovered-tools.ts';
+
+/** The sections of a state file, in the order in which they are written. */
+const SECTIONS = ['namespaces', 'forwards', 'services', 'tools', 'evaluators'] as const satisfies StateSection[];
+
+/** State described by state files. Sections that no file contains stay unchanged. */
+export interface DesiredState {
+  /** Possible mistakes in the files, each with its position. */
+  readonly warnings: readonly string[];
+  /** Body of `PUT /api/v1/state`. */
+  readonly body: StateInput;
+  /** The position of an entry by its path in the body, such as `tools.3`, as `{file}:{line}:{column}`. */
+  positionOf(path: string): string | undefined;
+}
 
 /** Members that identify a discovered tool. */
 const ORIGIN_MEMBERS = ['forward', 'upstreamName'];
@@ -43,39 +49,6 @@ function suggestMember(member: string): string | undefined {
   const known = [...TOOL_MEMBERS, ...ORIGIN_MEMBERS];
   return known.includes(member) ? undefined : closestMatch(member, known);
 }
-
-const forwardManaged = z.never({ error: 'is set by its forward; remove it' }).optional();
-
-/**
- * Overrides of a discovered tool under canonical names. Missing members follow the upstream; null removes an optional
- * member of the upstream.
- */
-const toolOverridesSchema = withAliases(
-  toolAliases,
-  toolMembers
-    .partial()
-    .extend({
-      forward: entryName,
-      name: existingName.optional(),
-      upstreamName: z.string().min(1, 'must not be empty').optional(),
-      description: z.string().nullable().optional(),
-      enabled: z.boolean().nullable().optional(),
-      title: z.string().nullable().optional(),
-      annotations: jsonObject.nullable().optional(),
-      icons: z.array(jsonValue).nullable().optional(),
-      output_schema: jsonObject.nullable().optional(),
-      execution: jsonObject.nullable().optional(),
-      _meta: jsonObject.nullable().optional(),
-      uri: forwardManaged,
-      toolType: forwardManaged,
-      shadowed: forwardManaged,
-      upstream: forwardManaged,
-    })
-    .catchall(jsonValue),
-);
-
-/** A forward: headers that it does not name and what its rules leave out stay unchanged. */
-const forwardEntry = forwardInput.extend({ headers: forwardHeadersPatch.nullish(), expose: exposePatch.nullish() });
 
 /** Name and text of a state file. */
 export interface StateSource {
@@ -95,7 +68,7 @@ export function readStateFiles(texts: readonly StateSource[]): DesiredState {
 }
 
 /** Members allowed in the entries of a section. Tools may have any. */
-const KNOWN_MEMBERS: Readonly<Partial<Record<Section, readonly string[]>>> = {
+const KNOWN_MEMBERS: Readonly<Partial<Record<StateSection, readonly string[]>>> = {
   namespaces: Object.keys(namespace.omit({ mcpUrl: true }).shape),
   forwards: Object.keys(forwardInput.shape),
   services: Object.keys(service.shape).filter((member) => member !== 'health'),
@@ -107,9 +80,15 @@ const EMPTY: LocatedDocument = { content: null, positionOf: () => '' };
 
 /** An entry of a section with its position. */
 interface Entry {
-  readonly section: Section;
+  readonly section: StateSection;
   readonly value: JsonObject;
   readonly position: (path?: KeyPath) => string;
+}
+
+/** A section of the body. */
+interface EntryList<T> {
+  readonly length: number;
+  push(entry: T): unknown;
 }
 
 /** Maximum number of listed problems. */
@@ -118,13 +97,9 @@ const MAX_PROBLEMS = 20;
 class StateReader {
   readonly #problems: string[] = [];
   readonly #warnings: string[] = [];
-  readonly #sections = new Set<Section>();
-  readonly #namespaces: DesiredState['namespaces'][number][] = [];
-  readonly #forwards: DesiredState['forwards'][number][] = [];
-  readonly #services: DesiredState['services'][number][] = [];
-  readonly #tools: DesiredState['tools'][number][] = [];
-  readonly #overrides: DesiredState['overrides'][number][] = [];
-  readonly #evaluators: DesiredState['evaluators'][number][] = [];
+  readonly #body: StateInput = {};
+  /** By path in the body. */
+  readonly #positions = new Map<string, () => string>();
   /** Position by identity of the entry. */
   readonly #seen = new Map<string, () => string>();
 
@@ -146,7 +121,7 @@ class StateReader {
       } else if (!Array.isArray(list)) {
         this.#problems.push(`${positionOf([key])}: ${key} must be a list; use [] for an empty one`);
       } else {
-        this.#sections.add(section);
+        this.#body[section] ??= [];
         list.forEach((value, index) => {
           this.#readEntry(section, value, (path = []) => positionOf([key, index, ...path]));
         });
@@ -160,19 +135,11 @@ class StateReader {
     const more = this.#problems.length - MAX_PROBLEMS;
     const notes = more > 0 ? [...this.#problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : this.#problems;
     if (first !== undefined) throw new Failure(counted(this.#problems.length, 'problem'), { notes: notes });
-    return {
-      warnings: this.#warnings,
-      sections: this.#sections,
-      namespaces: this.#namespaces,
-      forwards: this.#forwards,
-      services: this.#services,
-      tools: this.#tools,
-      overrides: this.#overrides,
-      evaluators: this.#evaluators,
-    };
+    const positions = this.#positions;
+    return { warnings: this.#warnings, body: this.#body, positionOf: (path) => positions.get(path)?.() };
   }
 
-  #readEntry(section: Section, value: JsonValue, position: Entry['position']): void {
+  #readEntry(section: StateSection, value: JsonValue, position: Entry['position']): void {
     if (!isJsonObject(value)) {
       this.#problems.push(`${position()}: an entry of ${section} must be a map`);
       return;
@@ -184,48 +151,22 @@ class StateReader {
       this.#addProblem(entry, [member], unknownField(known ?? []));
     }
     if (unknown.length > 0) return;
-    if (section === 'namespaces') this.#readNamespace(entry);
-    else if (section === 'forwards') this.#readForward(entry);
-    else if (section === 'services') this.#readService(entry);
+    if (section === 'namespaces')
+      this.#add(entry, stateSections.namespaces, this.#body.namespaces, ({ name }) => [name]);
+    else if (section === 'forwards')
+      this.#add(entry, stateSections.forwards, this.#body.forwards, ({ name }) => [name]);
+    else if (section === 'services')
+      this.#add(entry, stateSections.services, this.#body.services, (each) => [serviceKey(each)]);
     else if (section === 'evaluators') this.#readEvaluator(entry);
-    else if (Object.hasOwn(value, 'forward')) this.#readOverrides(entry);
+    else if (stateToolSchema(value) === toolOverrides) this.#readOverrides(entry);
     else this.#readTool(entry);
-  }
-
-  #readNamespace(entry: Entry): void {
-    const parsed = this.#parse(entry, namespaceInput);
-    if (!parsed || !this.#isUnique(entry, ['namespace', parsed.name])) return;
-    this.#namespaces.push({ name: parsed.name, labels: parsed.labels ?? {}, position: entry.position });
-  }
-
-  #readForward(entry: Entry): void {
-    const parsed = this.#parse(entry, forwardEntry);
-    if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
-    const { namespace = DEFAULT_NAMESPACE, labels = {}, prefix = '', ...described } = parsed;
-    this.#forwards.push({
-      ...described,
-      namespace,
-      labels,
-      prefix,
-      position: entry.position,
-    });
-  }
-
-  #readService(entry: Entry): void {
-    const service = this.#parse(entry, serviceInput);
-    if (!service || !this.#isUnique(entry, ['service', serviceKey(service)])) return;
-    this.#services.push({ entry: service, position: entry.position });
   }
 
   #readEvaluator(entry: Entry): void {
     // The service would ignore them, which changes the policy: `on_eror: block`.
     const unknown = findUnknownMembers(entry.value);
-    for (const { path, known } of unknown) {
-      this.#addProblem(entry, path, unknownField(known));
-    }
-    const definition = this.#parse(entry, evaluatorInput);
-    if (!definition || unknown.length > 0 || !this.#isUnique(entry, ['evaluator', definition.name])) return;
-    this.#evaluators.push({ definition, position: entry.position });
+    for (const { path, known } of unknown) this.#addProblem(entry, path, unknownField(known));
+    this.#add(entry, stateSections.evaluators, this.#body.evaluators, ({ name }) => [name]);
   }
 
   #readTool(entry: Entry): void {
@@ -237,49 +178,36 @@ class StateReader {
     if (!named.has('uri') && !named.has('toolType')) {
       return this.#addProblem(entry, [], 'a discovered tool needs forward; any other tool needs uri and toolType');
     }
-    const parsed = this.#parse(entry, toolInput);
-    if (!parsed || this.#hasMisspelledUri(entry)) return;
-    const { name, namespace: target = DEFAULT_NAMESPACE, labels = {}, shadowed: _readOnly, ...others } = parsed;
-    if (!this.#isUnique(entry, ['tool', target, name])) return;
+    if (this.#hasMisspelledUri(entry)) return;
     this.#warnMisspelled(entry);
-    const members = { name, namespace: target, labels, ...definedMembers(others) };
-    this.#tools.push({ namespace: target, name, members, position: entry.position });
+    this.#add(entry, toolInput, this.#body.tools, ({ namespace = DEFAULT_NAMESPACE, name }) => [namespace, name]);
   }
 
   #readOverrides(entry: Entry): void {
-    const parsed = this.#parse(entry, toolOverridesSchema);
-    if (!parsed) return;
-    const { forward, name, upstreamName = name, namespace: target, labels = {}, enabled, ...others } = parsed;
-    if (upstreamName === undefined) return this.#addProblem(entry, ['upstreamName'], 'is required unless name is set');
-    const reserved = Object.keys(labels).find(isServiceLabel);
-    if (reserved !== undefined) {
-      return this.#addProblem(entry, ['labels', reserved], 'is set by the service; remove it');
-    }
-    if (!this.#isUnique(entry, ['override', forward, upstreamName])) return;
     this.#warnMisspelled(entry);
-    const members = definedMembers(others);
-    const { position } = entry;
-    // null removes the mark.
-    const wanted = enabled === null ? true : enabled;
-    this.#overrides.push({
-      forward,
-      upstreamName,
-      name,
-      namespace: target,
-      labels,
-      enabled: wanted,
-      members,
-      position,
-    });
+    const identity = ({ forward, name = '', upstreamName = name }: z.output<typeof toolOverrides>) => {
+      return ['override', forward, upstreamName];
+    };
+    this.#add(entry, toolOverrides, this.#body.tools, identity);
   }
 
-  #parse<T extends z.ZodType>(entry: Entry, schema: T): z.output<T> | undefined {
+  /** Adds an entry to its section, or its problems. */
+  #add<T extends z.ZodType>(
+    entry: Entry,
+    schema: T,
+    list: EntryList<z.output<T>> | undefined,
+    identity: (parsed: z.output<T>) => readonly string[],
+  ): void {
     const result = schema.safeParse(entry.value, { reportInput: true, error: describeIssue });
-    if (result.success) return result.data;
-    for (const { path, message } of result.error.issues) {
-      this.#addProblem(entry, path, message.replace(/^Invalid input: /, ''));
+    if (!result.success) {
+      for (const { path, message } of result.error.issues) {
+        this.#addProblem(entry, path, message.replace(/^Invalid input: /, ''));
+      }
+      return;
     }
-    return undefined;
+    if (!list || !this.#isUnique(entry, [entry.section, ...identity(result.data)])) return;
+    this.#positions.set(`${entry.section}.${list.length}`, entry.position);
+    list.push(result.data);
   }
 
   #isUnique(entry: Entry, identity: readonly string[]): boolean {
@@ -326,8 +254,3 @@ const describeIssue: z.core.$ZodErrorMap = ({ code, input, expected }) => {
   const quote = expected === 'string' && (typeof input !== 'object' || JSON.isRawJSON(input));
   return `must be a ${expected}${quote ? '; quote it' : ''}`;
 };
-
-function definedMembers(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
-  const entries = Object.entries(members).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
-  return Object.fromEntries(entries);
-}

@@ -57,7 +57,8 @@ function addTo(command: Command): void {
  */
 export function withoutChanges(send: Send, output: () => Output): Send {
   return async (request) => {
-    if (request.method === 'GET') return send(request);
+    const isRead = request.method === 'GET' || new URL(request.url).searchParams.get('dry_run') === 'true';
+    if (isRead) return send(request);
     const entry = entryUrl(request);
     const found = entry && (await send(new Request(entry, { headers: request.headers, signal: request.signal })));
     // Some entries cannot be read one by one.

@@ -313,6 +313,15 @@ describe('numbers', () => {
     expect(of.plan('tools: [{ forward: up, name: x, annotations: { weight: 1 } }]')).toEqual([]);
     expect(of.plan('tools: [{ forward: up, name: x, annotations: { weight: 2 } }]')).toHaveLength(1);
   });
+
+  test('of a manual tool keep the text of the file', () => {
+    const state = (maximum: string) =>
+      `{"tools":[{"name":"t","description":"","uri":"u","toolType":"t","input_schema":{"maximum":${maximum}}}]}`;
+    const of = service(state('9223372036854775807'));
+    expect(of.plan(state('9223372036854775807'))).toEqual([]);
+    expect(of.plan(state('9223372036854776000'))).toHaveLength(1);
+    expect(service(state('1')).plan(state('1.0'))).toHaveLength(1);
+  });
 });
 
 test.each([

@@ -291,7 +291,9 @@ function overridden(entry: Entry, forward: Forward, wanted: Overrides, exact: bo
   const { upstreamKey, variants } = discovered;
   const { name = forward.prefix + upstreamKey, namespace = forward.namespace, enabled } = wanted;
   const submitted = parseEntryInput('tool', { ...membersOf(wanted), name, namespace });
-  const { definition: changes } = submitted;
+  // As in the rest of the API, an empty description removes the upstream's.
+  const { description } = submitted.definition;
+  const changes: JsonObject = { ...submitted.definition, ...(description === '' && { description: null }) };
   const upstream = parseLossless(variants[0]?.json ?? '{}');
   const all = Object.entries({ ...(isJsonObject(upstream) ? upstream : {}), ...changes });
   const definition = Object.fromEntries(all.filter(([member]) => changes[member] !== null));
