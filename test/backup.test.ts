@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { capabilityScripts } from '../packages/server/testing/capability-scripts.ts';
+import { recordsIn } from '../packages/server/testing/records.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { TOOL } from './fixtures/command-line.ts';
 import { legacyClient, post } from './fixtures/raw-client.ts';
@@ -16,7 +17,7 @@ import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
 const SECRET = 'correct-horse-battery-staple';
-const FILES = ['registry.json', 'evaluator-revisions.json', 'sessions.json'];
+const FILES = ['registry.json', 'records.snapshot'];
 
 let folder: string;
 let upstream: RawUpstream;
@@ -142,7 +143,8 @@ describe('a backup', () => {
       const after = [...sent];
       const { tools } = JSON.parse(found.get('registry.json') ?? '');
       const names = new Set<string>(tools.map(({ name }: { name: string }) => name));
-      const { next_id } = JSON.parse(found.get('evaluator-revisions.json') ?? '');
+      const records = recordsIn(found.get('records.snapshot') ?? '');
+      const { next_id } = JSON.parse(records.find(([, id]) => id === 'state')?.[2] ?? '');
       for (let writer = 0; writer < WRITERS; writer++) {
         let last = 0;
         while (names.has(`w${writer}-${last + 1}`)) last++;
@@ -165,19 +167,18 @@ describe('a backup', () => {
     expect((await stat(join(folder, 'sluice.tar.gz'))).mode & 0o777).toBe(0o600);
     const restored = await sluice('restore', 'sluice.tar.gz', '--data-folder', 'restored');
     expect(restored).toMatchObject({ code: 0, err: '' });
-    expect(restored.out).toMatch(/^restored registry\.json, evaluator-revisions\.json, sessions\.json of .* to /);
+    expect(restored.out).toMatch(/^restored registry\.json, records\.snapshot of .* to /);
     const copy = join(folder, 'restored');
     expect((await readdir(copy)).sort()).toEqual(FILES.toSorted());
     await service.stop();
     const contents = (data: string) => Promise.all(FILES.map((name) => readFile(join(data, name), 'utf8')));
-    const [registry, revisions, sessions = ''] = await contents(dataFolder());
+    const [registry, records = ''] = await contents(dataFolder());
     const copied = await contents(copy);
-    expect(copied.slice(0, 2)).toEqual([registry, revisions]);
-    // A restored folder has no journal.
-    const withoutJournal = (text = ''): object => ({ ...JSON.parse(text), journal: 1 });
-    expect(withoutJournal(copied[2])).toEqual(withoutJournal(sessions));
-    const stored: { kind: string }[] = Object.values(JSON.parse(sessions).sessions);
-    expect(stored.map(({ kind }) => kind).sort()).toEqual(['changed', 'ended']);
+    expect(copied[0]).toBe(registry);
+    const stored = recordsIn(records);
+    expect(recordsIn(copied[1] ?? '').sort()).toEqual(stored.toSorted());
+    const sessions = stored.filter(([section]) => section === 'sessions');
+    expect(sessions.map(([, , content]) => JSON.parse(content).kind).sort()).toEqual(['changed', 'ended']);
     service = await start(copy);
     expect(await service.manage('GET', '/forwards/crm')).toMatchObject({ status: 200, data: { name: 'crm' } });
     await service.stop();

@@ -6,6 +6,7 @@ import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import { recordsFile, recordsIn } from '../packages/server/testing/records.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { legacyClient, post } from './fixtures/raw-client.ts';
 
@@ -77,8 +78,10 @@ async function sample(name: string): Promise<string> {
   };
   await edit('registry.json', '"tools": [\n', `"tools": [\n    ${UNUSABLE},\n    ${SHADOWED},\n`);
   await edit('registry.json', '"journal"', '"later": { "a": 1.0e2 },\n  "journal"');
-  const forgotten = [{ namespace: 'team', user: '192.0.2.1', expires: 4102444800000 }];
-  await edit('sessions.json', '"forgotten": []', `"forgotten": ${JSON.stringify(forgotten)}`);
+  const records = join(copy, 'records.snapshot');
+  const forgotten = JSON.stringify({ namespace: 'team', name: '192.0.2.1', expires: 4102444800000 });
+  const stored = recordsIn(await readFile(records, 'utf8'));
+  await writeFile(records, recordsFile([...stored, ['forgotten_sessions', '["team","192.0.2.1"]', forgotten]]));
   return copy;
 }
 
@@ -146,7 +149,10 @@ test('a folder goes into a database, which a service shows in the same way, and 
   expect(back).toMatchObject({ code: 0, out: expect.stringContaining('tools 6') });
   const after = await contents(join(base, 'back'));
   const comparable = ({ 'session.key': _key, ...files }: Record<string, string>) =>
-    Object.entries(files).map(([name, text]) => [name, text.replace(/"journal": \d+/, '"journal": 1')]);
+    Object.entries(files).map(([name, text]) => [
+      name,
+      name === 'records.snapshot' ? recordsIn(text).sort() : text.replace(/"journal": \d+/, '"journal": 1'),
+    ]);
   expect(comparable(after)).toEqual(comparable(before));
 
   const original = await startOn(join(base, 'back'));
@@ -186,7 +192,7 @@ test('a folder that cannot be read leaves the database empty', async () => {
   expect(await refused('other')).toBe(
     `sluice: ${base}/other has no registry.json: expected the data folder of a service\n`,
   );
-  for (const file of ['registry.json', 'evaluator-revisions.json', 'sessions.json', 'registry.journal.2']) {
+  for (const file of ['registry.json', 'records.snapshot', 'registry.journal.2']) {
     const damaged = await sample(`damaged-${file}`);
     const text = await readFile(join(damaged, file), 'utf8');
     // A journal may end with an incomplete line.

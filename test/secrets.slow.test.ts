@@ -212,5 +212,5 @@ it('reveals the id of a session to its client only', () => {
   expect(session.length).toBeGreaterThan(20);
   const shown = [environment.output(), followed.text(), ...[...read, ...lists, ...files].map(({ text }) => text)];
   expect(shown.filter((text) => text.includes(session))).toEqual([]);
-  expect(files.map(({ what }) => what)).toContain('sessions.json');
+  expect(files.map(({ what }) => what)).toContain('records.snapshot');
 });

@@ -10,7 +10,7 @@ import { ballast, startWithTools } from './kill.ts';
 
 const WRITES_PER_SECOND = 200;
 const WRITERS = 50;
-const FILES = ['registry.json', 'evaluator-revisions.json'];
+const FILES = ['registry.json', 'records.snapshot'];
 
 /** Workload of {@link backupUnderLoad}. */
 export interface BackupLoad {

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { crc32 } from 'node:zlib';
+import { checksummed, recordsFile } from '../../packages/server/testing/records.ts';
 import { startGateway } from '../fixtures/gateway.ts';
 import type { Surface } from './variants.ts';
 
@@ -46,13 +46,13 @@ export function fileSurfaces(): Surface[] {
     file('the journal of the registry', 'registry.journal.1', (text) => checksummed(put(text))),
     file('a whole line of the journal of the registry', 'registry.journal.1', (text) => checksummed(text)),
     file('a damaged journal of the registry', 'registry.journal.1', (text) => `${checksummed('[]')}${put(text)}`),
-    file('the session file', 'sessions.json', (text) => `{"version":2,"forgotten":[],"journal":1,"sessions":${text}}`),
-    file('the journal of sessions', 'sessions.journal.1', (text) => checksummed(`[${text}]`)),
-    file('a damaged journal of sessions', 'sessions.journal.1', (text) => `[${text}\n${checksummed('[]')}`),
+    file('a record of a session', 'records.snapshot', (text) => recordsFile([['sessions', 'a', text]])),
+    file(
+      'a line of the file of records',
+      'records.snapshot',
+      (text) => `${checksummed('[["begin",1,1]]')}${checksummed(text)}`,
+    ),
+    file('the journal of records', 'records.journal.1', (text) => checksummed(`[${text}]`)),
+    file('a damaged journal of records', 'records.journal.1', (text) => `[${text}\n${checksummed('[]')}`),
   ];
-}
-
-/** A line of a journal. */
-function checksummed(text: string): string {
-  return `${text}\t${crc32(text).toString(16).padStart(8, '0')}\n`;
 }

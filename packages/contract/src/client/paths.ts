@@ -1086,7 +1086,7 @@ export interface paths {
         };
         /**
          * Download a backup
-         * @description The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json`, `evaluator-revisions.json` and `sessions.json`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.
+         * @description The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json` and `records.snapshot`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.
          */
         get: operations["createBackup"];
         put?: never;

@@ -11,7 +11,7 @@ export const maintenanceOperations = {
     tag: 'service',
     summary: 'Download a backup',
     description:
-      'The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json`, `evaluator-revisions.json` and `sessions.json`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.',
+      'The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json` and `records.snapshot`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.',
     responses: { 200: { description: 'The archive', data: z.unknown(), mediaType: 'application/gzip' } },
     errors: [],
   }),

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { packTar, type TarEntry } from 'modern-tar';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { recordsFile } from '../../testing/records.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { restoreBackup, verifyBackup } from './backup.ts';
 
@@ -125,8 +126,8 @@ describe('a backup of other origin', () => {
     ['a second manifest', 'contains "manifest.json", which is not in its manifest', () => archive(...GOOD, GOOD[0])],
     [
       'a member that is not in the manifest',
-      'contains "sessions.json", which is not in its manifest',
-      () => archive(...GOOD, file('sessions.json', '{}')),
+      'contains "records.snapshot", which is not in its manifest',
+      () => archive(...GOOD, file('records.snapshot', '{}')),
     ],
     [
       'a file twice in the manifest',
@@ -202,9 +203,21 @@ describe('a backup of other origin', () => {
       () => archive(manifest([registry, listed('session.key', 'x')]), GOOD[1], file('session.key', 'x')),
     ],
     [
+      'records that are none',
+      'contains a records.snapshot that is corrupt',
+      () => archive(manifest([registry, listed('records.snapshot', '[]')]), GOOD[1], file('records.snapshot', '[]')),
+    ],
+    [
       'sessions that are none',
-      'contains a sessions.json that is not',
-      () => archive(manifest([registry, listed('sessions.json', '[]')]), GOOD[1], file('sessions.json', '[]')),
+      'contains a records.snapshot that cannot be used: "a"',
+      () => {
+        const records = recordsFile([['sessions', 'a', '{}']]);
+        return archive(
+          manifest([registry, listed('records.snapshot', records)]),
+          GOOD[1],
+          file('records.snapshot', records),
+        );
+      },
     ],
     ['text', 'is damaged or incomplete', async () => Buffer.from('not an archive')],
     [
@@ -273,12 +286,12 @@ describe('restoring', () => {
   });
 
   it('requires space for what the manifest lists', async () => {
-    const huge = Array.from(['registry.json', 'sessions.json', 'evaluator-revisions.json', 'session.key'], (name) => ({
+    const huge = Array.from(['registry.json', 'records.snapshot', 'session.key'], (name) => ({
       ...listed(name, ''),
       size: 2 ** 31 - 1,
     }));
     const { bavail, bsize } = await statfs(base);
     const message = await restored(await archive(manifest(huge)));
-    expect(message).toContain(bavail * bsize < 4 * (2 ** 31 - 1) ? 'bytes of free space' : 'lacks registry.json');
+    expect(message).toContain(bavail * bsize < 3 * (2 ** 31 - 1) ? 'bytes of free space' : 'lacks registry.json');
   });
 });

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
 import { access, open, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { readSnapshot as readSessions } from '../mcp/sessions/session-snapshot.ts';
+import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
-import { parseRevisions } from '../policy/revision-store.ts';
+import { LogRevisionStore } from '../policy/revision-store.ts';
 import { runSteps } from '../registry/steps.ts';
 import {
   BACKUP_FILES,
@@ -14,11 +14,13 @@ import {
 } from '../registry/store/backup-archive.ts';
 import { BackupError, readBackup } from '../registry/store/backup-reader.ts';
 import { ByteRange } from '../registry/store/byte-range.ts';
-import { diskFiles, errorCode, type Files, systemClock } from '../registry/store/files.ts';
+import { diskFiles, errorCode, errorReason, type Files, systemClock } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { hostProcesses, takeLock } from '../registry/store/lock.ts';
+import { RECORDS_FILE, ReadRecords } from '../registry/store/record-file.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { readSnapshot as readRegistry } from '../registry/store/registry-reader.ts';
-import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import { type RecordedPut, StoreError, type StoreLog } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { defaultDataFolder } from './config/environment.ts';
 
@@ -78,7 +80,7 @@ export async function restoreBackup(path: string, folder: string, log: StoreLog)
     },
   });
   if (!contents.has('registry.json')) throw new BackupError('lacks registry.json');
-  for (const [name, bytes] of contents) requireReadable(name, bytes);
+  for (const [name, bytes] of contents) await requireReadable(name, bytes);
   await fillFolder(folder, log, async (files) => {
     for (const [name, bytes] of contents) {
       await using file = await open(join(folder, name), 'wx', 0o600);
@@ -136,11 +138,10 @@ export async function closestExisting(folder: string): Promise<string> {
 }
 
 /** Reads a file like the start of the service: its content may be from someone else than Sluice. */
-function requireReadable(name: BackupFileName, bytes: Buffer): void {
+async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<void> {
   try {
     if (name === 'registry.json') runSteps(readRegistry(ByteRange.of(bytes)));
-    else if (name === 'sessions.json') readSessions(bytes);
-    else if (name === 'evaluator-revisions.json') parseRevisions(name, bytes);
+    else if (name === RECORDS_FILE) await requireRecords(bytes);
     else if (!/^[0-9a-f]{64}\n?$/i.test(bytes.toString('latin1'))) {
       throw new CorruptFileError(name, 'does not contain a key of 32 bytes in hex');
     }
@@ -148,5 +149,23 @@ function requireReadable(name: BackupFileName, bytes: Buffer): void {
     if (error instanceof CorruptFileError) throw new BackupError(`contains a ${name} that ${error.message}`);
     if (error instanceof StoreError) throw new BackupError(`cannot be restored: ${error.message}`);
     throw error;
+  }
+}
+
+async function requireRecords(bytes: Buffer): Promise<void> {
+  const records = new ReadRecords();
+  runSteps(records.readSnapshot(ByteRange.of(bytes)));
+  await readRecords(records.puts());
+}
+
+/** The sessions and evaluators in the records of a folder. Throws {@link CorruptFileError}. */
+export async function readRecords(records: readonly RecordedPut[]) {
+  const log = memoryLog(records);
+  const sessions = new SessionStore();
+  try {
+    await sessions.open(log);
+    return { sessions, revisions: await new LogRevisionStore(log).load() };
+  } catch (error) {
+    throw new CorruptFileError(RECORDS_FILE, `cannot be used: ${errorReason(error)}`, { cause: error });
   }
 }

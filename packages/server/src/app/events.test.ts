@@ -1,37 +1,40 @@
 import type { Emitter } from '@sluice/protocol/emitter';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { z } from 'zod';
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
 import { accessTo } from '../access/fixtures/access.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { createUser } from '../identity/principal.ts';
-import { PostgresSessionStore } from '../mcp/sessions/postgres-session-store.ts';
+import { memorySessions } from '../mcp/sessions/fixtures/memory-sessions.ts';
 import type { StoredSession } from '../mcp/sessions/session-state.ts';
-import { MemorySessionStore } from '../mcp/sessions/session-store.ts';
+import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { SessionTable } from '../mcp/sessions/session-table.ts';
 import { newSessionKey } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators } from '../policy/evaluators.ts';
+import { memoryRevisionStore } from '../policy/fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import { PostgresRevisionStore } from '../policy/postgres-revision-store.ts';
-import { memoryRevisionStore } from '../policy/revision-store.ts';
+import { LogRevisionStore } from '../policy/revision-store.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { addForward, registerService } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
+import { Collection } from '../registry/store/collection.ts';
 import { Database } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
-import { PostgresTaskStore } from '../upstreams/mcp/tasks/postgres-task-store.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
-import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
+import { memoryTaskStore, record } from '../upstreams/mcp/tasks/task-record.fixture.ts';
+import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import { DEFAULT_LOG_FILTER } from './config/environment.ts';
@@ -57,6 +60,14 @@ async function openLog(): Promise<SharedLog> {
   await opened.open();
   logs.push(opened);
   return opened;
+}
+
+/** Another replica stores a record. */
+async function commitElsewhere(section: string, content: object): Promise<void> {
+  const other = await openLog();
+  const put = { op: 'put', section, id: 'a', json: JSON.stringify(content) } as const;
+  await other.commit({ changes: [put], publish: () => undefined });
+  await shared.refresh();
 }
 
 /** An event, and what makes its owner emit it. */
@@ -188,7 +199,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
     );
   },
   'SessionStore.subscriptionEvicted': async () => {
-    const store = new MemorySessionStore(undefined, { subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
+    const store = memorySessions({ subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
     const subscribe = (uri: string, user: string) =>
       store.change(
         user,
@@ -209,18 +220,24 @@ const EVENTS: Readonly<Record<string, Open>> = {
     table.set('1', subscribed('1', 'ann', 'error'));
     return emission(table.sessionForgotten, () => table.set('2', subscribed('2', 'ann', 'error')));
   },
-  'PostgresSessionStore.ended': async () => {
-    const store = await PostgresSessionStore.open({ log: shared });
+  'SessionStore.ended': async () => {
+    const store = new SessionStore();
+    await store.open(shared);
     const ended = { kind: 'ended', expires: Number.MAX_SAFE_INTEGER, holder: { namespace: 'n', name: 'ann' } };
-    const json = JSON.stringify(ended);
-    return emission(store.ended, () => store.apply([{ section: 'sessions', id: 'a', json }]));
+    return emission(store.ended, () => commitElsewhere('sessions', ended));
   },
-  'PostgresTaskStore.changed': () => {
-    const store = new PostgresTaskStore(shared);
-    return emission(store.changed, () => store.apply([{ section: 'tasks', id: 'a', json: null }]));
+  'LogTaskStore.changed': async () => {
+    const store = new LogTaskStore(shared);
+    await store.load();
+    return emission(store.changed, () => commitElsewhere('tasks', record('a')));
   },
-  'PostgresRevisionStore.newer': () => {
-    const store = new PostgresRevisionStore(shared);
+  'Collection.changed': async () => {
+    const collection = new Collection({ name: 'test', schema: z.int() });
+    await collection.open(memoryLog());
+    return emission(collection.changed, () => collection.put('a', 1));
+  },
+  'LogRevisionStore.newer': () => {
+    const store = new LogRevisionStore(shared);
     return emission(store.newer, () => store.apply([]));
   },
   'SharedRecords.changed': async () => {

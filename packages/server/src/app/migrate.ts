@@ -1,15 +1,12 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../http/settings.ts';
-import { PostgresSessionStore, sessionRecords } from '../mcp/sessions/postgres-session-store.ts';
-import { SNAPSHOT_NAME as SESSIONS_FILE, sessionSlices } from '../mcp/sessions/session-snapshot.ts';
-import { FileSessionStore } from '../mcp/sessions/session-store.ts';
-import type { SessionTable } from '../mcp/sessions/session-table.ts';
-import { PostgresRevisionStore, revisionRecords } from '../policy/postgres-revision-store.ts';
-import { FileRevisionStore } from '../policy/revision-store.ts';
+import { SessionStore } from '../mcp/sessions/session-store.ts';
+import { LogRevisionStore, revisionRecords } from '../policy/revision-store.ts';
 import { NO_REVISIONS, type Revisions } from '../policy/revisions.ts';
 import { recordsOf } from '../registry/draft.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
+import { FileLog } from '../registry/store/file-log.ts';
 import { readRegistryFile, registryFile } from '../registry/store/file-store.ts';
 import { diskFiles, errorCode, type Files, replaceFile, systemClock } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
@@ -18,6 +15,7 @@ import { Database, type DatabaseSettings } from '../registry/store/postgres/data
 import { PostgresStore } from '../registry/store/postgres/postgres-store.ts';
 import { inspect } from '../registry/store/postgres/schema.ts';
 import { type Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { RECORDS_FILE, snapshotLines } from '../registry/store/record-file.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE, snapshotSlices as registrySlices } from '../registry/store/registry-file.ts';
 import {
   memoryStore,
@@ -28,7 +26,7 @@ import {
   type StoreLog,
 } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { fillFolder, requireEmpty } from './backup.ts';
+import { fillFolder, readRecords, requireEmpty } from './backup.ts';
 import { parseDatabase } from './config/environment.ts';
 
 export { ConfigError, type DatabaseSettings, parseDatabase, StoreError };
@@ -52,13 +50,11 @@ interface Content {
   /** See {@link FileMembers.extras}. */
   readonly extras: readonly string[];
   readonly revisions: Revisions;
-  readonly sessions: Pick<SessionTable, 'entries' | 'ended'>;
+  readonly sessions: SessionStore;
 }
 
 /** Members of `registry.json` that this version does not know: records that only a migration reads. */
 const EXTRAS = 'registry_members';
-/** More ended sessions than a service forgets. */
-const MAX_ENDED = Number.MAX_SAFE_INTEGER;
 
 /**
  * Writes the state in the folder of a stopped service into an empty database, in one commit. Throws {@link StoreError}, or the
@@ -107,7 +103,7 @@ function countsOf({ registry: { current }, revisions, sessions }: Content): Migr
     services: current.services.all.length,
     unusable: current.unusable.values().reduce((sum, { size }) => sum + size, 0),
     evaluator_revisions: revisions.list.length,
-    sessions: sessions.entries().length,
+    sessions: sessions.sessions.entries().length,
   };
 }
 
@@ -139,24 +135,18 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
   });
   try {
     for (const problem of await registry.load()) log.warn(problem);
+    return { registry, extras, ...(await readRecords(await FileLog.read({ folder, files, log }))) };
   } catch (error) {
     if (!(error instanceof CorruptFileError)) throw error;
     throw error.asStoreError(folder, 'restore a backup');
   }
-  const parts = { folder, files, log, now: Date.now };
-  const revisions = await new FileRevisionStore({ ...parts, recover: false }).load();
-  const sessions = await FileSessionStore.read({ ...parts, maxEnded: MAX_ENDED });
-  return { registry, extras, revisions, sessions };
 }
 
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
   const { registry, extras, revisions, sessions } = content;
   await fillFolder(folder, log, async (files) => {
-    const written = sessionSlices(sessions.entries(), sessions.ended.forgotten(), 1);
-    await replaceFile(files, join(folder, SESSIONS_FILE), written);
-    if (revisions !== NO_REVISIONS) {
-      await new FileRevisionStore({ folder, files, log, now: Date.now, recover: false }).save(revisions);
-    }
+    const records = snapshotLines([...sessions.records(), revisionRecords(revisions)], 1);
+    await replaceFile(files, join(folder, RECORDS_FILE), records);
     await replaceFile(files, join(folder, REGISTRY_FILE), registrySlices(snapshotEntries(registry.current), extras, 1));
   });
 }
@@ -175,8 +165,9 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
   const registry = new Registry(new PostgresStore(shared));
   for (const problem of await registry.load()) log.warn(problem);
-  const revisions = await new PostgresRevisionStore(shared).load();
-  const { sessions } = await PostgresSessionStore.open({ log: shared, maxEnded: MAX_ENDED });
+  const revisions = await new LogRevisionStore(shared).load();
+  const sessions = new SessionStore();
+  await sessions.open(shared);
   const extras = recordsIn([EXTRAS]);
   await shared.add(extras);
   const members = extras.texts.map((text) => text.slice(1, -1));
@@ -192,7 +183,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
       return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}` };
     }),
     ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
-    ...sessionRecords(sessions.entries(), sessions.ended.forgotten()),
+    ...sessions.records().flatMap((records) => [...records]),
   ];
   const shared = new SharedLog({ database, log, version: VERSION });
   try {

@@ -104,7 +104,7 @@ describe('a failed startup', () => {
     oneLine(stderr, 'SERVICE_MCP_LISTEN', address, 'EADDRINUSE');
   });
 
-  it.each(['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'])(
+  it.each(['registry.json', 'records.snapshot', 'session.key'])(
     'names %s if it is corrupt',
     { tags: ['slow'] },
     async (file) => {

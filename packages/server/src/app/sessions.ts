@@ -5,12 +5,13 @@ import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
+import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { taskMessages } from '../upstreams/mcp/tasks/translation.ts';
 import { SERVER_INFO } from './core.ts';
-import { openSessionStore, openTasks } from './storage.ts';
+import { openTasks } from './storage.ts';
 import type { WithUpstreams } from './upstreams.ts';
 
 /** The layer with the clients: see {@link addSessions}. */
@@ -18,11 +19,11 @@ export type WithSessions = Awaited<ReturnType<typeof addSessions>>;
 
 /** Adds sessions of clients with their streams, subscriptions and tasks, and the sessions at upstreams that belong to them. */
 export async function addSessions(parts: WithUpstreams) {
-  const { config, logger, registry, sealer, replicaId, forwards, calls, sharedSessions, closing } = parts;
+  const { config, logger, registry, records, sealer, replicaId, forwards, calls, sharedSessions, closing } = parts;
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
-  const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
-  const sessionStore = closing(await openSessionStore(parts, sessionLimits));
+  const sessionStore = closing(new SessionStore({ subscriptions, maxEnded: config.maxEndedSessions }));
+  await sessionStore.open(records);
   const events = closing(new EventStore(sealer, replicaId, config.maxResumableBytes));
   const active = new ActiveSessions(events, replicaId);
   const tasks = closing(await openTasks(parts));

@@ -1,24 +1,23 @@
 import { TokenSealer } from '@sluice/protocol/seal';
-import { FileSessionStore, MemorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
-import type { SessionStoreLimits } from '../mcp/sessions/session-table.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
-import { FileRevisionStore, memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
+import { LogRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import { applyStateInSteps } from '../registry/desired-state.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Forward } from '../registry/entries.ts';
 import { type ChangeOrigin, Registry, snapshotEntries } from '../registry/registry.ts';
 import { StateProblemsError } from '../registry/state-difference.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
+import { FileLog } from '../registry/store/file-log.ts';
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
-import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
-import { memoryTaskStore, type TaskStore } from '../upstreams/mcp/tasks/task-record.ts';
+import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 
@@ -48,6 +47,19 @@ async function registryStore(
   if (shared) return new (await import('../registry/store/postgres/postgres-store.ts')).PostgresStore(shared);
   if (persist.backend !== 'file') return memoryStore();
   return new FileStore({ log, files, snapshot, folder: persist.path, recover: persist.recover });
+}
+
+/** Storage with the log of what is not in the registry. */
+export interface WithRecords extends Storage {
+  readonly records: RecordLog;
+}
+
+/** The log of what is not in the registry. Call after {@link openRegistry}, which locks the folder. */
+export async function openRecords({ config: { persist }, logger, files, shared }: Storage): Promise<RecordLog> {
+  if (shared) return shared;
+  if (persist.backend !== 'file') return memoryLog();
+  const log = logger.target('service::registry');
+  return await FileLog.open({ folder: persist.path, recover: persist.recover, files, log });
 }
 
 /** The marks of discoveries in progress; undefined without a folder. Call after {@link openRegistry}, which locks the folder. */
@@ -111,7 +123,7 @@ async function applyBootstrap(
 
 /** The evaluators, none of which is active before they are started. */
 export async function createEvaluators(
-  storage: Storage,
+  storage: WithRecords,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const { bootstrap, actionsPath, evaluatorsStrict } = storage.config;
@@ -121,18 +133,15 @@ export async function createEvaluators(
     connections: bootstrap.llmConnections,
     strict: evaluatorsStrict,
     files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
-    store: await revisionStore(storage, log),
+    store: await revisionStore(storage),
     log,
   });
 }
 
-async function revisionStore(
-  { config: { persist }, files, shared }: Storage,
-  log: TargetLogger,
-): Promise<RevisionStore> {
-  if (shared) return new (await import('../policy/postgres-revision-store.ts')).PostgresRevisionStore(shared);
-  if (persist.backend !== 'file') return memoryRevisionStore();
-  return new FileRevisionStore({ files, log, now: Date.now, folder: persist.path, recover: persist.recover });
+async function revisionStore({ shared, records }: WithRecords): Promise<RevisionStore> {
+  if (!shared) return new LogRevisionStore(records);
+  const { componentsIn } = await import('../registry/store/postgres/components.ts');
+  return new LogRevisionStore(records, componentsIn(shared.database));
 }
 
 /**
@@ -153,28 +162,9 @@ export async function openSealer({ config, logger, files }: Storage): Promise<To
   }
 }
 
-/** Session state that is not part of session ids. */
-export async function openSessionStore(
-  { config: { persist }, logger, files, shared }: Storage,
-  limits: SessionStoreLimits,
-): Promise<SessionStore> {
-  if (shared) {
-    const { PostgresSessionStore } = await import('../mcp/sessions/postgres-session-store.ts');
-    return await PostgresSessionStore.open({ log: shared, ...limits });
-  }
-  if (persist.backend !== 'file') return new MemorySessionStore(undefined, limits);
-  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
-}
-
 /** The tasks that clients know by ids of ours. */
-export async function openTasks(storage: Storage): Promise<Tasks> {
-  const tasks = new Tasks({ store: await taskStore(storage), limits: storage.config.taskLimits });
+export async function openTasks({ config, records }: WithRecords): Promise<Tasks> {
+  const tasks = new Tasks({ store: new LogTaskStore(records), limits: config.taskLimits });
   await tasks.load();
   return tasks;
-}
-
-async function taskStore({ config: { persist }, logger, files, shared }: Storage): Promise<TaskStore> {
-  if (shared) return new (await import('../upstreams/mcp/tasks/postgres-task-store.ts')).PostgresTaskStore(shared);
-  if (persist.backend !== 'file') return memoryTaskStore();
-  return new FileTaskStore({ folder: persist.path, files, log: logger.target('service::mcp') });
 }

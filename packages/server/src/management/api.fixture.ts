@@ -15,15 +15,16 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
-import { MemorySessionStore } from '../mcp/sessions/session-store.ts';
+import { memorySessions } from '../mcp/sessions/fixtures/memory-sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import type { DryRuns } from '../policy/dry-run.ts';
 import { Evaluators } from '../policy/evaluators.ts';
+import { memoryRevisionStore } from '../policy/fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
-import { memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
+import type { RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
@@ -40,8 +41,8 @@ import { GrpcLibrary } from '../upstreams/grpc/library.ts';
 import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.fixture.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
-import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
@@ -247,7 +248,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     tasks,
     cancelTask: settings.cancelTask ?? ((task) => task.cancel()),
     openStreams,
-    sessionStore: new MemorySessionStore(),
+    sessionStore: memorySessions(),
     config: {
       allowedHosts,
       corsOrigin,

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { operations } from '@sluice/contract';
-import { sessionSlices } from '../mcp/sessions/session-snapshot.ts';
-import { revisionSlices } from '../policy/revision-store.ts';
+import { revisionRecords } from '../policy/revision-store.ts';
 import { type BackupSource, createBackup } from '../registry/store/backup-archive.ts';
+import { RECORDS_FILE, snapshotLines } from '../registry/store/record-file.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
 import type { Router } from './router.ts';
@@ -24,12 +24,9 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 /** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
 function backupSources({ registry, evaluators, sessionStore }: ManagementContext): BackupSource[] {
   const registrySlices = registry.snapshotFile();
-  const { storedRevisions } = evaluators;
-  const { sessions } = sessionStore;
-  const [entries, forgotten] = [sessions.entries(), sessions.ended.forgotten()];
+  const records = [...sessionStore.records(), revisionRecords(evaluators.storedRevisions)];
   return [
     { name: 'registry.json', slices: registrySlices },
-    { name: 'evaluator-revisions.json', slices: () => revisionSlices(storedRevisions) },
-    { name: 'sessions.json', slices: () => sessionSlices(entries, forgotten, 1) },
+    { name: RECORDS_FILE, slices: () => snapshotLines(records, 1) },
   ];
 }

@@ -70,7 +70,7 @@ export interface ManagementContext {
   /** Plugins of the web console. */
   readonly plugins: Plugins;
   readonly timeSeries: Pick<TimeSeries, 'read'>;
-  readonly sessionStore: Pick<SessionStore, 'sessions'>;
+  readonly sessionStore: Pick<SessionStore, 'sessions' | 'records'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly profiles: ClientProfiles;

@@ -324,19 +324,21 @@ describe('a failed write', () => {
   ] as const)('%s is 500 and changes nothing, now or after a restart', async ([_what, send], context) => {
     const it = await startEvaluatorApi(context);
     await it.put([evaluatorDefinition('a')]);
-    const path = join(it.folder, 'evaluator-revisions.json.tmp');
-    const before = await readFile(join(it.folder, 'evaluator-revisions.json'), 'utf8');
+    await it.restart();
+    // The next commit begins the journal after the compaction of the start.
+    const path = join(it.folder, 'records.journal.2');
+    const before = await readFile(join(it.folder, 'records.snapshot'), 'utf8');
     await mkdir(path);
     const answer = await send(it);
     expect(answer.status).toBe(500);
     expect(answer.text).not.toContain(it.folder);
-    expect(it.api.log.join('')).toContain('evaluator-revisions.json could not be written: EISDIR');
-    expect(await readFile(join(it.folder, 'evaluator-revisions.json'), 'utf8')).toBe(before);
+    expect(it.api.log.join('')).toContain('records.journal.2 could not be written: E');
+    expect(await readFile(join(it.folder, 'records.snapshot'), 'utf8')).toBe(before);
     expect(namesIn(await it.get())).toEqual(['a']);
     expect((await it.get('/revisions')).data).toHaveLength(1);
+    await rm(path, { recursive: true });
     await it.restart();
     expect(namesIn(await it.get())).toEqual(['a']);
-    await rm(path, { recursive: true });
     expect((await it.put([evaluatorDefinition('b')])).headers.etag).toBe('"2"');
   });
 });

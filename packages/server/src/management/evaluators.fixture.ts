@@ -5,7 +5,8 @@ import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
-import { FileRevisionStore } from '../policy/revision-store.ts';
+import { LogRevisionStore } from '../policy/revision-store.ts';
+import { FileLog } from '../registry/store/file-log.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
@@ -25,7 +26,7 @@ export const CONNECTIONS: readonly LlmConnection[] = ['model', 'another'].map((n
 
 /** A management API with loadable evaluators, also across restarts. */
 export interface EvaluatorApi {
-  /** With `evaluator-revisions.json`, and the actions `ok.wasm` and `broken.wasm`. */
+  /** With stored revisions, and the actions `ok.wasm` and `broken.wasm`. */
   readonly folder: string;
   readonly compiler: PrefixCompiler;
   readonly api: Api;
@@ -46,20 +47,18 @@ export async function startEvaluatorApi(
   await writeFile(join(folder, 'ok.wasm'), 'ok');
   await writeFile(join(folder, 'broken.wasm'), 'broken');
   const compiler = new PrefixCompiler();
-  const start = (more: EvaluatorSettings) => {
-    const revisions = new FileRevisionStore({
-      folder,
-      recover: false,
-      files: diskFiles(),
-      log: new RecordedLog(),
-      now: Date.now,
-    });
+  let records: FileLog | undefined;
+  const start = async (more: EvaluatorSettings) => {
+    await records?.close();
+    records = await FileLog.open({ folder, files: diskFiles(), log: new RecordedLog() });
+    const revisions = new LogRevisionStore(records);
     const evaluators = { connections: CONNECTIONS, baseFolder: folder, compiling: compiler, revisions, ...more };
     return startSharedApi({ evaluators });
   };
   let api = await start(settings);
   context.onTestFinished(async () => {
     await api.close();
+    await records?.close();
     await rm(folder, { recursive: true });
   });
   return {

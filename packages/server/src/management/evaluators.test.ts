@@ -339,8 +339,8 @@ test('the settings of a connection appear in no response, revision or log line',
   answers.push(await get());
   lines.push(...it.api.log);
   expect(lines.join('')).toContain('evaluators replaced');
-  const kept = await readFile(join(folder, 'evaluator-revisions.json'), 'utf8');
-  expect(kept).toContain('"connection":"model"');
+  const kept = await readFile(join(folder, 'records.snapshot'), 'utf8');
+  expect(kept).toContain('connection\\":\\"model');
   const told = [...answers.map(({ text }) => text), ...lines, kept].join('\n');
   for (const secret of SECRETS) expect(told).not.toContain(secret);
   expect(JSON.stringify(CONNECTIONS)).toContain(SECRETS[0]);

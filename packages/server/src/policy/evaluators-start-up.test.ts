@@ -113,18 +113,18 @@ it('without persistence nothing is stored', async () => {
   expect(await readdir(folder)).not.toContain('registry');
 });
 
-it('a corrupt revisions file is renamed if configured, else startup fails with its name', async () => {
+it('a corrupt file of records is renamed if configured, else startup fails with its name', async () => {
   await start({ evaluators: [GUARD] });
   await service?.stop(0);
-  const file = join(folder, 'registry/evaluator-revisions.json');
+  const file = join(folder, 'registry/records.snapshot');
   await writeFile(file, '{"revisions":[');
-  await expect(start({})).rejects.toThrow('evaluator-revisions.json');
+  await expect(start({})).rejects.toThrow('records.snapshot');
   const running = await start({}, { SERVICE_PERSIST_RECOVER: 'rename' });
   expect(await names(running)).toEqual([]);
   expect(await readdir(join(folder, 'registry'))).toContainEqual(
-    expect.stringMatching(/^evaluator-revisions\.json\.corrupt-\d+$/),
+    expect.stringMatching(/^records\.snapshot\.corrupt-\d+$/),
   );
-  expect(running.log.join('')).toContain('renamed corrupt file evaluator-revisions.json to ');
+  expect(running.log.join('')).toContain('renamed corrupt file records.snapshot to ');
 });
 
 it('an action outside SERVICE_ACTIONS_PATH is skipped at startup, and rejected later', async () => {
@@ -206,7 +206,7 @@ it('the settings of a connection are in no response, log line or file', async ()
   await service?.stop(0);
   const stored = await readdir(join(folder, 'registry'));
   for (const name of stored) outputs.push(await readFile(join(folder, 'registry', name), 'latin1'));
-  expect(stored).toContain('evaluator-revisions.json');
+  expect(stored).toContain('records.snapshot');
   const text = JSON.stringify(outputs) + running.log.join('');
   expect(text).toContain('model');
   for (const secret of SECRETS) expect(text).not.toContain(secret);

@@ -6,9 +6,10 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import { ActionFiles } from './action-loader.ts';
 import { Evaluators } from './evaluators.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
+import { memoryRevisionStore } from './fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
 import { ResultSchemas } from './llm/result-schema.ts';
-import { memoryRevisionStore, type RevisionStore } from './revision-store.ts';
+import type { RevisionStore } from './revision-store.ts';
 import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
 const ANONYMOUS = { expectedRevision: undefined, actor: undefined };

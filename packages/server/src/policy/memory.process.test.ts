@@ -5,8 +5,8 @@ import { expect, test } from 'vitest';
 import { ActionFiles } from './action-loader.ts';
 import { Evaluators } from './evaluators.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
+import { memoryRevisionStore } from './fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
-import { memoryRevisionStore } from './revision-store.ts';
 
 const MIB = 1024 * 1024;
 

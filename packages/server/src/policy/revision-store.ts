@@ -1,102 +1,11 @@
-import { isUtf8 } from 'node:buffer';
-import { join } from 'node:path';
 import { evaluatorRevisionContent, validate } from '@sluice/contract';
-import type { Emitter } from '@sluice/protocol/emitter';
+import { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
-import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
-import { type Files, ifExists, replaceFile } from '../registry/store/files.ts';
-import { CorruptFileError, quarantine, START_WITHOUT } from '../registry/store/journaled-file.ts';
-import { type StoreLog, toStoreError } from '../registry/store/store.ts';
+import { type LogConsumer, type RecordLog, replacement, type StoredChange } from '../registry/store/record-log.ts';
+import type { RecordedChange, RecordedPut, SharedRecord } from '../registry/store/store.ts';
 import type { SharedComponents } from './action-loader.ts';
-import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
-
-const id = z.number().int().positive();
-
-const fileContent = z
-  .object({ revisions: z.array(evaluatorRevisionContent), active_id: id.nullable(), next_id: id })
-  .superRefine(({ revisions, active_id, next_id }, context) => {
-    const addIssue = (member: string, message: string) => context.addIssue({ code: 'custom', path: [member], message });
-    revisions.forEach((revision, index) => {
-      if (revision.id <= (revisions[index - 1]?.id ?? 0)) addIssue('revisions', 'must have ascending ids');
-      if ((revision.status === 'active') !== (revision.id === active_id)) {
-        addIssue('revisions', 'must have active_id as the only active id');
-      }
-    });
-    if (active_id !== null && !revisions.some((revision) => revision.id === active_id)) {
-      addIssue('active_id', 'must be the id of a revision');
-    }
-    if (next_id <= (revisions.at(-1)?.id ?? 0)) addIssue('next_id', 'must be above the id of every revision');
-  });
-
-/**
- * Parses the content of `evaluator-revisions.json`. Throws {@link CorruptFileError} with the name `file`.
- *
- * Versions without a limit of bytes have written files that do not fit into memory as objects. So the evaluators are
- * removed before the rest is parsed, and those within the limits are parsed one revision after the other.
- */
-export function parseRevisions(file: string, bytes: Buffer): Revisions {
-  if (!isUtf8(bytes)) throw new CorruptFileError(file, 'is not valid UTF-8');
-  const text = bytes.toString();
-  const evaluators = parseOrThrow(file, () => findEvaluators(text));
-  const rest = applyEdits(
-    text,
-    evaluators.flatMap((member) => (member ? [{ ...member, text: '[]' }] : [])),
-  );
-  const { revisions, active_id, next_id } = parseAs(file, fileContent, rest, []);
-  const list = revisions.map(({ evaluators: _none, ...metadata }, index) => {
-    const member = evaluators[index];
-    return { ...metadata, evaluatorsJson: text.slice(member?.start, member?.end) };
-  });
-  const limited = enforceLimits({ list, activeId: active_id ?? undefined, nextId: next_id });
-  return {
-    ...limited,
-    list: limited.list.map((revision) => {
-      const path = ['revisions', list.indexOf(revision), 'evaluators'];
-      const schema = evaluatorRevisionContent.shape.evaluators;
-      // Serialized again: a slice of the text would retain all of it.
-      return { ...revision, evaluatorsJson: JSON.stringify(parseAs(file, schema, revision.evaluatorsJson, path)) };
-    }),
-  };
-}
-
-/** Returns the position of the evaluators of each revision; undefined if it has none. */
-function findEvaluators(text: string): (Member | undefined)[] {
-  const revisions = lastMember(text, 'revisions', 0);
-  if (!revisions) return [];
-  return [...elements(text, revisions.start)].map(({ start }) => lastMember(text, 'evaluators', start));
-}
-
-/** The last of duplicates, which is the one that a parser returns. */
-function lastMember(text: string, name: string, start: number): Member | undefined {
-  return [...members(text, start)].findLast(({ key }) => key === name);
-}
-
-function parseAs<T extends z.ZodType>(
-  file: string,
-  schema: T,
-  text: string,
-  path: readonly (string | number)[],
-): z.output<T> {
-  const value = parseOrThrow(file, () => parseLossless(text));
-  const result = validate(schema, value);
-  if ('value' in result) return result.value;
-  const [first] = result.issues;
-  const member = [...path, first?.path].filter((part) => part !== '').join('.');
-  throw new CorruptFileError(file, `is not valid: ${member} ${first?.message}`);
-}
-
-function parseOrThrow<T>(file: string, parse: () => T): T {
-  try {
-    return parse();
-  } catch (error) {
-    // Without the message of the parser, which quotes the file.
-    throw new CorruptFileError(file, 'is not valid JSON', { cause: error });
-  }
-}
-
-/** In the folder of `registry.json`. */
-const FILE = 'evaluator-revisions.json';
+import { NO_REVISIONS, type Revision, type Revisions, serializeRevision } from './revisions.ts';
 
 /** Revisions of another replica. */
 export interface NewerRevisions {
@@ -107,18 +16,18 @@ export interface NewerRevisions {
 
 /** Persists revisions. */
 export interface RevisionStore {
-  /** Called once, before `save`. Throws {@link StoreError}. */
+  /** Called once, before `save`. Throws `StoreError`. */
   load(): Promise<Revisions>;
   /**
-   * Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored, and
+   * Resolves when the revisions are durable. Throws `StoreError`: the previous ones remain stored, and
    * {@link OutdatedRevisionsError}. `components`: checksums of the actions of the active revision by path, for other replicas.
    */
   save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void>;
-  /** See `SharedLog.confirm`; undefined without other replicas. */
+  /** See `RecordLog.confirm`. */
   confirm?(): Promise<readonly string[]>;
   /** What replicas share of actions; undefined for a single one. */
-  readonly actions?: SharedActions;
-  /** Another replica has changed the revisions; undefined without other replicas. */
+  readonly actions?: SharedActions | undefined;
+  /** Another replica has changed the revisions. */
   readonly newer?: Emitter<NewerRevisions>;
 }
 
@@ -126,6 +35,12 @@ export interface RevisionStore {
 export interface SharedActions extends SharedComponents {
   /** Checksums of the components of a revision, by path; undefined if it was never loaded. */
   of(revision: number): ReadonlyMap<string, string> | undefined;
+}
+
+/** The components of actions in a database. */
+export interface ComponentStore extends SharedComponents {
+  /** Removes the components that have not been needed for a while, except those with these checksums. */
+  removeUnused(except: readonly string[]): Promise<void>;
 }
 
 /** Another replica has stored revisions since these were read: make the change again on its ones. */
@@ -139,68 +54,169 @@ export class OutdatedRevisionsError extends Error {
   }
 }
 
-/** Returns a store that persists nothing. */
-export function memoryRevisionStore(): RevisionStore {
-  return { load: async () => NO_REVISIONS, save: async () => {} };
-}
+/** Section with one record for each revision, and one with the active one. */
+const REVISIONS = 'evaluator_revisions';
+/** Id of the record with the members that no revision has. */
+const STATE = 'state';
+/** Section with the checksums of the actions of revisions, by the id of the revision. */
+const ACTIONS = 'evaluator_actions';
 
-/** Options of {@link FileRevisionStore}. */
-export interface FileRevisionStoreOptions {
-  /** SERVICE_PERSIST_PATH; must exist and be locked by this process. */
-  readonly folder: string;
-  /** SERVICE_PERSIST_RECOVER=rename: a corrupt file is renamed instead of aborting startup. */
-  readonly recover: boolean;
-  readonly files: Files;
-  readonly log: StoreLog;
-  /** Returns epoch milliseconds. */
-  readonly now: () => number;
-}
+const checksums = z.record(z.string(), z.string());
+const id = z.number().int().positive();
+const stateSchema = z.object({ active_id: id.nullable(), next_id: id });
 
-/** Stores revisions in `evaluator-revisions.json`. */
-export class FileRevisionStore implements RevisionStore {
-  readonly #options: FileRevisionStoreOptions;
-  readonly #path: string;
-  #saved = NO_REVISIONS;
+/** JSON texts by section and id. */
+type Records = Readonly<Record<typeof REVISIONS | typeof ACTIONS, Map<string, string>>>;
 
-  constructor(options: FileRevisionStoreOptions) {
-    this.#options = options;
-    this.#path = join(options.folder, FILE);
+/** Revisions of evaluators in a log. */
+export class LogRevisionStore implements RevisionStore, LogConsumer {
+  readonly sections = [ACTIONS, REVISIONS] as const;
+  readonly actions: SharedActions | undefined;
+  readonly newer = new Emitter<NewerRevisions>();
+  readonly #log: RecordLog;
+  readonly #components: ComponentStore | undefined;
+  #records = emptyRecords();
+  #saved: Revisions = NO_REVISIONS;
+  #settled: Promise<unknown> | undefined;
+
+  /** `components`: those that replicas share. */
+  constructor(log: RecordLog, components?: ComponentStore) {
+    this.#log = log;
+    this.#components = components;
+    this.actions = components && { ...components, of: (revision) => this.#actionsOf(String(revision)) };
   }
 
   async load(): Promise<Revisions> {
-    try {
-      const bytes = await ifExists(this.#options.files.read(this.#path));
-      if (bytes) this.#saved = parseRevisions(FILE, bytes);
-    } catch (error) {
-      if (!(error instanceof CorruptFileError)) throw toStoreError(`${this.#path} cannot be read`, error);
-      const { folder, recover, now } = this.#options;
-      if (!recover) throw error.asStoreError(folder, START_WITHOUT);
-      await quarantine(this.#options, [FILE], now()).catch((cause: unknown) => {
-        throw toStoreError(`${this.#path} is corrupt and could not be renamed`, cause);
-      });
-    }
+    await this.#log.add(this);
     return this.#saved;
   }
 
-  async save(revisions: Revisions): Promise<void> {
-    try {
-      await this.#write(revisions);
-    } catch (error) {
-      // If only the sync of the folder failed, the new content is in place and a restart would load rejected revisions.
-      await this.#write(this.#saved).catch(() => {});
-      throw toStoreError(`${this.#path} could not be written`, error);
+  async save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void> {
+    const base = this.#saved;
+    const before = this.#records;
+    const records = { [REVISIONS]: recordsOf(revisions), [ACTIONS]: new Map(before[ACTIONS]) };
+    const { activeId } = revisions;
+    if (this.#components && components && activeId !== undefined) {
+      records[ACTIONS].set(String(activeId), JSON.stringify(Object.fromEntries(components)));
     }
-    this.#saved = revisions;
+    for (const id of before[ACTIONS].keys()) if (!records[REVISIONS].has(id)) records[ACTIONS].delete(id);
+    const changes = this.sections.flatMap((section) => differences(section, before[section], records[section]));
+    const publish = () => {
+      this.#records = records;
+      this.#saved = revisions;
+    };
+    const isOutdated = () => this.#saved !== base;
+    const remake = () => Promise.reject(new OutdatedRevisionsError(this.#saved));
+    await this.#log.commit({ changes, publish }, { isOutdated, remake });
+    this.#components?.removeUnused(this.#checksums()).catch(() => undefined);
   }
 
-  #write(revisions: Revisions): Promise<number> {
-    return replaceFile(this.#options.files, this.#path, revisionSlices(revisions));
+  confirm(): Promise<readonly string[]> {
+    return this.#log.confirm();
+  }
+
+  async apply(changes: readonly StoredChange[]): Promise<void> {
+    for (const { section, id, json } of changes) {
+      const records = this.#records[section === ACTIONS ? ACTIONS : REVISIONS];
+      if (json === null) records.delete(id);
+      else records.set(id, json);
+    }
+    this.#saved = parseRevisions(this.#records[REVISIONS]);
+    const pending: Promise<unknown>[] = [];
+    this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
+    this.#settled = Promise.all(pending);
+  }
+
+  async reload(stored: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+    this.#records = emptyRecords();
+    await this.apply(this.sections.flatMap((section) => replacement(section, [], stored)));
+  }
+
+  async settled(): Promise<void> {
+    await this.#settled;
+  }
+
+  records(): Iterable<RecordedPut> {
+    return this.sections.flatMap((section) => putsOf(section, this.#records[section]));
+  }
+
+  #actionsOf(revision: string): ReadonlyMap<string, string> | undefined {
+    const json = this.#records[ACTIONS].get(revision);
+    return json === undefined ? undefined : new Map(Object.entries(checksums.parse(JSON.parse(json))));
+  }
+
+  /** All checksums that a revision has. */
+  #checksums(): string[] {
+    return [...this.#records[ACTIONS].keys()].flatMap((revision) => [...(this.#actionsOf(revision)?.values() ?? [])]);
   }
 }
 
-/** Yields the text of the file, one line per revision: indented schemas would be mostly whitespace. */
-export function* revisionSlices({ list, activeId, nextId }: Revisions): Generator<string> {
-  yield '{\n  "revisions": [';
-  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${serializeRevision(revision)}`;
-  yield `\n  ],\n  "active_id": ${activeId ?? null},\n  "next_id": ${nextId}\n}\n`;
+/** Reads the records of revisions. Throws if they are invalid. */
+function parseRevisions(records: ReadonlyMap<string, string>): Revisions {
+  const state = records.get(STATE);
+  if (state === undefined) return NO_REVISIONS;
+  const { active_id, next_id } = parseAs(stateSchema, STATE, state);
+  const list = [...records].filter(([each]) => each !== STATE).map(([each, json]) => parseRevision(each, json));
+  list.sort((one, other) => one.id - other.id);
+  const problem = problemOf(list, active_id, next_id);
+  if (problem !== undefined) throw new Error(problem);
+  return { list, activeId: active_id ?? undefined, nextId: next_id };
+}
+
+function parseRevision(key: string, json: string): Revision {
+  const { evaluators, ...metadata } = parseAs(evaluatorRevisionContent, key, json);
+  if (String(metadata.id) !== key) throw new Error(`revision ${key} has another id`);
+  return { ...metadata, evaluatorsJson: JSON.stringify(evaluators) };
+}
+
+/** What is inconsistent; undefined if nothing is. */
+function problemOf(list: readonly Revision[], active: number | null, next: number): string | undefined {
+  const wrong = list.find((revision) => (revision.status === 'active') !== (revision.id === active));
+  if (wrong) return `active_id ${active} is not the only active revision`;
+  if (active !== null && !list.some((revision) => revision.id === active)) return `active_id ${active} is no revision`;
+  return next <= (list.at(-1)?.id ?? 0) ? 'next_id is not above the id of every revision' : undefined;
+}
+
+/** Parses a record. The errors quote nothing of it. */
+function parseAs<T extends z.ZodType>(schema: T, key: string, json: string): z.output<T> {
+  let value: unknown;
+  try {
+    value = parseLossless(json);
+  } catch (error) {
+    throw new Error(`revision ${key} is not valid JSON`, { cause: error });
+  }
+  const result = validate(schema, value);
+  if ('value' in result) return result.value;
+  const [first] = result.issues;
+  throw new Error(`revision ${key} is not valid: ${first?.path} ${first?.message}`);
+}
+
+function emptyRecords(): Records {
+  return { [REVISIONS]: new Map(), [ACTIONS]: new Map() };
+}
+
+function recordsOf({ list, activeId, nextId }: Revisions): Map<string, string> {
+  const records = new Map(list.map((revision) => [String(revision.id), serializeRevision(revision)]));
+  return records.set(STATE, JSON.stringify({ active_id: activeId ?? null, next_id: nextId }));
+}
+
+/** The records of revisions. */
+export function revisionRecords(revisions: Revisions): RecordedPut[] {
+  return putsOf(REVISIONS, recordsOf(revisions));
+}
+
+function putsOf(section: string, records: ReadonlyMap<string, string>): RecordedPut[] {
+  return Array.from(records, ([id, json]) => ({ op: 'put', section, id, json }));
+}
+
+function differences(
+  section: string,
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): RecordedChange[] {
+  const removed = before.keys().filter((id) => !after.has(id));
+  return [
+    ...removed.map((id) => ({ op: 'remove', section, id }) as const),
+    ...putsOf(section, after).filter(({ id, json }) => before.get(id) !== json),
+  ];
 }

@@ -130,7 +130,7 @@ function addRevision(
  * Removes the oldest revisions beyond the limits. The active one and the latest startup revision remain: without the
  * latter, the next start would treat an old configuration as a new one.
  */
-export function enforceLimits(revisions: Revisions): Revisions {
+function enforceLimits(revisions: Revisions): Revisions {
   const retained = new Set([revisions.activeId, latestStartupRevision(revisions)?.id]);
   let count = revisions.list.length;
   let bytes = revisions.list.reduce((sum, revision) => sum + revisionBytes(revision), 0);

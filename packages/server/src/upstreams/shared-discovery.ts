@@ -1,8 +1,8 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
 import { z } from 'zod';
-import type { StoredChange } from '../registry/store/postgres/records.ts';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { StoredChange } from '../registry/store/record-log.ts';
 import type { Commit, RecordedChange, SharedRecord } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ForwardHealth } from './forward-connection.ts';

@@ -1,15 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
+import { FolderSessions } from './fixtures/folder-sessions.ts';
+import { memorySessions } from './fixtures/memory-sessions.ts';
 import type { SessionState } from './session-state.ts';
-import { FileSessionStore, MemorySessionStore, type SessionStore } from './session-store.ts';
+import type { SessionStore } from './session-store.ts';
 
 const FOREVER = 8e15;
 const now = () => 0;
 
 /** Folds so often that every step of one is met, beside and between changes. */
-function start(files: VolatileFiles, log = new RecordedLog()): Promise<FileSessionStore> {
-  return FileSessionStore.open({ folder: '/kept', files, log, now, compactFromBytes: 300 });
+function start(files: VolatileFiles, log = new RecordedLog()): Promise<FolderSessions> {
+  return FolderSessions.open({ folder: '/kept', files, log, now, compactFromBytes: 300 });
 }
 
 /** One step of a workload. Each stores a distinct log level or ends a session, so that no two states are equal. */
@@ -47,7 +49,7 @@ function stateOf(store: SessionStore, count: number): string {
 
 /** The stored state after each number of steps. */
 async function statesOf(count: number): Promise<string[]> {
-  const store = new MemorySessionStore(now);
+  const store = memorySessions({ now });
   const states = [stateOf(store, count)];
   for (let index = 0; index < count; index++) {
     await step(store, index);
@@ -98,8 +100,6 @@ async function crashEverywhere(folder: VolatileFiles, from: number, to: number, 
 
 /** The number of steps that the folder contains. */
 async function reached({ files, label, acknowledged }: Moment, states: readonly string[]): Promise<number> {
-  const { 'sessions.json': snapshot } = files.dump();
-  if (snapshot !== undefined) JSON.parse(snapshot);
   const store = await start(files).catch((error: unknown) => {
     throw new Error(`${label}: ${String(error)}`);
   });
@@ -109,12 +109,12 @@ async function reached({ files, label, acknowledged }: Moment, states: readonly 
 }
 
 describe('a crash after any operation', () => {
-  it('loses no acknowledged end or change, and leaves a valid sessions.json', async () => {
+  it('loses no acknowledged end or change, and leaves a valid records.snapshot', async () => {
     const count = 240;
     const states = await statesOf(count);
     const moments = await crashEverywhere(new VolatileFiles(), 0, count, 0);
     expect(moments.length).toBeGreaterThan(1_200);
-    expect(moments.filter(({ files }) => 'sessions.json.tmp' in files.dump()).length).toBeGreaterThan(200);
+    expect(moments.filter(({ files }) => 'records.snapshot.tmp' in files.dump()).length).toBeGreaterThan(200);
     for (const moment of moments) await reached(moment, states);
   });
 
@@ -146,7 +146,7 @@ describe('a failing disk', () => {
     const files = new VolatileFiles(undefined, fault);
     const store = await start(files);
     armed = true;
-    const reference = new MemorySessionStore(now);
+    const reference = memorySessions({ now });
     for (let index = 0; index < count; index++) {
       const rejected = await step(store, index).then(
         () => false,
@@ -171,7 +171,7 @@ describe('a failing disk', () => {
     }
     await store.close();
     expect(stateOf(await start(files.after('lost')), count)).toBe(stateOf(reference, count));
-    expect(Object.keys(files.dump())).toEqual(['sessions.json']);
+    expect(Object.keys(files.dump())).toEqual(['records.snapshot']);
     return operations > at;
   }
 

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { checksummed, recordsFile } from '../../../testing/records.ts';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
+import { FolderSessions } from './fixtures/folder-sessions.ts';
 import { folderWith } from './fixtures/folder-with.ts';
 import type { SessionState } from './session-state.ts';
-import { FileSessionStore, type SessionStore } from './session-store.ts';
+import type { SessionStore } from './session-store.ts';
 import { SubscriptionShares } from './subscription-shares.ts';
 
 const FOLDER = '/kept';
@@ -23,7 +25,7 @@ function counting(): { fault: Fault; count: (operation: string, name?: string) =
 }
 
 function open(files: VolatileFiles, log = new RecordedLog()): Promise<SessionStore> {
-  return FileSessionStore.open({ folder: FOLDER, files, log });
+  return FolderSessions.open({ folder: FOLDER, files, log });
 }
 
 function level(logLevel: string) {
@@ -58,7 +60,7 @@ describe('the cost of a change', () => {
     const { fault, count } = counting();
     const store = await open(new VolatileFiles(undefined, fault));
     const first = store.change('first', FOREVER, 'end');
-    for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
     expect(count('write')).toBe(1);
     await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => store.change(`s${i}`, FOREVER, 'end'))]);
     expect(count('write')).toBe(2);
@@ -68,6 +70,7 @@ describe('the cost of a change', () => {
     const files = new VolatileFiles();
     const store = await open(files);
     const costs: number[] = [];
+    await store.change('a', FOREVER, level('info'));
     for (let round = 0; round < 3; round++) {
       const before = journalBytes(files);
       await store.change('a', FOREVER, subscribe(`uri ${round}`));
@@ -105,7 +108,7 @@ describe('the cost of a change', () => {
     for (let i = 0; i < 300; i++) {
       await Promise.all(Array.from({ length: 100 }, (_, j) => store.change('s0', FOREVER, level(`${i} ${j}`))));
     }
-    const { 'sessions.json': snapshot = '' } = files.dump();
+    const { 'records.snapshot': snapshot = '' } = files.dump();
     expect(journalBytes(files)).toBeLessThan(2 * snapshot.length);
     expect((await open(files.after('lost'))).sessions.state('s0')?.logLevel).toBe('299 99');
   });
@@ -114,7 +117,7 @@ describe('the cost of a change', () => {
 it('subscriptions count for the same holders after a restart, and those that make room end durably', async () => {
   const files = new VolatileFiles();
   const reopen = (log = new RecordedLog()) =>
-    FileSessionStore.open({
+    FolderSessions.open({
       folder: FOLDER,
       files,
       log,
@@ -154,7 +157,7 @@ it.each(['closed', 'killed'])(
   async (how) => {
     const files = new VolatileFiles();
     const reopen = () =>
-      FileSessionStore.open({ folder: FOLDER, files, log: new RecordedLog(), maxEnded: 10, compactFromBytes: 300 });
+      FolderSessions.open({ folder: FOLDER, files, log: new RecordedLog(), maxEnded: 10, compactFromBytes: 300 });
     const ann = { namespace: 'a', name: 'ann' };
     const bob = { namespace: 'a', name: 'bob' };
     const store = await reopen();
@@ -173,31 +176,29 @@ it.each(['closed', 'killed'])(
   },
 );
 
-/** A `sessions.json` with these sessions, as JSON text. */
-function withSessions(sessions: string): string {
-  return `{"version":2,"forgotten":[],"journal":1,"sessions":${sessions}}`;
-}
+/** The file with a session. */
+const withSession = (json: string) => recordsFile([['sessions', 'a', json]]);
 
 describe('folder contents', () => {
   it('drops an incomplete last line of the journal, which was never acknowledged', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
     await first.change('a', FOREVER, subscribe('u'));
-    const whole = (await files.read(`${FOLDER}/sessions.journal.1`)).length;
+    const whole = (await files.read(`${FOLDER}/records.journal.1`)).length;
     await first.change('a', FOREVER, 'end');
-    const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
+    const bytes = await files.read(`${FOLDER}/records.journal.1`);
     for (let length = whole; length <= bytes.length; length++) {
       const log = new RecordedLog();
-      const left = await folderWith({ 'sessions.journal.1': bytes.subarray(0, length) });
+      const left = await folderWith({ 'records.journal.1': bytes.subarray(0, length) });
       const again = await open(left, log);
       const finished = length === bytes.length;
       expect([again.sessions.hasEnded('a'), again.sessions.state('a')?.subscriptions.length]).toEqual(
         finished ? [true, undefined] : [false, 1],
       );
-      const torn = 'warn dropped an incomplete write at the end of sessions.journal.1';
+      const torn = 'warn dropped an incomplete write at the end of records.journal.1';
       expect(log.lines).toEqual(finished || length === whole ? [] : [torn]);
       // The start has compacted it: the torn line can never precede others.
-      expect(Object.keys(left.dump())).toEqual(['sessions.json']);
+      expect(Object.keys(left.dump())).toEqual(['records.snapshot']);
     }
   });
 
@@ -206,35 +207,39 @@ describe('folder contents', () => {
     const first = await open(files);
     await first.change('a', FOREVER, 'end');
     await first.change('b', FOREVER, 'end');
-    const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
+    const bytes = await files.read(`${FOLDER}/records.journal.1`);
     bytes[bytes.indexOf('"a"') + 1] = 'x'.charCodeAt(0);
-    await expect(open(await folderWith({ 'sessions.journal.1': bytes }))).rejects.toMatchObject({
+    await expect(open(await folderWith({ 'records.journal.1': bytes }))).rejects.toMatchObject({
       name: 'StoreError',
-      message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 is corrupt at byte 0.*; repair it, or remove it/),
+      message: expect.stringMatching(
+        /^\/kept\/records\.journal\.1 is corrupt at byte 0.*; repair it, or set SERVICE_PERSIST_RECOVER/,
+      ),
     });
   });
 
   it.each([
-    ['{"version":2,"sessions":{', /sessions.json is not valid JSON/],
-    ['[]', /sessions.json is not a JSON object with a version/],
-    ['{"version":"1"}', /sessions.json is not a JSON object with a version/],
-    ['{"version":0}', /sessions.json has an unknown version: 0/],
-    [withSessions('{"a":{"kind":"ended","expires":"soon"}}'), /is not valid: sessions\.a\.expires/],
-    [withSessions('{"a":{"kind":"changed","expires":1,"state":{"subscriptions":[{"uri":1}]}}}'), /sessions\.a\./],
-    ['{"version":2,"forgotten":[],"journal":0}', /is not valid: journal/],
-    ['{"version":3}', /sessions\.json has version 3, but this release reads version 2/],
-  ])('is not a sessions.json of %s', async (content, message) => {
-    const opening = open(await folderWith({ 'sessions.json': content }));
+    ['{"version":2,"sessions":{', /records.snapshot is corrupt at byte 0/],
+    [checksummed('[["begin",1,1]]'), /records.snapshot is incomplete/],
+    [checksummed('[["end"]]'), /records.snapshot has an unknown record at byte 0/],
+    [checksummed('[["begin",0,1]]'), /records.snapshot has an unknown version: 0/],
+    [checksummed('[["begin",1,0]]'), /records.snapshot has an unknown record at byte 0/],
+    [checksummed('[["begin",1,1],["patch","sessions","a",{}],["end"]]'), /has an unknown record at byte 0/],
+    [checksummed('[["begin",2,1]]'), /records\.snapshot has version 2, but this release reads version 1/],
+    [withSession('{'), /has sessions that cannot be used: "a" is not valid JSON/],
+    [withSession('{"kind":"ended","expires":"soon"}'), /has sessions that cannot be used: "a"\.expires/],
+    [withSession('{"kind":"changed","expires":1,"state":{"subscriptions":{"u":1}}}'), /cannot be used: "a"\./],
+  ])('is not a records.snapshot of %s', async (content, message) => {
+    const opening = open(await folderWith({ 'records.snapshot': content }));
     await expect(opening).rejects.toMatchObject({ name: 'StoreError', message: expect.stringMatching(message) });
-    await expect(opening).rejects.toThrow(/^[^\n]*sessions\.json[^\n]*$/);
+    await expect(opening).rejects.toThrow(/^[^\n]*records\.snapshot[^\n]*$/);
   });
 
   it('can be read after a damaged file was removed, as the message says', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
     await first.change('a', FOREVER, 'end');
-    const { 'sessions.journal.1': journal = '' } = files.dump();
-    const again = await open(await folderWith({ 'sessions.journal.7': journal }));
+    const { 'records.journal.1': journal = '' } = files.dump();
+    const again = await open(await folderWith({ 'records.journal.7': journal }));
     expect(again.sessions.hasEnded('a')).toBe(true);
     await again.change('b', FOREVER, 'end');
     await again.close();
@@ -257,7 +262,7 @@ describe('a failing disk', () => {
       expect(status).toBe('rejected');
       expect(reason).toMatchObject({
         name: 'StoreError',
-        message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 could not be written: ENOSPC/),
+        message: expect.stringMatching(/^\/kept\/records\.journal\.1 could not be written: ENOSPC/),
       });
     }
     expect([store.sessions.state('a'), store.sessions.hasEnded('b')]).toEqual([
@@ -274,19 +279,19 @@ describe('a failing disk', () => {
   it('still ends sessions while only the compaction fails, and loses nothing', async () => {
     let full = true;
     const files = new VolatileFiles(undefined, (operation, name) =>
-      full && operation === 'open' && name === 'sessions.json.tmp' ? 'ENOSPC' : undefined,
+      full && operation === 'open' && name === 'records.snapshot.tmp' ? 'ENOSPC' : undefined,
     );
     const first = await open(files);
     await first.change('a', FOREVER, 'end');
     const log = new RecordedLog();
     const second = await open(files, log);
-    expect(log.lines).toEqual(['error /kept/sessions.json could not be written; changes stay in the journal']);
+    expect(log.lines).toEqual(['error /kept/records.snapshot could not be written; changes stay in the journal']);
     await second.change('b', FOREVER, 'end');
-    await expect(second.close()).rejects.toThrow('/kept/sessions.json could not be written: ENOSPC');
+    await expect(second.close()).rejects.toThrow('/kept/records.snapshot could not be written: ENOSPC');
     full = false;
     const third = await open(files);
     expect([third.sessions.hasEnded('a'), third.sessions.hasEnded('b')]).toEqual([true, true]);
-    expect(Object.keys(files.dump())).toEqual(['sessions.json']);
+    expect(Object.keys(files.dump())).toEqual(['records.snapshot']);
   });
 
   it('cleans up at the end what it could not roll back before', async () => {
@@ -297,7 +302,7 @@ describe('a failing disk', () => {
     const store = await open(files);
     broken = true;
     await expect(store.change('refused', FOREVER, 'end')).rejects.toThrow('EIO');
-    expect(files.dump()['sessions.journal.1']).toContain('refused');
+    expect(files.dump()['records.journal.1']).toContain('refused');
     broken = false;
     await store.close();
     expect(JSON.stringify(files.dump())).not.toContain('refused');
@@ -317,13 +322,13 @@ describe('a failing disk', () => {
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
     const log = new RecordedLog();
-    const store = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, compactFromBytes: 300 });
+    const store = await FolderSessions.open({ folder: FOLDER, files, log, now: () => 0, compactFromBytes: 300 });
     // The second generation grows until the compaction of the first has finished.
     for (let i = 0; i < 20; i++) await store.change('a', FOREVER, level(`level ${i}`));
     expect(pending.length).toBe(1);
     pending[0]?.();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(Object.keys(files.dump()).sort()).toEqual(['sessions.journal.2', 'sessions.json']);
+    expect(Object.keys(files.dump()).sort()).toEqual(['records.journal.2', 'records.snapshot']);
     broken = true;
     await expect(store.change('refused', FOREVER, 'end')).rejects.toThrow('EIO');
     broken = false;
@@ -339,7 +344,7 @@ describe('a failing disk', () => {
   it('exposes only durable records, also when it cannot compact at start', async () => {
     let written: VolatileFiles | undefined;
     const files: VolatileFiles = new VolatileFiles(() => {
-      if (files.dump()['sessions.journal.1']) written ??= files.after('killed', undefined, noFold);
+      if (files.dump()['records.journal.1']) written ??= files.after('killed', undefined, noFold);
     });
     const noFold: Fault = (operation, name) => (operation === 'open' && name.endsWith('.tmp') ? 'ENOSPC' : undefined);
     await (await open(files)).change('a', FOREVER, 'end');

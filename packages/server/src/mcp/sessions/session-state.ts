@@ -1,16 +1,22 @@
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { NO_OWNER, type QuotaOwner, quotaOwnerSchema } from '../../http/shares.ts';
 
-const subscription = z.object({ uri: z.string(), forward: z.string() });
-
 /** A resource subscription and the forward that it was sent to. */
-export type Subscription = Readonly<z.output<typeof subscription>>;
+export interface Subscription {
+  readonly uri: string;
+  readonly forward: string;
+}
 
 const sessionState = z.object({
   /** Minimum level of log messages; undefined unless the client set one. */
   logLevel: z.string().optional(),
-  /** Subscribed resources, each uri once, in no particular order. */
-  subscriptions: z.array(subscription).readonly(),
+  /** Subscribed resources, each uri once, in no particular order. Stored as an object: forwards by uri. */
+  subscriptions: z
+    .custom<Record<string, string>>(isForwards)
+    .transform((forwards): readonly Subscription[] =>
+      Object.entries(forwards).map(([uri, forward]) => ({ uri, forward })),
+    ),
 });
 
 /** Settings and subscriptions of a client in its session. */
@@ -28,28 +34,16 @@ export const storedSession = z.discriminatedUnion('kind', [
 /** The stored part of a session, until the session expires. */
 export type StoredSession = Readonly<z.output<typeof storedSession>>;
 
+/** Returns the JSON of a session, as its schema reads it. */
+export function encodeSession(session: StoredSession): object {
+  if (session.kind === 'ended') return session;
+  const { logLevel, subscriptions } = session.state;
+  const byUri = Object.fromEntries(subscriptions.map(({ uri, forward }) => [uri, forward]));
+  return { ...session, state: { logLevel, subscriptions: byUri } };
+}
+
 /** Schema of the forgotten ends of sessions. */
 export const forgottenSchema = z.object({ namespace: z.string(), name: z.string().optional(), expires: z.number() });
-
-/** Schema of one line of the journal. */
-export const recordsSchema = z.array(
-  z.discriminatedUnion('op', [
-    z.object({ op: z.literal('end'), id: z.string(), ...stored }),
-    z.object({
-      op: z.literal('change'),
-      id: z.string(),
-      ...stored,
-      /** The new level, null for none; unchanged when missing. */
-      logLevel: z.string().nullable().optional(),
-      /** Uri and forward of new subscriptions and of those that moved to another forward. */
-      subscribed: z.array(z.tuple([z.string(), z.string()])).optional(),
-      unsubscribed: z.array(z.string()).optional(),
-    }),
-  ]),
-);
-
-/** A journal record: the difference that a change made, so that its size does not depend on the size of the session. */
-export type SessionRecord = z.output<typeof recordsSchema>[number];
 
 /** Limits of one session's state: number of subscriptions, and bytes of the whole state as JSON. */
 export const STATE_LIMITS = { subscriptions: 1_000, bytes: 256 * 1024 } as const;
@@ -123,49 +117,6 @@ function subscriptionsOf(forwards: ReadonlyMap<string, string>): Subscription[] 
   return Array.from(forwards, ([uri, forward]) => ({ uri, forward }));
 }
 
-/** The record of a change; undefined when nothing differs. */
-export function recordOf(
-  id: string,
-  expires: number,
-  before: StoredSession | undefined,
-  after: StoredSession | undefined,
-): SessionRecord | undefined {
-  if (before === after) return undefined;
-  const { holder = NO_OWNER } = after ?? before ?? {};
-  if (after?.kind === 'ended') return { op: 'end', id, expires, holder };
-  const [old, next] = [stateOf(before), stateOf(after)];
-  const oldForwards = forwardsByUri(old.subscriptions);
-  const nextForwards = forwardsByUri(next.subscriptions);
-  const subscribed = [...nextForwards].filter(([uri, forward]) => oldForwards.get(uri) !== forward);
-  const unsubscribed = [...oldForwards.keys()].filter((uri) => !nextForwards.has(uri));
-  const levelChanged = old.logLevel !== next.logLevel;
-  if (!levelChanged && subscribed.length === 0 && unsubscribed.length === 0) return undefined;
-  return {
-    op: 'change',
-    id,
-    expires,
-    holder,
-    ...(levelChanged && { logLevel: next.logLevel ?? null }),
-    ...(subscribed.length > 0 && { subscribed }),
-    ...(unsubscribed.length > 0 && { unsubscribed }),
-  };
-}
-
-/** Returns the stored form of a session after the changes that records describe. */
-export function applyRecords(
-  before: StoredSession | undefined,
-  records: readonly SessionRecord[],
-): StoredSession | undefined {
-  if (before?.kind === 'ended') return before;
-  let { expires = 0, holder = NO_OWNER } = before ?? {};
-  let { logLevel } = stateOf(before);
-  const forwards = forwardsByUri(stateOf(before).subscriptions);
-  for (const record of records) {
-    ({ expires, holder } = record);
-    if (record.op === 'end') return { kind: 'ended', expires, holder };
-    if (record.logLevel !== undefined) logLevel = record.logLevel ?? undefined;
-    for (const uri of record.unsubscribed ?? []) forwards.delete(uri);
-    for (const [uri, forward] of record.subscribed ?? []) forwards.set(uri, forward);
-  }
-  return toStored(expires, { logLevel, subscriptions: subscriptionsOf(forwards) }, holder);
+function isForwards(stored: unknown): boolean {
+  return isJsonObject(stored) && Object.values(stored).every((forward) => typeof forward === 'string');
 }

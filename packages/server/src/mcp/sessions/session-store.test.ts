@@ -2,10 +2,13 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { recordsIn } from '../../../testing/records.ts';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { trackedFiles } from '../../registry/store/fixtures/tracked-files.ts';
+import { FolderSessions } from './fixtures/folder-sessions.ts';
+import { memorySessions } from './fixtures/memory-sessions.ts';
 import { type SessionState, STATE_LIMITS } from './session-state.ts';
-import { FileSessionStore, MemorySessionStore, type SessionStore } from './session-store.ts';
+import type { SessionStore } from './session-store.ts';
 
 let folder: string;
 let files: ReturnType<typeof trackedFiles>;
@@ -32,7 +35,7 @@ function level(logLevel: string | undefined) {
 }
 
 function inFolder(now?: () => number): Promise<SessionStore> {
-  return FileSessionStore.open({ folder, files, log: new RecordedLog(), ...(now && { now }) });
+  return FolderSessions.open({ folder, files, log: new RecordedLog(), ...(now && { now }) });
 }
 
 function uris(store: SessionStore, id: string): string[] | undefined {
@@ -43,7 +46,7 @@ function uris(store: SessionStore, id: string): string[] | undefined {
 }
 
 describe.each([
-  ['in memory', async (now?: () => number) => new MemorySessionStore(now)],
+  ['in memory', async (now?: () => number) => memorySessions(now && { now })],
   ['in a folder', inFolder],
 ])('sessions stored %s', (_where, make) => {
   it('are not changed or ended before the change is applied', async () => {
@@ -174,22 +177,17 @@ describe('sessions stored in a folder', () => {
     await store.change('a', 5e15, 'end', holder);
     await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)), holder);
     await store.close();
-    expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
-      version: 2,
-      forgotten: [],
-      journal: 2,
-      sessions: {
-        a: { kind: 'ended', expires: 5e15, holder },
-        b: {
-          kind: 'changed',
-          expires: 6e15,
-          holder,
-          state: { logLevel: 'info', subscriptions: [{ uri: 'u', forward: 'g' }] },
-        },
-      },
-    });
-    expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
-    expect(await files.list(folder)).toEqual(['sessions.json']);
+    const records = recordsIn(await readFile(join(folder, 'records.snapshot'), 'utf8'));
+    expect(records.map(([section, id, content]) => [section, id, JSON.parse(content)])).toEqual([
+      ['sessions', 'a', { kind: 'ended', expires: 5e15, holder }],
+      [
+        'sessions',
+        'b',
+        { kind: 'changed', expires: 6e15, holder, state: { logLevel: 'info', subscriptions: { u: 'g' } } },
+      ],
+    ]);
+    expect((await stat(join(folder, 'records.snapshot'))).mode & 0o777).toBe(0o600);
+    expect(await files.list(folder)).toEqual(['records.snapshot']);
     await expect(store.change('c', FOREVER, 'end')).rejects.toThrow('is closed');
   });
 
@@ -222,12 +220,12 @@ describe('a session that has expired', () => {
     ]);
     await second.change('another', 9_000, 'end');
     await second.close();
-    expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('"old ');
+    expect(await readFile(join(folder, 'records.snapshot'), 'utf8')).not.toContain('"old ');
   });
 
   it('is also ignored by a process without storage', async () => {
     let now = 1_000;
-    const store = new MemorySessionStore(() => now);
+    const store = memorySessions({ now: () => now });
     await store.change('old', 2_000, 'end');
     await store.change('old change', 2_000, level('info'));
     now = 3_000;

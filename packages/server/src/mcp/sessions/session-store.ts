@@ -1,20 +1,18 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import type { QuotaOwner } from '../../http/shares.ts';
-import { forEachInSteps } from '../../registry/steps.ts';
-import { ExpiryScan } from '../../registry/store/expiry-scan.ts';
-import type { JournaledBatch, Pending } from '../../registry/store/journal-writer.ts';
-import { CorruptFileError } from '../../registry/store/journaled-file.ts';
-import { JournaledStore, type JournaledStoreOptions, journalLine } from '../../registry/store/journaled-store.ts';
-import { readSnapshot, sessionSlices } from './session-snapshot.ts';
+import { Collection } from '../../registry/store/collection.ts';
+import type { RecordLog } from '../../registry/store/record-log.ts';
+import type { RecordedPut } from '../../registry/store/store.ts';
+import type { ForgottenSessions } from './ended-sessions.ts';
 import {
   applyChange,
-  applyRecords,
-  recordOf,
-  recordsSchema,
-  type SessionRecord,
+  encodeSession,
+  forgottenSchema,
   type SessionState,
   type StoredSession,
   type Subscription,
+  stateOf,
+  storedSession,
 } from './session-state.ts';
 import { type SessionStoreLimits, type SessionSubscription, SessionTable } from './session-table.ts';
 
@@ -24,12 +22,13 @@ export interface EvictedSubscription {
   readonly subscription: Subscription;
 }
 
-/** A change of a session. */
-export interface SessionChange {
-  readonly id: string;
-  readonly expires: number;
-  readonly holder: QuotaOwner | undefined;
-  readonly change: 'end' | ((before: SessionState) => SessionState);
+/** A change of a session: its end, or another state. */
+export type SessionChange = 'end' | ((before: SessionState) => SessionState);
+
+/** Options of {@link SessionStore}. */
+export interface SessionStoreOptions extends SessionStoreLimits {
+  /** Epoch milliseconds; defaults to the system clock. */
+  readonly now?: () => number;
 }
 
 /**
@@ -37,36 +36,98 @@ export interface SessionChange {
  * Stored until the session expires; `expires` is that time in epoch milliseconds, the same in every call for a session.
  * `holder` is whom the session counts for.
  */
-export abstract class SessionStore {
+export class SessionStore {
   /** A subscription has ended to make room for those of others. */
   readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
   /** The session with this id has ended, here or at another replica. */
   readonly ended = new Emitter<string>();
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: SessionTable;
+  readonly #stored: Collection<StoredSession>;
+  /** Ends of sessions that are forgotten, by owner. */
+  readonly #forgotten: Collection<ForgottenSessions>;
+  /** Sessions that were forgotten here, and are still stored. */
+  readonly #excess = new Set<string>();
 
-  constructor(limits: SessionStoreLimits) {
+  readonly #now: () => number;
+
+  constructor({ now = Date.now, ...limits }: SessionStoreOptions = {}) {
+    this.#now = now;
     this.sessions = new SessionTable(limits);
+    const expires = (record: { readonly expires: number }) => record.expires;
+    this.#stored = new Collection<StoredSession>({
+      name: 'sessions',
+      schema: storedSession,
+      encode: encodeSession,
+      expires,
+      table: this.sessions,
+      // The next request of the client may arrive at any other replica.
+      isConfirmed: true,
+      now,
+    });
+    this.#forgotten = new Collection<ForgottenSessions>({
+      name: 'forgotten_sessions',
+      schema: forgottenSchema,
+      expires,
+      now,
+    });
+    this.#forgotten.changed.subscribe(({ content, isForeign }) => {
+      if (isForeign && content) this.sessions.ended.addForgotten(content);
+    });
+    this.#stored.changed.subscribe(({ id, before, content }) => {
+      if (content?.kind === 'ended' && before?.kind !== 'ended') this.ended.emit(id);
+    });
+    this.sessions.sessionForgotten.subscribe((id) => this.#excess.add(id));
     this.sessions.subscriptionEvicted.subscribe((evicted) => void this.#endEvicted(evicted));
   }
 
+  /** Loads the sessions. Called once, before any change. Rejects with `StoreError`. */
+  async open(log: RecordLog): Promise<void> {
+    await Promise.all([this.#forgotten.open(log), this.#stored.open(log)]);
+    this.sessions.removeExpired(this.#now());
+  }
+
   /**
-   * Replaces the state by the result of `change`, or ends the session and drops its state; resolves once that is durable and visible in {@link
-   * SessionStore.sessions}. Changes of one session are applied in the order of the calls, each to the result of the
-   * previous one: `change` is called once, asynchronously.
+   * Replaces the state by the result of `change`, or ends the session and drops its state; resolves once that is durable and
+   * visible in {@link SessionStore.sessions}. Changes of one session are applied in the order of the calls, each to the result of the
+   * previous one: `change` is called asynchronously, and again if another replica has changed the session meanwhile.
    *
    * Rejects and leaves the state unchanged: with `SessionStateError` when the session has ended or a limit is exceeded,
    * with `StoreError` when it could not be stored, with the error of `change` otherwise.
    */
-  async change(id: string, expires: number, change: SessionChange['change'], holder?: QuotaOwner): Promise<void> {
-    await this.put({ id, expires, change, holder });
-    if (change === 'end') this.ended.emit(id);
+  async change(id: string, expires: number, change: SessionChange, holder?: QuotaOwner): Promise<void> {
+    await this.#stored.update(id, (before) => {
+      const after = applyChange(before, expires, change, holder);
+      if (!after) return before && null;
+      return before?.kind === after.kind && isSame(stateOf(before), stateOf(after)) ? undefined : after;
+    });
+    if (this.#excess.size > 0) await this.#removeExcess();
   }
 
-  /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
-  abstract close(): Promise<void>;
+  /** What is stored, as of the call; the texts are created when they are read. */
+  records(): readonly Iterable<RecordedPut>[] {
+    return [this.#forgotten.records(), this.#stored.records()];
+  }
 
-  protected abstract put(change: SessionChange): Promise<void>;
+  /** Finishes pending changes. */
+  async close(): Promise<void> {
+    await this.#stored.close();
+    await this.#forgotten.close();
+  }
+
+  /** Stores what was forgotten, and then removes it. If that fails, it is still stored, and forgotten again after the next start. */
+  async #removeExcess(): Promise<void> {
+    const ids = [...this.#excess];
+    this.#excess.clear();
+    const forgotten = new Map(this.sessions.ended.forgotten().map((each) => [ownerId(each), each]));
+    const isStored = (id: string, { expires }: ForgottenSessions) => (this.#forgotten.get(id)?.expires ?? 0) >= expires;
+    const puts = [...forgotten].filter((each) => !isStored(...each)).map((each) => this.#forgotten.put(...each));
+    const covered = Array.from(this.#forgotten.entries(), ([id]) => id).filter((id) => !forgotten.has(id));
+    try {
+      await Promise.all([...puts, ...covered.map((id) => this.#forgotten.remove(id))]);
+      await Promise.all(ids.map((id) => this.#stored.update(id, (rest) => rest ?? null)));
+    } catch {}
+  }
 
   /** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
   async #endEvicted({ id, uri }: SessionSubscription): Promise<void> {
@@ -82,172 +143,10 @@ export abstract class SessionStore {
   }
 }
 
-/** A session store without persistence. */
-export class MemorySessionStore extends SessionStore {
-  readonly #expiry: ExpiryScan;
-
-  constructor(now: () => number = Date.now, limits: SessionStoreLimits = {}) {
-    super(limits);
-    this.#expiry = new ExpiryScan(() => this.sessions.removeExpired(now()));
-  }
-
-  async close(): Promise<void> {}
-
-  protected put(change: SessionChange): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const batch = new ChangeBatch(this.sessions, [{ ...change, resolve, reject }]);
-      batch.apply();
-      batch.settle();
-      this.#expiry.onChanges(1);
-    });
-  }
+function isSame(one: SessionState, other: SessionState): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** Options of {@link FileSessionStore}. */
-export interface FileSessionStoreOptions extends SessionStoreLimits, JournaledStoreOptions {
-  /** Epoch milliseconds; defaults to the system clock. */
-  readonly now?: () => number;
-}
-
-/** A change that is not stored yet. */
-export type PendingChange = SessionChange & Pending;
-
-/** A session before and after the changes of a {@link ChangeBatch}. */
-interface ChangedSession {
-  readonly before: StoredSession | undefined;
-  readonly after: StoredSession | undefined;
-}
-
-/** Changes that are stored together, each made to the result of the previous one, and not visible yet. */
-export class ChangeBatch implements JournaledBatch {
-  readonly changed = new Map<string, ChangedSession>();
-  /** The differences that the changes made. */
-  readonly records: SessionRecord[] = [];
-  readonly #sessions: SessionTable;
-  readonly #pending: readonly PendingChange[];
-  /** Changes that the limits or the session's end forbid. */
-  readonly #failed = new Map<PendingChange, unknown>();
-
-  constructor(sessions: SessionTable, pending: readonly PendingChange[]) {
-    this.#sessions = sessions;
-    this.#pending = pending;
-    for (const each of pending) this.#make(each);
-  }
-
-  get line(): Iterable<string> | undefined {
-    return journalLine(this.records);
-  }
-
-  /** Makes the changes visible. */
-  apply(): void {
-    for (const [id, { after }] of this.changed) this.#sessions.set(id, after);
-  }
-
-  /** Resolves the promises of the changes. */
-  settle(): void {
-    for (const each of this.#pending) {
-      if (this.#failed.has(each)) each.reject(this.#failed.get(each));
-      else each.resolve();
-    }
-  }
-
-  /** Takes the changes back. */
-  revert(): void {
-    for (const id of this.changed.keys()) this.#sessions.restore(id, this.#sessions.get(id));
-  }
-
-  /** Takes the changes back, because they could not be stored, and rejects their promises. */
-  fail(error: unknown): void {
-    this.revert();
-    for (const each of this.#pending) each.reject(this.#failed.get(each) ?? error);
-  }
-
-  #make(pending: PendingChange): void {
-    const { id, expires, change, holder } = pending;
-    const known = this.changed.get(id);
-    const before = known ? known.after : this.#sessions.get(id);
-    try {
-      const after = applyChange(before, expires, change, holder);
-      this.#sessions.admit(id, after);
-      const record = recordOf(id, expires, before, after);
-      if (!record) return;
-      this.records.push(record);
-      this.changed.set(id, { before: known ? known.before : before, after });
-    } catch (error) {
-      this.#sessions.restore(id, before);
-      this.#failed.set(pending, error);
-    }
-  }
-}
-
-/** Sessions in `sessions.json` and a journal of differences: a change costs the same with any number of stored sessions. */
-export class FileSessionStore extends SessionStore {
-  readonly #store: JournaledStore<SessionChange>;
-  /** Records of the journal by session: a thousand of one must not copy its state a thousand times. */
-  readonly #replayed = new Map<string, SessionRecord[]>();
-
-  /** Reads the folder. Throws `StoreError` when a file is corrupt or cannot be read. */
-  static async open(options: FileSessionStoreOptions): Promise<FileSessionStore> {
-    const store = await FileSessionStore.#load(options);
-    await store.#store.compact();
-    return store;
-  }
-
-  /** Reads the sessions of a folder without writing to it. Throws `StoreError` like {@link open}. */
-  static async read(options: FileSessionStoreOptions): Promise<SessionTable> {
-    return (await FileSessionStore.#load(options)).sessions;
-  }
-
-  static async #load(options: FileSessionStoreOptions): Promise<FileSessionStore> {
-    const store = new FileSessionStore(options);
-    await store.#store.load();
-    for (const [id, records] of store.#replayed) store.sessions.set(id, applyRecords(store.sessions.get(id), records));
-    store.#replayed.clear();
-    store.sessions.removeExpired((options.now ?? Date.now)());
-    return store;
-  }
-
-  private constructor({ now = Date.now, ...options }: FileSessionStoreOptions) {
-    super(options);
-    const { sessions } = this;
-    this.#store = new JournaledStore<SessionChange>(
-      {
-        kind: 'session',
-        lost: 'session changes',
-        read: (bytes) => {
-          if (!bytes) return undefined;
-          const snapshot = readSnapshot(bytes);
-          for (const forgotten of snapshot.forgotten) sessions.ended.addForgotten(forgotten);
-          for (const [id, stored] of Object.entries(snapshot.sessions)) sessions.set(id, stored);
-          return snapshot.journal;
-        },
-        replay: (line, ...place) =>
-          forEachInSteps(parseRecords(line.toString(), ...place), (record) => {
-            this.#replayed.getOrInsertComputed(record.id, () => []).push(record);
-          }),
-        batch: (changes) => new ChangeBatch(sessions, changes),
-        snapshot: (generation) => {
-          sessions.removeExpired(now());
-          return sessionSlices(sessions.entries(), sessions.ended.forgotten(), generation);
-        },
-      },
-      options,
-    );
-  }
-
-  close(): Promise<void> {
-    return this.#store.close();
-  }
-
-  protected put(change: SessionChange): Promise<void> {
-    return this.#store.put(change);
-  }
-}
-
-function parseRecords(text: string, file: string, offset: number): SessionRecord[] {
-  try {
-    return recordsSchema.parse(JSON.parse(text));
-  } catch (error) {
-    throw new CorruptFileError(file, `has an unknown record at byte ${offset}`, { cause: error });
-  }
+function ownerId({ namespace, name }: ForgottenSessions): string {
+  return JSON.stringify(name === undefined ? [namespace] : [namespace, name]);
 }

@@ -1,5 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type QuotaOwner, Shares } from '../../http/shares.ts';
+import type { RecordTable } from '../../registry/store/collection.ts';
 import { EndedSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
@@ -19,7 +20,7 @@ export interface SessionSubscription {
 }
 
 /** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
-export class SessionTable {
+export class SessionTable implements RecordTable<StoredSession> {
   /** A subscription has to end; it is not counted any more. */
   readonly subscriptionEvicted = new Emitter<SessionSubscription>();
   /** The end or the log level of the session with this id is forgotten, since there are too many. */

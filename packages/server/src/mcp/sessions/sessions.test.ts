@@ -8,7 +8,7 @@ import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { ActiveSessions } from './active-sessions.ts';
 import { EventStore } from './event-store.ts';
-import { MemorySessionStore } from './session-store.ts';
+import { memorySessions } from './fixtures/memory-sessions.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -30,7 +30,7 @@ function setUp(key = KEY) {
   const now = () => clock.now;
   const sealer = new TokenSealer(key);
   const active = new ActiveSessions(new EventStore(sealer, 'replica'), 'replica');
-  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, new MemorySessionStore(now), active, now) };
+  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessions({ now }), active, now) };
 }
 
 const ANN = createUser('ann', 'proxy');

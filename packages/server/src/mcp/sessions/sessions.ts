@@ -63,7 +63,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   /** Changes the state of the session, or ends it for good. See {@link SessionStore.change}. */
-  change(change: SessionChange['change']): Promise<void> {
+  change(change: SessionChange): Promise<void> {
     return this.#store.change(this.id, this.#expires, change, this.holder);
   }
 }

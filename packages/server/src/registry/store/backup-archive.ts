@@ -10,7 +10,7 @@ export const BACKUP_FORMAT = 1;
 export const MANIFEST_NAME = 'manifest.json';
 
 /** Files that a backup can contain. The API never sends the session key. */
-export const BACKUP_FILES = ['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'] as const;
+export const BACKUP_FILES = ['registry.json', 'records.snapshot', 'session.key'] as const;
 
 /** Name of a file in a backup. */
 export type BackupFileName = (typeof BACKUP_FILES)[number];

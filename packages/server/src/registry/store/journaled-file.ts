@@ -26,7 +26,7 @@ export class CorruptFileError extends Error {
 export const START_WITHOUT = 'set SERVICE_PERSIST_RECOVER=rename to start without it';
 
 /** Renames corrupt files to `<name>.corrupt-<now>`. Returns the number of those that exist. */
-export async function quarantine(
+async function quarantine(
   { files, folder, log }: Pick<JournaledFileOptions, 'files' | 'folder' | 'log'>,
   names: Iterable<string>,
   now: number,
@@ -62,8 +62,6 @@ export interface JournaledFileOptions {
   readonly snapshotName: string;
   /** Name of the journal files without their number: `registry.journal`. */
   readonly journalName: string;
-  /** True when records are independent, so that a removed journal file costs only its own records. */
-  readonly allowGaps?: boolean;
   readonly log: StoreLog;
 }
 
@@ -128,7 +126,7 @@ export class JournaledFile {
     generation: number | undefined,
     apply: (line: ByteRange, file: string, offset: number) => Steps<void>,
   ): Promise<boolean> {
-    const { files, folder, snapshotName, allowGaps, log } = this.#options;
+    const { files, folder, snapshotName, log } = this.#options;
     const generations = await this.#generations();
     const first = generation ?? generations[0] ?? 1;
     const turns = new Turns();
@@ -140,7 +138,7 @@ export class JournaledFile {
         await files.remove(path);
         continue;
       }
-      if (found !== next && !allowGaps) {
+      if (found !== next) {
         throw new CorruptFileError(file, `does not follow ${snapshotName}: expected ${this.#nameOf(next)}`);
       }
       await files.sync(path);
@@ -299,7 +297,8 @@ export class ChecksummedLog {
   }
 }
 
-function* checksummedLine(texts: Iterable<string>): Generator<Uint8Array> {
+/** The bytes of one line of a {@link ChecksummedLog}. */
+export function* checksummedLine(texts: Iterable<string>): Generator<Uint8Array> {
   let text = '';
   let crc = 0;
   for (const more of texts) {

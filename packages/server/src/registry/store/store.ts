@@ -41,6 +41,8 @@ export interface RecordedPut<In extends string = string> extends SharedRecord {
   readonly section: In;
   /** When the record may be removed, in milliseconds since the epoch; undefined for never. */
   readonly expires?: number | undefined;
+  /** The JSON Merge Patch that makes it from the stored record; undefined if there is none. */
+  readonly patch?: () => object | undefined;
 }
 
 /** A removal, as it is passed to a store. */

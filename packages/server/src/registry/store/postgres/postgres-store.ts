@@ -1,5 +1,6 @@
 import { Turns } from '@sluice/protocol/turns';
 import type { Steps } from '../../steps.ts';
+import type { StoredChange } from '../record-log.ts';
 import {
   type Change,
   type Commit,
@@ -13,7 +14,6 @@ import {
   type SharedRecord,
   type SharedStore,
 } from '../store.ts';
-import type { StoredChange } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
 /** The registry in PostgreSQL, which several replicas share (docs/replicas.md). */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { StoredChange } from '../record-log.ts';
 import type { RecordedChange, SharedRecord } from '../store.ts';
 import type { Transaction } from './database.ts';
 
@@ -7,28 +8,10 @@ const PAGE = 2_000;
 /** A commit is written in batches that end at whichever limit comes first. */
 const BATCH = { changes: 1_000, characters: 512 * 1024 };
 
-/** A change by another replica; `json` is null for a removal. */
-export interface StoredChange {
-  readonly section: string;
-  readonly id: string;
-  readonly json: string | null;
-}
-
 /** The revision of the latest commit. `timeoutMs`: shorter limit for the response. */
 export async function readRevision(on: Pick<Transaction, 'query'>, timeoutMs?: number): Promise<number> {
   const [state] = await on.query<{ revision: string }>('SELECT revision FROM sluice.state', [], timeoutMs);
   return Number(state?.revision ?? 0);
-}
-
-/** The changes in a section that replace the records with these ids by others. */
-export function replacement(
-  section: string,
-  ids: Iterable<string>,
-  records: ReadonlyMap<string, readonly SharedRecord[]>,
-): StoredChange[] {
-  const stored = new Map(records.get(section)?.map(({ id, json }) => [id, json]));
-  const removed = [...ids].filter((id) => !stored.has(id)).map((id) => ({ section, id, json: null }));
-  return [...removed, ...Array.from(stored, ([id, json]) => ({ section, id, json }))];
 }
 
 /** What a replica lacks. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { LogConsumer, RecordLog, StoredChange } from '../record-log.ts';
 import {
   type Commit,
   type Conflict,
@@ -21,7 +22,6 @@ import {
   readRecords,
   readRevision,
   removeExpired,
-  type StoredChange,
   writeCommit,
 } from './records.ts';
 import { MIGRATIONS, migrate, readOnlyReplica } from './schema.ts';
@@ -45,17 +45,8 @@ const CHECK_MS = 2_000;
 const RESOLVE_MS = 10_000;
 const RESOLVE_INTERVAL_MS = 100;
 
-/** A part of the service whose records are in the log. Its methods are never called at the same time. */
-export interface Follower {
-  /** The sections of its records. */
-  readonly sections: readonly string[];
-  /** Makes commits of other replicas visible, in order. */
-  apply(changes: readonly StoredChange[]): Promise<void>;
-  /** Replaces its state by these records: too much has changed. */
-  reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void>;
-  /** Resolves when what was applied is in effect, if that takes longer. */
-  settled?(): Promise<unknown>;
-}
+/** A consumer, as far as this log needs it: the database has its records. */
+export type Follower = Omit<LogConsumer, 'records'>;
 
 /** Options of {@link SharedLog}. */
 export interface SharedLogOptions {
@@ -72,7 +63,9 @@ export interface SharedLogOptions {
  * are applied and its own are made again, while it holds the lock. Replicas follow each other through the table of changes,
  * which a notification tells them to read.
  */
-export class SharedLog {
+export class SharedLog implements RecordLog {
+  readonly isDurable = true;
+  readonly isShared = true;
   readonly members: Membership;
   /** Commits, and those that were made again because other replicas had committed meanwhile. */
   readonly counts = { commits: 0, conflicts: 0 };

@@ -1,6 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
+import { replacement, type StoredChange } from '../record-log.ts';
 import type { Commit, RecordedChange, RecordedPut, SharedRecord } from '../store.ts';
-import { replacement, type StoredChange } from './records.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
 /** A record; without content if it has been removed. */

@@ -214,7 +214,11 @@ describe('upstream sessions of calls with server requests', () => {
   it('are closed with their stream when idle, and not during a call', async () => {
     const upstream = await startLiveUpstream();
     onEnd(upstream.close);
-    const there = new Upstream(upstream.url);
+    const there = new Upstream(upstream.url, {
+      onCallFailed: () => {},
+      onCallSucceeded: () => {},
+      onListsChanged: () => {},
+    });
     onEnd(() => there.close(0));
     const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
@@ -223,7 +227,7 @@ describe('upstream sessions of calls with server requests', () => {
     const owner = { key: 'k', protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo, headers: [] };
     const [idle, busy] = [await sessions.acquire(there, owner), await sessions.acquire(there, owner)];
     const streams = await Promise.all([upstream.streams.next(), upstream.streams.next()]);
-    idle.use.inFlight++;
+    idle.inFlight++;
     there.sessions.release(idle, 0);
     there.sessions.closeIdle(1_000, Number.MAX_SAFE_INTEGER);
     await expect.poll(() => [...upstream.sessions]).toEqual([busy.sessionId]);

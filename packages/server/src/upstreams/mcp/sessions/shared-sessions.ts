@@ -2,9 +2,9 @@ import { Emitter } from '@sluice/protocol/emitter';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
 import { ExpiryScan } from '../../../registry/store/expiry-scan.ts';
-import type { StoredChange } from '../../../registry/store/postgres/records.ts';
 import type { SharedLog } from '../../../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../../../registry/store/postgres/shared-records.ts';
+import type { StoredChange } from '../../../registry/store/record-log.ts';
 
 const SECTION = 'upstream_sessions';
 /** Time after its last use for which a session is known. */

@@ -35,18 +35,11 @@ let upstream: RawUpstream;
 let server: Upstream;
 let watch: ListChangeWatcher;
 const changed = vi.fn();
-
-function observed(url: string): Upstream {
-  const observed = new Upstream(url);
-  observed.changed.subscribe((event) => {
-    if (event.kind === 'lists') changed(event.method);
-  });
-  return observed;
-}
+const OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged: changed };
 
 async function start(options: RawUpstreamOptions = {}, more: Partial<ListChangeWatcherOptions> = {}): Promise<void> {
   upstream = await startRawUpstream(options);
-  server = observed(upstream.url);
+  server = new Upstream(upstream.url, OBSERVER);
   watch = new ListChangeWatcher({
     upstream: server,
     clientInfo: { name: 'us' },
@@ -161,7 +154,7 @@ it.each([
 ])('a complete server is heard in the %s era', async (_era, spoken) => {
   const dual = await startDualEra();
   await start();
-  const complete = observed(dual.url);
+  const complete = new Upstream(dual.url, OBSERVER);
   const listener = new ListChangeWatcher({
     upstream: complete,
     clientInfo: { name: 'us', version: '1' },

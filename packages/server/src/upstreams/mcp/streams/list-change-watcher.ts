@@ -164,7 +164,7 @@ class ActiveWatch implements SubscriptionHandler {
     const missed = gap || this.#missed;
     this.#missed = false;
     this.#ready.resolve();
-    if (missed) this.#options.upstream.changed.emit({ kind: 'lists' });
+    if (missed) this.#options.upstream.observer.onListsChanged();
   }
 
   onRejected(error: UpstreamError, final: boolean): void {

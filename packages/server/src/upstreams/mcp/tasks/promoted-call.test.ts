@@ -9,7 +9,7 @@ import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
 import { PromotedCalls } from './promoted-call.ts';
 import type { Task } from './task.ts';
-import { memoryTaskStore } from './task-record.ts';
+import { memoryTaskStore } from './task-record.fixture.ts';
 import { Tasks } from './tasks.ts';
 
 class Client extends WaitingClient {

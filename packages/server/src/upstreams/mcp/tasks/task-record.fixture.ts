@@ -1,5 +1,5 @@
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
-import type { UpstreamRecord } from './task-record.ts';
+import type { TaskStore, UpstreamRecord } from './task-record.ts';
 
 /** A working core task of an anonymous legacy client. */
 export function record(id: string, more: Partial<UpstreamRecord> = {}): UpstreamRecord {
@@ -23,5 +23,17 @@ export function record(id: string, more: Partial<UpstreamRecord> = {}): Upstream
     created: 1,
     expires: 2,
     ...more,
+  };
+}
+
+/** A store that keeps nothing. */
+export function memoryTaskStore(): TaskStore {
+  return {
+    isDurable: false,
+    load: async () => [],
+    put: async () => {},
+    change: async () => {},
+    remove: async () => {},
+    close: async () => {},
   };
 }

@@ -4,7 +4,7 @@ import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@slu
 import { z } from 'zod';
 import { quotaOwnerSchema } from '../../../http/shares.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
-import type { ChangedRecord } from '../../../registry/store/postgres/shared-records.ts';
+import type { ChangedRecord } from '../../../registry/store/collection.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
 const eraSchema = z.enum(['legacy', 'modern']);
@@ -103,8 +103,6 @@ const upstreamTaskSchema = commonSchema.extend({
 
 /** Schema of {@link TaskRecord}. */
 export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, upstreamTaskSchema]);
-/** Schema of {@link TaskChange}. */
-export const taskChangeSchema = upstreamTaskSchema.omit({ id: true, kind: true }).partial();
 
 /** A plain call that became a task. */
 export type CallRecord = Readonly<z.output<typeof callTaskSchema>>;
@@ -113,7 +111,7 @@ export type UpstreamRecord = Readonly<z.output<typeof upstreamTaskSchema>>;
 /** A task that a client knows by an id of ours. */
 export type TaskRecord = CallRecord | UpstreamRecord;
 /** Changed members of a record, of those that its kind has. */
-export type TaskChange = Readonly<z.output<typeof taskChangeSchema>>;
+export type TaskChange = Partial<Omit<UpstreamRecord, 'id' | 'kind'>>;
 
 /** The state of a new task. */
 export type NewState = Omit<TaskState, 'taskId'>;
@@ -180,16 +178,4 @@ export interface TaskStore {
   readonly changed?: Emitter<ChangedRecord<TaskRecord>>;
   /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
   refresh?(): Promise<void>;
-}
-
-/** A store without persistence. */
-export function memoryTaskStore(): TaskStore {
-  return {
-    isDurable: false,
-    load: async () => [],
-    put: async () => {},
-    change: async () => {},
-    remove: async () => {},
-    close: async () => {},
-  };
 }

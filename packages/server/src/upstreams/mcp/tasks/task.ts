@@ -98,14 +98,16 @@ export class Task<Content extends TaskRecord = TaskRecord> {
     this.unpin();
     this.session = session;
     if (!isActive(this.record)) return;
-    session.use.tasks++;
+    session.tasks++;
     this.#pinned = session;
   }
 
   unpin(): void {
     const session = this.#pinned;
     this.#pinned = undefined;
-    session?.use.endTask();
+    if (!session) return;
+    session.tasks--;
+    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
   /** Sets the session that the requests of a core task are sent in from now on. */

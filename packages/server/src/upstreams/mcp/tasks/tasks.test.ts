@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createUser, toStored } from '../../../identity/principal.ts';
 import { UpstreamSessionPool } from '../upstream-sessions.ts';
 import { MAX_TTL_MS, type Task } from './task.ts';
-import { memoryTaskStore, type TaskStore } from './task-record.ts';
+import { memoryTaskStore } from './task-record.fixture.ts';
+import type { TaskStore } from './task-record.ts';
 import { type NewTask, type TaskLimits, Tasks } from './tasks.ts';
 
 const closers: (() => Promise<void>)[] = [];

@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Task } from './task.ts';
-import { record } from './task-record.fixture.ts';
-import { memoryTaskStore } from './task-record.ts';
+import { memoryTaskStore, record } from './task-record.fixture.ts';
 import { Tasks } from './tasks.ts';
 import { TaskPolls } from './watcher.ts';
 

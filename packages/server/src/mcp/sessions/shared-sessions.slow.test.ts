@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts';
 import { Database } from '../../registry/store/postgres/database.ts';
 import { SharedLog } from '../../registry/store/postgres/shared-log.ts';
-import { PostgresSessionStore } from './postgres-session-store.ts';
+import { SessionStore } from './session-store.ts';
 import { SubscriptionShares } from './subscription-shares.ts';
 
 let postgres: TestPostgres;
@@ -16,7 +16,7 @@ const ann = { namespace: 'a', name: 'ann' };
 const eve = { namespace: 'b', name: 'eve' };
 
 interface Replica extends AsyncDisposable {
-  readonly store: PostgresSessionStore;
+  readonly store: SessionStore;
   readonly log: SharedLog;
   readonly database: Database;
   readonly subscriptions: SubscriptionShares;
@@ -30,7 +30,8 @@ async function startReplica(url: string): Promise<Replica> {
   const log = new SharedLog({ database, log: messages, version: '1' });
   await log.open();
   const subscriptions = new SubscriptionShares();
-  const store = await PostgresSessionStore.open({ log, maxEnded: 3, subscriptions });
+  const store = new SessionStore({ maxEnded: 3, subscriptions });
+  await store.open(log);
   const ended: string[] = [];
   store.ended.subscribe((id) => ended.push(id));
   return { store, log, database, subscriptions, ended, [Symbol.asyncDispose]: () => log.close() };
@@ -77,7 +78,7 @@ test('a replica that loads all sessions again ends those that have ended, and co
   await a.database.query('UPDATE sluice.state SET pruned = revision');
   await b.log.refresh();
   expect(b.ended).toEqual(['ended']);
-  expect(b.store.sessions.entries()).toEqual(a.store.sessions.entries());
+  expect([...b.store.sessions.entries()]).toEqual([...a.store.sessions.entries()]);
   expect(b.subscriptions.size).toBe(1);
 });
 
