@@ -5,9 +5,9 @@ import {
   toolchainNames,
   toolchains,
 } from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
-import { HOST_LIMITS, HostProcess } from '../packages/server/src/policy/sandbox/host-process.ts';
-import { HostPool } from '../packages/server/src/policy/sandbox/pool.ts';
+import { SandboxPool } from '../packages/server/src/policy/sandbox/pool.ts';
 import { readSandboxScripts } from '../packages/server/src/policy/sandbox/sandbox-process.ts';
+import { HOST_LIMITS, SandboxWorker } from '../packages/server/src/policy/sandbox/sandbox-worker.ts';
 import type { Bench } from './bench.ts';
 import { formatRange, percentile, spread, thousandths, whole } from './figures.ts';
 import { rotate } from './rounds.ts';
@@ -17,7 +17,7 @@ import type { Report, Row } from './tables.ts';
 interface Lane {
   readonly toolchain: Toolchain;
   readonly action: Action;
-  readonly hosts: HostPool;
+  readonly hosts: SandboxPool;
   /** Milliseconds of sequential evaluations. */
   readonly p50Ms: number[];
   readonly p99Ms: number[];
@@ -76,7 +76,7 @@ export async function measureEvaluators({ plan, log }: Bench): Promise<Report> {
   for (const toolchain of toolchainNames) {
     log(`evaluators: building ${toolchain}`);
     const action = await compiler.compile(await toolchains[toolchain]());
-    const hosts = new HostPool({ size: HOSTS });
+    const hosts = new SandboxPool({ size: HOSTS });
     owned.defer(() => hosts.close());
     hosts.setActions([action]);
     const lane: Lane = { toolchain, action, hosts, p50Ms: [], p99Ms: [], perSecond: [] };
@@ -161,7 +161,7 @@ async function runConcurrently(lane: Lane, seconds: number): Promise<void> {
 /** Returns the milliseconds until a host process has started and loaded a small action. */
 async function startHost(small: Action): Promise<number> {
   const startedAt = performance.now();
-  const host = new HostProcess(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
+  const host = new SandboxWorker(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
   try {
     await host.load(small);
     return performance.now() - startedAt;

@@ -201,7 +201,7 @@ describe('behind a balancer', () => {
   test('metrics tell of the database and of other replicas', async () => {
     const text = await (await fetch(`${replicas.management.url}/metrics`)).text();
     expect(text).toMatch(/^sluice_replica_database_reachable(?:\{.*\})? 1$/m);
-    for (const name of ['stale_seconds', 'commits_total', 'conflicts_total', 'passed_on_total']) {
+    for (const name of ['stale_seconds', 'commits_total', 'conflicts_total', 'handed_off_total']) {
       expect(text).toMatch(new RegExp(`^sluice_replica_${name}(?:\\{.*\\})? [0-9.e-]+$`, 'm'));
     }
   });

@@ -1,6 +1,6 @@
 /**
  * Loaded with `--import`: an hour passes within the first `FAST_CLOCK_MS` of the process, and ends at the time of the machine,
- * so that the service has a past. Timers keep their time, but for the one that samples the time series.
+ * so that the service has a past. Timers keep their time, except the one that samples the time series.
  */
 
 const FAST_MS = Number(process.env.FAST_CLOCK_MS);

@@ -25,7 +25,7 @@ export function countLabel(count: number, kind: EntryKind): string {
   return `${count} ${count === 1 ? kind.replace(/s$/, '') : kind}`;
 }
 
-/** Entries that are loaded at most; beyond, the service searches. */
+/** Entries that are loaded at most; among more, the service searches. */
 const MAX_LOADED = 20_000;
 const PAGE_SIZE = 1_000;
 

@@ -92,7 +92,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The message of the service itself, or of ours in the envelope. */
+/** The message of the service itself, or of the console in the envelope. */
 function messageIn(text: string): string | undefined {
   const value = parsed(text);
   const error: unknown = typeof value === 'object' && value !== null && 'error' in value ? value.error : undefined;

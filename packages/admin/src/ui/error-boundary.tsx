@@ -9,7 +9,7 @@ interface ErrorBoundaryProps {
 
 /**
  * Shows an error of its children in their place; everything else keeps working. After an update of the service, files of the
- * previous console are gone: loading the page again mends that.
+ * previous console are gone: loading the page again fixes that.
  */
 export class ErrorBoundary extends Component<ErrorBoundaryProps, { readonly error: unknown }> {
   override state = { error: undefined as unknown };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { evaluatorInput, validate } from '@sluice/contract';
-import { ActionCompiler, type EvaluationContext, HostPool, ResultSchemas } from '@sluice/server/actions';
+import { ActionCompiler, type EvaluationContext, ResultSchemas, SandboxPool } from '@sluice/server/actions';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
@@ -21,7 +21,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 let folder: string;
 const compiler = new ActionCompiler();
 // Only the decisions matter, not the duration on a busy machine.
-const hosts = new HostPool({ size: 1, limits: { runMs: 60_000 } });
+const hosts = new SandboxPool({ size: 1, limits: { runMs: 60_000 } });
 const schemas = new ResultSchemas();
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-test-examples-'));

@@ -61,11 +61,11 @@ Example:
       const host = new TestHost(inputs);
 
       // The host takes a moment to load.
-      const { ActionCompileError, ActionCompiler, ActionFailure, HostPool, ignoredReason } = await import(
+      const { ActionCompileError, ActionCompiler, ActionFailure, SandboxPool, ignoredReason } = await import(
         '@sluice/server/actions'
       );
       const compiler = new ActionCompiler();
-      const hosts = new HostPool({ size: 1 });
+      const hosts = new SandboxPool({ size: 1 });
       try {
         const action = await compiler.compile(component);
         const run = await hosts.run(action, input, host);

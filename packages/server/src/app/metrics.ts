@@ -40,7 +40,7 @@ export interface MeasuredParts {
   readonly openStreams: Pick<OpenStreams, 'size'>;
   readonly droppedLines: () => number;
   /** Undefined for a single process. */
-  readonly replica?: Pick<Replica, 'shared' | 'passedOn'> | undefined;
+  readonly replica?: Pick<Replica, 'shared' | 'handedOff'> | undefined;
 }
 
 /** Returns the metrics of the state of the service. Those of requests are counted by telemetry. */
@@ -117,7 +117,7 @@ function replicaMetrics({ replica }: MeasuredParts): Metric[] {
     gauge('sluice.replica.stale', 's', stale, members.staleMs / 1000),
     counter('sluice.replica.commits', '{commit}', 'Commits of this replica', counts.commits),
     counter('sluice.replica.conflicts', '{commit}', repeated, counts.conflicts),
-    counter('sluice.replica.passed_on', '{request}', 'Requests passed on to other replicas', replica.passedOn),
+    counter('sluice.replica.handed_off', '{request}', 'Requests handed off to other replicas', replica.handedOff),
   ];
 }
 

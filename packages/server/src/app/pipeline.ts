@@ -49,7 +49,7 @@ export type ChainParts = Parameters<typeof serviceNamespace>[0] &
     /** Counts the outcomes of each filter. */
     readonly metrics: ServiceMetrics;
     /** Makes a filter forward requests to the replica that owns their stream, call or task; undefined for the only process. */
-    readonly passOn?: (filter: McpFilter) => McpFilter;
+    readonly routeToOwner?: (filter: McpFilter) => McpFilter;
   };
 
 /** A filter of a chain, and how it finds out that something is missing. */
@@ -101,7 +101,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
       return { filter: mcp(settings, parts.messageLimits, passes) };
     case 'service_namespace': {
       const filter = serviceNamespace(parts, passes);
-      return { filter: parts.passOn?.(filter) ?? filter };
+      return { filter: parts.routeToOwner?.(filter) ?? filter };
     }
     case 'service_well_known':
       return { filter: serviceWellKnown(parts) };

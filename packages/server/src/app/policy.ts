@@ -3,7 +3,7 @@ import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
-import { HostPool } from '../policy/sandbox/pool.ts';
+import { SandboxPool } from '../policy/sandbox/pool.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import type { WithSessions } from './sessions.ts';
@@ -19,7 +19,7 @@ export async function addPolicy(parts: WithSessions) {
   const log = logger.target('service::evaluator');
   const schemas = closing(new ResultSchemas());
   closing(compiler);
-  const actions = closing(new HostPool());
+  const actions = closing(new SandboxPool());
   const namespaceExists = (name: string) => registry.current.namespace(name) !== undefined;
   const evaluators = closing(await createEvaluators(parts, { compiler, schemas, namespaceExists }));
   evaluators.activated.subscribe((set) => {

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { PeerClient } from '../http/peer-client.ts';
 import { createUser } from '../identity/principal.ts';
 import type { McpExchange } from '../mcp/exchange.ts';
-import { type PassOnParts, passOn } from './replica-chain.ts';
+import { type RoutingDeps, routeToOwner } from './replica-chain.ts';
 
 const CANCELLATION = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
 
@@ -12,11 +12,11 @@ test.each([
   ['of a principal that is too large for a hop is handled here', ['10.0.0.2:1'], 'x'.repeat(40_000), 0],
 ])('a cancellation %s', (_, addresses, id, sent) => {
   const notify = vi.fn<PeerClient['notify']>();
-  const filter = passOn(() => undefined, {
+  const filter = routeToOwner(() => undefined, {
     client: { notify },
     members: { addresses },
     listener: 'mcp',
-  } as unknown as PassOnParts);
+  } as unknown as RoutingDeps);
   const exchange = {
     head: { listener: 'mcp' },
     session: { id: 's' },

@@ -43,8 +43,8 @@ const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
   431,
 );
 
-/** Dependencies of {@link passOn}. */
-export interface PassOnParts {
+/** Dependencies of {@link routeToOwner}. */
+export interface RoutingDeps {
   readonly client: PeerClient;
   readonly members: SharedLog['members'];
   readonly events: Pick<EventStore, 'replicaOf'>;
@@ -69,12 +69,12 @@ const UNREACHABLE = {
 } as const;
 
 /**
- * Forwards requests to the replica that owns their stream, call or task: a stream to resume, a suspended call, a call that
+ * Routes requests to the replica that owns their stream, call or task: a stream to resume, a suspended call, a call that
  * became a task, a server request that the client responds to (docs/replicas.md). If that replica is no longer live, they are
  * answered here, as after a restart. A cancellation is also sent to all others, since the client's id of a call does not name
  * its replica.
  */
-export function passOn(filter: McpFilter, { client, members, listener, tasks, ...ids }: PassOnParts): McpFilter {
+export function routeToOwner(filter: McpFilter, { client, members, listener, tasks, ...ids }: RoutingDeps): McpFilter {
   const to = async (owner: string, exchange: McpExchange) => {
     const address = await members.addressOf(owner);
     if (address === undefined) return undefined;
@@ -107,7 +107,7 @@ export function passOn(filter: McpFilter, { client, members, listener, tasks, ..
 /** Longest cancellation that all replicas get as it is, in characters: each of them holds a copy. */
 const MAX_CANCELLATION = 16 * 1024;
 
-/** A cancellation as it is passed on: only with the id of the call if it is long. */
+/** A cancellation as other replicas get it: only with the id of the call if it is long. */
 function cancellationOf(text: string): string {
   if (text.length <= MAX_CANCELLATION) return text;
   const params = `{"requestId":${paramText(text, 'requestId') ?? null}}`;
@@ -117,7 +117,7 @@ function cancellationOf(text: string): string {
 /** The id of the replica that has what a request is about; undefined for most requests, which any replica can answer. */
 function ownerOf(
   { message, session, headers }: McpExchange,
-  { events, suspendedCalls }: Pick<PassOnParts, 'events' | 'suspendedCalls'>,
+  { events, suspendedCalls }: Pick<RoutingDeps, 'events' | 'suspendedCalls'>,
 ): string | undefined {
   if (!message) {
     const eventId = headers[HEADER_LAST_EVENT_ID];

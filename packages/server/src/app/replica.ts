@@ -32,7 +32,7 @@ import {
   READ_TIMEOUT_MS,
   servingOptions,
 } from './pipeline.ts';
-import { liveChain, type PassOnParts, passOn } from './replica-chain.ts';
+import { liveChain, type RoutingDeps, routeToOwner } from './replica-chain.ts';
 import { untilReachable } from './waiting.ts';
 
 /** Options of {@link Replica}. */
@@ -133,8 +133,8 @@ export class Replica {
     }));
   }
 
-  /** Requests that were passed on to other replicas. */
-  get passedOn(): number {
+  /** Requests that were handed off to other replicas. */
+  get handedOff(): number {
     return this.#client?.sent ?? 0;
   }
 
@@ -142,18 +142,18 @@ export class Replica {
   chain(
     { name, filters }: LoadedListener,
     parts: ChainParts,
-    located: Pick<PassOnParts, 'events' | 'suspendedCalls' | 'tasks'>,
+    located: Pick<RoutingDeps, 'events' | 'suspendedCalls' | 'tasks'>,
   ): McpFilter {
     const { config } = this.#options;
     const { shared } = this;
     const client = this.#client;
     const toOwner = (filter: McpFilter) =>
-      client ? passOn(filter, { ...located, client, members: shared.members, listener: name }) : filter;
-    return liveChain(makeChain(filters, { ...parts, passOn: toOwner }), shared, config.maxStalenessMs);
+      client ? routeToOwner(filter, { ...located, client, members: shared.members, listener: name }) : filter;
+    return liveChain(makeChain(filters, { ...parts, routeToOwner: toOwner }), shared, config.maxStalenessMs);
   }
 
   /**
-   * The server for other replicas: requests that they pass on, each of which runs through the chain of the listener that it came
+   * The server for other replicas: requests that they hand off, each of which runs through the chain of the listener that it came
    * to, and their own about this replica. Undefined without a listener for them. The caller listens and closes.
    */
   listener(

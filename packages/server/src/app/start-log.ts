@@ -46,7 +46,7 @@ export function logProxies(log: TargetLogger, { variables }: EgressProxies): voi
 /** Names that a warning lists. */
 const MAX_NAMES = 50;
 
-/** Warns of secrets that whoever can register a forward can have sent anywhere. */
+/** Warns of secrets that everybody who can register a forward can have sent anywhere. */
 export async function warnUnboundSecrets(log: TargetLogger, secrets: Secrets): Promise<void> {
   const names = await secrets.unbound();
   if (names.length === 0) return;

@@ -42,7 +42,7 @@ export interface ResponseError {
 export const NO_EVALUATIONS: readonly PassedEvaluation[] = [];
 
 /**
- * How a request was handled: written by whoever handles it, read by telemetry at its end. A call may outlive its request and
+ * How a request was handled: written by the code that handles it, read by telemetry at its end. A call may outlive its request and
  * retains these facts then, so they refer to nothing of the request. Part of the hot path: only references are stored.
  */
 export class ExchangeFacts {

@@ -101,7 +101,7 @@ export function createHttpServer<E extends HttpExchange>(
     }
     const isExcessive = excess.size > 0 && excess.has(socket);
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
-    // Whoever restarts the service when it does not respond must not do so because it has many clients.
+    // A supervisor that restarts the service when it does not respond must not do so because it has many clients.
     const rejection =
       isExcessive && !isProbe
         ? unchecked(exchange, TOO_MANY_CONNECTIONS)

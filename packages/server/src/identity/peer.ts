@@ -3,7 +3,7 @@ import { type Principal, parsePrincipal, serializePrincipal } from './principal.
 
 /** Beginning of the names of headers that replicas add to requests. From clients, no such header is accepted. */
 export const PEER_HEADER_PREFIX = 'sluice-peer-';
-/** Header with the principal of a request that a replica passes on. */
+/** Header with the principal of a request that a replica hands off. */
 export const PEER_PRINCIPAL = `${PEER_HEADER_PREFIX}principal`;
 
 /** Longest value of the header, in bytes. */

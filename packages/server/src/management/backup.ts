@@ -7,7 +7,7 @@ import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
 import type { Router } from './router.ts';
 
-/** `/api/v1/backup`: what must last, without keys and secrets. */
+/** `/api/v1/backup`: what to back up, without keys and secrets. */
 export function backupRoutes(router: Router, context: ManagementContext): void {
   router.add(operations.maintenance.backup, async () => {
     const now = new Date();

@@ -12,9 +12,9 @@ import { ConversationCache, historyReader } from './llm/history.ts';
 import { PromptToolCache } from './llm/prompt.ts';
 import { RegistryView, ToolListCache } from './registry-view.ts';
 import { ActionFailure, type ActionLogLevel, type ActionRun, type HostFunctions } from './sandbox/action.ts';
-import { HOST_LIMITS, HostProcess } from './sandbox/host-process.ts';
 import { MAX_RESIDENT_BYTES, MEMORY_CHECK_MS } from './sandbox/pool.ts';
 import { readSandboxScripts } from './sandbox/sandbox-process.ts';
+import { HOST_LIMITS, SandboxWorker } from './sandbox/sandbox-worker.ts';
 import { applyResponse, failureOutcome } from './verdict.ts';
 
 /** Log lines of an action that the result has, and bytes of each. */
@@ -174,9 +174,9 @@ class Run {
   }
 
   /** Runs the action in a process of its own, whose memory is limited as in the pool. */
-  async #runAction(context: Parameters<HostProcess['run']>[1], functions: HostFunctions): Promise<ActionRun> {
+  async #runAction(context: Parameters<SandboxWorker['run']>[1], functions: HostFunctions): Promise<ActionRun> {
     const { action } = this.#evaluator;
-    const host = new HostProcess(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
+    const host = new SandboxWorker(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
     const onAbort = () => host.kill();
     this.#signal.addEventListener('abort', onAbort, { once: true });
     let memory = 0;

@@ -28,14 +28,14 @@ import {
   type ActionRun,
   type HostFunctions,
 } from './sandbox/action.ts';
-import { HOST_LIMITS } from './sandbox/host-process.ts';
-import type { HostPool } from './sandbox/pool.ts';
+import type { SandboxPool } from './sandbox/pool.ts';
+import { HOST_LIMITS } from './sandbox/sandbox-worker.ts';
 import { applyResponse, busyOutcome, failureOutcome, type Verdict } from './verdict.ts';
 
 /** Parts of the service that evaluations use. */
 export interface EvaluationOptions {
   readonly llm: LlmClient;
-  readonly actions: Pick<HostPool, 'run'>;
+  readonly actions: Pick<SandboxPool, 'run'>;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
   /** Conversations at other replicas; undefined without any. */

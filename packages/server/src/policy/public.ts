@@ -12,5 +12,5 @@ export type {
 } from './sandbox/action.ts';
 export { ActionCompileError, ActionFailure } from './sandbox/action.ts';
 export { ActionCompiler } from './sandbox/compiler.ts';
-export { HostPool } from './sandbox/pool.ts';
+export { SandboxPool } from './sandbox/pool.ts';
 export { ignoredReason } from './verdict.ts';

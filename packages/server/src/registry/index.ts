@@ -18,7 +18,7 @@ interface EarlierOrder {
 function reorder({ entries, changed }: EarlierOrder, holder: (key: string) => Entry | undefined): readonly Entry[] {
   if (changed.size === 0) return entries;
   const added = [...changed].map(holder).filter((entry) => entry !== undefined);
-  // Already in order, but for those at the end: sorting takes linear time.
+  // Already in order, except for those at the end: sorting takes linear time.
   return [...entries.filter(({ key }) => !changed.has(key)), ...added.sort(byOrder)].sort(byOrder);
 }
 

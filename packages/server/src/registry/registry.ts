@@ -56,7 +56,7 @@ export interface RegistryCommit {
   readonly lists: readonly ChangedLists[];
   /** Of each operation that has changed something; empty for commits of other replicas. */
   readonly origins: readonly ChangeOrigin[];
-  /** Whether it takes access away from clients, whoever made it. */
+  /** Whether it takes access away from clients, from any source. */
   readonly revokesAccess: boolean;
 }
 

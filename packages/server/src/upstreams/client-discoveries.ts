@@ -28,7 +28,7 @@ interface Pending {
 
 /**
  * Bounds the discoveries on behalf of clients in rate and number. Those that wait get their turn by namespace, then by user:
- * first whoever has caused the fewest in the last minute.
+ * first those of the principal that has caused the fewest in the last minute.
  */
 export class ClientDiscoveries {
   readonly #limits: ClientDiscoveryLimits;

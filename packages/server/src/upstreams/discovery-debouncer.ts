@@ -50,7 +50,7 @@ export class DiscoveryDebouncer {
   #closed = false;
   /** Start of the next run if all runs had observed the interval. */
   #nextRunAt = 0;
-  /** Runs in progress, whoever started them, and the start of the last one. */
+  /** Runs in progress, however they were started, and the start of the last one. */
   #reads = 0;
   #readAt = Number.NEGATIVE_INFINITY;
   #readEndedAt = Number.NEGATIVE_INFINITY;

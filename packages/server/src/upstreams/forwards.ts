@@ -46,7 +46,7 @@ const SETTLE_TIMEOUT_MS = 30_000;
 const MIN_CLOSE_MS = 1_000;
 /**
  * The registered forwards. Each has a controller of its own, independent of the others, which starts, changes and stops with the
- * forward in the registry, whoever changes that.
+ * forward in the registry, from any source.
  */
 export class Forwards {
   /** The availability of a forward has changed, or a discovery has ended. */

@@ -17,7 +17,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { routeTo } from '../../ui/route.ts';
 
-/** Something that does not work, and where to mend it. */
+/** Something that does not work, and where to fix it. */
 interface Problem {
   readonly key: string;
   readonly title: string;

@@ -91,7 +91,7 @@ const SETTINGS = {
   processes: variable('SERVICE_PROCESSES', integer(1, 256).default(1)),
   /** Number of this process, from 1; undefined unless it is one of several. */
   processNumber: variable('SERVICE_PROCESS', integer(1, 256).optional()),
-  /** Listener for requests that other replicas pass on. */
+  /** Listener for requests that other replicas hand off. */
   peerListen: variable('SERVICE_PEER_LISTEN', listenAddress.optional()),
   /** Where other replicas reach it; by default the address on which it listens. */
   peerAdvertise: variable('SERVICE_PEER_ADVERTISE', listenAddress.optional()),

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { propertyRuns } from '../../../../../test/fixtures/seed.ts';
-import { SecretSearch, StreamRedactor } from './redaction.ts';
+import { SecretMatcher, StreamRedactor } from './redaction.ts';
 
 const SECRET = 'tok/en+"1\\u0';
 
 /** Passes the parts through a redactor and returns its output. */
 function redactParts(parts: readonly (string | Buffer)[], ...secrets: readonly string[]): string {
-  const search = new SecretSearch(secrets);
+  const search = new SecretMatcher(secrets);
   const redactor = new StreamRedactor(() => search);
   const output = parts.map((part) => redactor.write(Buffer.from(part)));
   return Buffer.concat([...output, redactor.end()]).toString();
@@ -45,12 +45,12 @@ describe('redaction of a stream', () => {
       for (const parts of [[text], ...splits(text)]) expect(redactParts(parts, SECRET)).toBe(text);
     }
     const binary = Buffer.from(Array.from({ length: 512 }, (_, at) => at % 256));
-    const search = new SecretSearch([SECRET]);
+    const search = new SecretMatcher([SECRET]);
     expect(new StreamRedactor(() => search).write(binary)).toBe(binary);
   });
 
   it('passes on an event at once, without waiting for the next', () => {
-    const redactor = new StreamRedactor(() => new SecretSearch([SECRET]));
+    const redactor = new StreamRedactor(() => new SecretMatcher([SECRET]));
     expect(redactor.write(Buffer.from(`data: {"t":"tok"}\n\n`)).toString()).toBe(`data: {"t":"tok"}\n\n`);
     expect(redactor.write(Buffer.from('data: tok/en')).toString()).toBe('data: ');
   });

@@ -23,7 +23,7 @@ const INCOMPLETE = -2;
  * Finds secrets in text, also with characters escaped as in JSON strings (`\u002b`, `\/`), in which encoders differ. Other
  * encodings, such as base64, percent encoding and character references, are not found.
  */
-export class SecretSearch {
+export class SecretMatcher {
   readonly #secrets: readonly string[];
   readonly #prefixes: RegExp;
   /** Codes of the characters that an occurrence may begin with: 1 at their index. */
@@ -155,11 +155,11 @@ function formEnd(text: string, start: number, code: number): number {
 /** Redacts a stream of bytes: unchanged chunks are passed on as they are, without waiting for the next. */
 export class StreamRedactor {
   /** Returns the search for the secrets of this moment: they may change while the stream is open. */
-  readonly #search: () => SecretSearch | undefined;
+  readonly #search: () => SecretMatcher | undefined;
   /** Bytes that may be the beginning of a secret. */
   #held: Buffer = Buffer.alloc(0);
 
-  constructor(search: () => SecretSearch | undefined) {
+  constructor(search: () => SecretMatcher | undefined) {
     this.#search = search;
   }
 

@@ -1,11 +1,11 @@
 import type { ForwardHeaders } from '@sluice/contract';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { MIN_REDACTED_LENGTH, SecretSearch } from './redaction.ts';
+import { MIN_REDACTED_LENGTH, SecretMatcher } from './redaction.ts';
 import { SECRET_FILE_MS } from './secret-file.ts';
 import { type Resolved, referencesIn, type Secrets } from './secrets.ts';
 
 /** The headers of an upstream with their secrets, or why they cannot be sent. */
-export type HeaderBlock =
+export type ResolvedHeaders =
   /** Names and values, alternating. */
   { readonly lines: readonly string[] } | { readonly problem: string };
 
@@ -17,12 +17,12 @@ export class SecretHeaders {
   /** In lower case. */
   readonly names: ReadonlySet<string>;
   /** Search for the secrets that were sent; undefined while there is nothing to redact. */
-  search: SecretSearch | undefined = undefined;
+  search: SecretMatcher | undefined = undefined;
   readonly #headers: ForwardHeaders;
   readonly #origins: readonly string[];
   readonly #secrets: Secrets;
   readonly #log: TargetLogger;
-  #block: HeaderBlock | Promise<HeaderBlock> | undefined = undefined;
+  #block: ResolvedHeaders | Promise<ResolvedHeaders> | undefined = undefined;
   /** Milliseconds of `performance.now()` until which the block is used. */
   #validUntil = 0;
   /** Secrets that were sent, the newest first. */
@@ -38,7 +38,7 @@ export class SecretHeaders {
   }
 
   /** The headers to send now; a promise while a file is read, which never rejects. */
-  current(): HeaderBlock | Promise<HeaderBlock> {
+  current(): ResolvedHeaders | Promise<ResolvedHeaders> {
     if (this.#block && performance.now() < this.#validUntil) return this.#block;
     const values = Object.values(this.#headers).map((value) => this.#resolve(value));
     if (values.every(isResolved)) return this.#store(values);
@@ -53,7 +53,7 @@ export class SecretHeaders {
     return problem === undefined ? this.#secrets.resolve(value, origin) : { problem };
   }
 
-  #store(values: readonly Resolved[]): HeaderBlock {
+  #store(values: readonly Resolved[]): ResolvedHeaders {
     const lines: string[] = [];
     const secrets = new Set<string>();
     let readAt = Number.POSITIVE_INFINITY;
@@ -70,7 +70,7 @@ export class SecretHeaders {
     return this.#use({ lines }, readAt);
   }
 
-  #use(block: HeaderBlock, readAt: number): HeaderBlock {
+  #use(block: ResolvedHeaders, readAt: number): ResolvedHeaders {
     this.#block = block;
     this.#validUntil = readAt + SECRET_FILE_MS;
     return block;
@@ -85,7 +85,7 @@ export class SecretHeaders {
       const references = Object.values(this.#headers).flatMap(referencesIn);
       this.#log.warn('secret too short to be redacted', { references: references.map(({ text }) => text) });
     }
-    this.search = redacted.length > 0 ? new SecretSearch(redacted) : undefined;
+    this.search = redacted.length > 0 ? new SecretMatcher(redacted) : undefined;
   }
 }
 

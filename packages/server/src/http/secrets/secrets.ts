@@ -75,7 +75,7 @@ export class Secrets {
   }
 
   /**
-   * Returns the names of variables and files that headers may refer to and that are bound to no origin: whoever can register
+   * Returns the names of variables and files that headers may refer to and that are bound to no origin: everybody who can register
    * a forward can have them sent anywhere.
    */
   async unbound(): Promise<string[]> {

@@ -5,8 +5,8 @@ import { children } from './fixtures/child-processes.ts';
 import { FORGED_HOST_PRELUDE } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
-import { HostProcess } from './host-process.ts';
 import { type HostMessage, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.ts';
+import { SandboxWorker } from './sandbox-worker.ts';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -173,7 +173,7 @@ describe('a message of a host process', () => {
 });
 
 describe('a host process that sends invalid messages', () => {
-  const hosts: HostProcess[] = [];
+  const hosts: SandboxWorker[] = [];
 
   /** For a run, it sends its input in place of the scripts. */
   const loader = `${FORGED_HOST_PRELUDE} run(); sendTexts(scripts); stay();`;
@@ -189,7 +189,7 @@ describe('a host process that sends invalid messages', () => {
     ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /invalid message/]),
   ])('is killed, and its run fails: %s', async (_what, text, failure) => {
     const action = injected('');
-    const host = new HostProcess({ loader, sources: Buffer.from(text) }, { runMs: 30_000 }, () => undefined);
+    const host = new SandboxWorker({ loader, sources: Buffer.from(text) }, { runMs: 30_000 }, () => undefined);
     hosts.push(host);
     await host.load(action);
     await expect(host.run(action, ordinaryContext, new TestHostFunctions())).rejects.toMatchObject({

@@ -2,11 +2,11 @@ import { afterAll, expect, it } from 'vitest';
 import { ActionCompiler } from './compiler.ts';
 import { hotFunction } from './fixtures/hostile/hot-function.ts';
 import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
-import { HOST_LIMITS } from './host-process.ts';
-import { HostPool } from './pool.ts';
+import { SandboxPool } from './pool.ts';
+import { HOST_LIMITS } from './sandbox-worker.ts';
 
 const compiler = new ActionCompiler();
-const pool = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
+const pool = new SandboxPool({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
 afterAll(async () => {
   await Promise.all([compiler.close(), pool.close()]);
 });

@@ -5,8 +5,8 @@ import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
 import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
-import { HostProcess } from './host-process.ts';
-import { HostPool } from './pool.ts';
+import { SandboxPool } from './pool.ts';
+import { SandboxWorker } from './sandbox-worker.ts';
 
 /** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
 const limits = { runMs: 30_000 };
@@ -55,19 +55,19 @@ const outOfMemory = { fault: 'memory' };
 const shuttingDown = { fault: 'host', message: 'service is shutting down' };
 
 /** Pools of a test. They are closed after it, and no process may be left. */
-const pools = new Set<HostPool>();
-function createPool(size: number): HostPool {
-  const pool = new HostPool({ size, limits });
+const pools = new Set<SandboxPool>();
+function createPool(size: number): SandboxPool {
+  const pool = new SandboxPool({ size, limits });
   pools.add(pool);
   return pool;
 }
 
-function run(pool: HostPool, action: Action, llmResult = '', functions = new TestHostFunctions()): Promise<string> {
+function run(pool: SandboxPool, action: Action, llmResult = '', functions = new TestHostFunctions()): Promise<string> {
   return pool.run(action, { ...ordinaryContext, llmResult }, functions).then(reasonOf);
 }
 
 /** Starts a run that is in progress until it is released; `ended` is its outcome. */
-async function startBlocking(pool: HostPool, llmResult = 'released') {
+async function startBlocking(pool: SandboxPool, llmResult = 'released') {
   const answers = new BlockingFunctions();
   const ended = run(pool, blocking, llmResult, answers);
   ended.catch(() => undefined);
@@ -246,9 +246,9 @@ describe('a pool', () => {
   });
 
   it('checks the memory of busy hosts all the time and of idle ones once', async () => {
-    const checks = vi.spyOn(HostProcess.prototype, 'residentBytes');
+    const checks = vi.spyOn(SandboxWorker.prototype, 'residentBytes');
     const checksOf = (pid: number | undefined) =>
-      checks.mock.contexts.filter((host) => host instanceof HostProcess && host.pid === pid).length;
+      checks.mock.contexts.filter((host) => host instanceof SandboxWorker && host.pid === pid).length;
     const pool = createPool(2);
     const first = await startBlocking(pool);
     const [busy] = pool.pids;

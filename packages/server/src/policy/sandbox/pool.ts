@@ -10,8 +10,8 @@ import {
   HostExitedError,
   type HostFunctions,
 } from './action.ts';
-import { HOST_LIMITS, type HostLimits, HostProcess } from './host-process.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-process.ts';
+import { HOST_LIMITS, type HostLimits, SandboxWorker } from './sandbox-worker.ts';
 
 /** Runs that wait for a host; each keeps its request in memory. */
 const MAX_QUEUED = 10_000;
@@ -31,8 +31,8 @@ const SPARE_DELAY_MS = 50;
 /** Delay before a host is replaced in advance, after an unused one exited on its own. */
 const REPLACEMENT_DELAY_MS = 1_000;
 
-/** Options of `HostPool`. */
-export interface HostPoolOptions {
+/** Options of `SandboxPool`. */
+export interface SandboxPoolOptions {
   /** Host processes that run actions, besides one spare (default: number of cores, 2 to 8). */
   readonly size?: number;
   readonly limits?: HostLimits;
@@ -54,7 +54,7 @@ interface Job {
  * Pool of host processes that run actions, with a warm spare that replaces a killed one (docs/architecture.md
  * "Policy"). Nothing derived from a component is evaluated in this process.
  */
-export class HostPool {
+export class SandboxPool {
   readonly #size: number;
   readonly #limits: HostLimits;
   /** Read at the start of the first host: a service without evaluators has none. */
@@ -67,32 +67,35 @@ export class HostPool {
   readonly #quarantined = new Set<string>();
 
   /** Hosts of the pool, without the spare. */
-  readonly #hosts = new Set<HostProcess>();
-  readonly #idle = new Set<HostProcess>();
+  readonly #hosts = new Set<SandboxWorker>();
+  readonly #idle = new Set<SandboxWorker>();
   /** Hosts with a run. */
-  readonly #serving = new Set<HostProcess>();
+  readonly #serving = new Set<SandboxWorker>();
   /** Exits of all hosts, including removed ones. */
   readonly #exits = new Set<Promise<void>>();
-  #spare: HostProcess | undefined;
+  #spare: SandboxWorker | undefined;
 
   /** Active actions; undefined until they are known; hosts are not stopped until then. */
   #actions: readonly Action[] | undefined;
   /** Active actions that a host has preloaded last. */
-  readonly #preloaded = new WeakMap<HostProcess, readonly Action[]>();
+  readonly #preloaded = new WeakMap<SandboxWorker, readonly Action[]>();
   /** Host that was idle and is preloading. */
-  #preloading: HostProcess | undefined;
+  #preloading: SandboxWorker | undefined;
   /** Actions that failed to load. */
   readonly #unloadable = new Set<string>();
 
   /** Hosts that became idle since the last memory check. */
-  readonly #released = new Set<HostProcess>();
+  readonly #released = new Set<SandboxWorker>();
   #startedCount = 0;
   #endedCount = 0;
   #memoryTimer: NodeJS.Timeout | undefined;
   #warmTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor({ size = Math.min(Math.max(availableParallelism(), 2), 8), limits = HOST_LIMITS }: HostPoolOptions = {}) {
+  constructor({
+    size = Math.min(Math.max(availableParallelism(), 2), 8),
+    limits = HOST_LIMITS,
+  }: SandboxPoolOptions = {}) {
     this.#size = size;
     this.#limits = limits;
     this.#queue = new FairQueue(MAX_QUEUED, size);
@@ -171,10 +174,10 @@ export class HostPool {
   }
 
   /** Host for a job: one that has the action loaded, else one with space for it, else a new one. */
-  #acquire({ action, isRetry }: Job): HostProcess {
+  #acquire({ action, isRetry }: Job): SandboxWorker {
     // Whatever ended the first host may have ended all of them, of which this process may not know yet.
     if (isRetry) return this.#add(() => this.#start());
-    let candidate: HostProcess | undefined;
+    let candidate: SandboxWorker | undefined;
     for (const host of this.#idle) {
       if (host.has(action)) return this.#lease(host);
       if (host.hasCapacityFor(action)) candidate ??= host;
@@ -183,13 +186,13 @@ export class HostPool {
     return this.#add(() => this.#takeSpare(action) ?? this.#start());
   }
 
-  #lease(host: HostProcess): HostProcess {
+  #lease(host: SandboxWorker): SandboxWorker {
     this.#idle.delete(host);
     return host;
   }
 
   /** Adds a host to the pool; in a full pool it replaces an idle one. */
-  #add(create: () => HostProcess): HostProcess {
+  #add(create: () => SandboxWorker): SandboxWorker {
     const [idle] = this.#idle;
     if (idle && this.#hosts.size >= this.#size) this.#retire(idle);
     const host = create();
@@ -200,14 +203,14 @@ export class HostPool {
   }
 
   /** The spare, if it has the action or space for it. */
-  #takeSpare(action: Action): HostProcess | undefined {
+  #takeSpare(action: Action): SandboxWorker | undefined {
     const spare = this.#spare;
     if (!spare?.has(action) && !spare?.hasCapacityFor(action)) return undefined;
     this.#spare = undefined;
     return spare;
   }
 
-  async #serve(job: Job, host: HostProcess): Promise<void> {
+  async #serve(job: Job, host: SandboxWorker): Promise<void> {
     const { checksum } = job.action;
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#serving.add(host);
@@ -235,7 +238,7 @@ export class HostPool {
   }
 
   /** Returns a host to the pool. */
-  #release(host: HostProcess): void {
+  #release(host: SandboxWorker): void {
     if (host.hasExited || !this.#hosts.has(host)) this.#hosts.delete(host);
     else if (host.shouldRecycle) this.#retire(host);
     else {
@@ -247,17 +250,17 @@ export class HostPool {
     this.#shrink();
   }
 
-  #start(): HostProcess {
+  #start(): SandboxWorker {
     this.#scripts ??= readSandboxScripts(['host']);
     this.#startedCount++;
-    const host: HostProcess = new HostProcess(this.#scripts, this.#limits, () => this.#onExit(host));
+    const host: SandboxWorker = new SandboxWorker(this.#scripts, this.#limits, () => this.#onExit(host));
     const { exited } = host;
     this.#exits.add(exited);
     void exited.then(() => this.#exits.delete(exited));
     return host;
   }
 
-  #onExit(host: HostProcess): void {
+  #onExit(host: SandboxWorker): void {
     this.#endedCount++;
     const isActive = this.#hosts.delete(host) || this.#spare === host;
     this.#idle.delete(host);
@@ -267,7 +270,7 @@ export class HostPool {
     this.#dispatch();
   }
 
-  #retire(host: HostProcess): void {
+  #retire(host: SandboxWorker): void {
     this.#hosts.delete(host);
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
@@ -282,7 +285,7 @@ export class HostPool {
   }
 
   /** Copy of the idle hosts and the spare, which callers may retire. */
-  get #unused(): readonly HostProcess[] {
+  get #unused(): readonly SandboxWorker[] {
     return this.#spare ? [...this.#idle, this.#spare] : [...this.#idle];
   }
 
@@ -324,7 +327,7 @@ export class HostPool {
   }
 
   /** Never rejects: a failure is reported to the run that needs the host. */
-  async #preload(host: HostProcess): Promise<void> {
+  async #preload(host: SandboxWorker): Promise<void> {
     const actions = this.#actions ?? [];
     this.#preloaded.set(host, actions);
     this.#watchMemory();

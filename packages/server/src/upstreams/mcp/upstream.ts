@@ -4,7 +4,7 @@ import { serverOf, type TransportOptions, type UpstreamTransport } from '../../h
 import { Egress } from '../../http/client/egress.ts';
 import type { ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
-import { HeaderTransport } from '../../http/secrets/header-transport.ts';
+import { CredentialInjector } from '../../http/secrets/credential-injector.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
@@ -72,7 +72,7 @@ export function openTransport(
     ...(maxDecodedBytes !== undefined && { maxDecodedBytes }),
     onRedirect,
   });
-  return headers ? new HeaderTransport(transport, headers) : transport;
+  return headers ? new CredentialInjector(transport, headers) : transport;
 }
 
 const NO_ERAS: ReadonlySet<Era> = new Set();

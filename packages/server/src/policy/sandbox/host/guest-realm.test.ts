@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest';
 import { injected } from '../fixtures/injected.ts';
 import { ordinaryContext, TestHostFunctions } from '../fixtures/test-host-functions.ts';
-import { HostProcess } from '../host-process.ts';
 import { readSandboxScripts } from '../sandbox-process.ts';
+import { SandboxWorker } from '../sandbox-worker.ts';
 
-const hosts: HostProcess[] = [];
+const hosts: SandboxWorker[] = [];
 afterEach(async () => {
   for (const host of hosts) host.kill();
   await Promise.all(hosts.splice(0).map(({ exited }) => exited));
@@ -25,8 +25,8 @@ async function failureOf(script: string, host = startHost()) {
   return { failure, logged: functions.logged };
 }
 
-function startHost(): HostProcess {
-  const host = new HostProcess(readSandboxScripts(['host']), { runMs: 30_000 }, () => undefined);
+function startHost(): SandboxWorker {
+  const host = new SandboxWorker(readSandboxScripts(['host']), { runMs: 30_000 }, () => undefined);
   hosts.push(host);
   return host;
 }

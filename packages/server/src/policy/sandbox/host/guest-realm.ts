@@ -26,7 +26,7 @@ export interface GuestBindings {
 
 /**
  * Creates the guest side of an action's realm, which has nothing of Node.js. The text of this function is evaluated in the
- * realm (`loaded-action.ts`), so it refers to nothing but its parameters and ECMAScript's own. The realm lives as long as
+ * realm (`loaded-action.ts`), so it refers only to its parameters and ECMAScript's own. The realm lives as long as
  * the action is loaded; each `run` resets the state here. A script injected into the glue must not escape: the bridge
  * and the modules are the only objects of another realm, and they are never passed anything that the script could have
  * modified.

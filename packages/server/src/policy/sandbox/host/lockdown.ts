@@ -26,7 +26,7 @@ export function lockdown(): void {
 /**
  * Freezes everything that a script can reach in a realm: its global object, ECMAScript's intrinsics and the given roots.
  * Nothing that one run leaves there can be found by the next. Like `createGuestBindings`, its text is evaluated in the
- * guest realm, so it refers to nothing but its parameters and ECMAScript's own.
+ * guest realm, so it refers only to its parameters and ECMAScript's own.
  */
 export function freezeIntrinsics(...roots: readonly object[]): void {
   // Legacy static properties that expose the last matched text.

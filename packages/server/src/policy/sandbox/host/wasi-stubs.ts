@@ -11,7 +11,7 @@ export interface WasiStubs {
 /**
  * Creates the stubs for one run: no environment, arguments, input or folders; output goes to the log, clocks and random
  * numbers work, an exit traps, and everything else is denied by a trap. Like `createGuestBindings`, its text is evaluated
- * in the guest realm and refers to nothing but its parameters and ECMAScript's own. Resources are classes, because glue
+ * in the guest realm and refers only to its parameters and ECMAScript's own. Resources are classes, because glue
  * creates objects from their prototypes. `countedBytes` returns the bytes of a view and counts them as text; `log` takes a
  * line and enforces the log limits.
  */

@@ -8,14 +8,14 @@ import type {
 } from '../client/client.ts';
 import { UpstreamError } from '../client/errors.ts';
 import { filterHeaders } from '../header-lines.ts';
-import { type SecretSearch, StreamRedactor } from './redaction.ts';
+import { type SecretMatcher, StreamRedactor } from './redaction.ts';
 import type { SecretHeaders } from './secret-headers.ts';
 
 /**
  * Adds the headers of a forward to all requests to its upstream, and removes their secrets from all of its responses: no
  * other part of the service sees a secret. Requests without usable headers are not sent.
  */
-export class HeaderTransport implements UpstreamTransport {
+export class CredentialInjector implements UpstreamTransport {
   readonly #transport: UpstreamTransport;
   readonly #headers: SecretHeaders;
 
@@ -73,14 +73,14 @@ class RedactedCall implements UpstreamCall, ResponseHandler {
   /** Undefined until the request is sent. */
   sent: UpstreamCall | undefined = undefined;
   readonly #handler: ResponseHandler;
-  readonly #search: () => SecretSearch | undefined;
+  readonly #search: () => SecretMatcher | undefined;
   readonly #redactor: StreamRedactor;
   /** The handler has paused. */
   #isPaused = false;
   /** The response has ended while the handler was paused. */
   #hasEnded = false;
 
-  constructor(handler: ResponseHandler, search: () => SecretSearch | undefined) {
+  constructor(handler: ResponseHandler, search: () => SecretMatcher | undefined) {
     this.#handler = handler;
     this.#search = search;
     this.#redactor = new StreamRedactor(search);

@@ -8,19 +8,19 @@ import { FORGED_HOST_PRELUDE } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { printingAction } from './fixtures/printing-action.ts';
 import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
-import { HOST_LIMITS, HostProcess } from './host-process.ts';
 import { readSandboxScripts } from './sandbox-process.ts';
+import { HOST_LIMITS, SandboxWorker } from './sandbox-worker.ts';
 
 /** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
 const TIMEOUT = { runMs: 30_000 };
 
-const hosts = new Set<HostProcess>();
+const hosts = new Set<SandboxWorker>();
 const action = injected('');
 
 /** Host process with the real scripts, or with a forged one. */
-function startHost({ script, limits = TIMEOUT }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
+function startHost({ script, limits = TIMEOUT }: { script?: string; limits?: typeof HOST_LIMITS } = {}): SandboxWorker {
   const scripts = readSandboxScripts(['host']);
-  const host = new HostProcess(
+  const host = new SandboxWorker(
     script === undefined ? scripts : { ...scripts, loader: FORGED_HOST_PRELUDE + script },
     limits,
     () => undefined,
@@ -29,7 +29,7 @@ function startHost({ script, limits = TIMEOUT }: { script?: string; limits?: typ
   return host;
 }
 
-async function loadAndRun(host: HostProcess, functions = new TestHostFunctions()): Promise<ActionRun> {
+async function loadAndRun(host: SandboxWorker, functions = new TestHostFunctions()): Promise<ActionRun> {
   await host.load(action);
   return host.run(action, ordinaryContext, functions);
 }

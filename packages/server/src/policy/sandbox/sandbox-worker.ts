@@ -71,7 +71,7 @@ interface PendingCommand {
 }
 
 /** One host process. It executes one command at a time; further commands wait in order. */
-export class HostProcess {
+export class SandboxWorker {
   readonly #process: SandboxProcess;
   readonly #limits: HostLimits;
   readonly #loaded = new Set<string>();
