@@ -34,7 +34,10 @@ describe('a controller', () => {
       return text;
     };
     await checked.promise;
-    connection.onCallFailed(new UpstreamError('dropped', upstream.url, 'closed the connection'));
+    connection.mcpUpstream.changed.emit({
+      kind: 'call-failed',
+      error: new UpstreamError('dropped', upstream.url, 'closed the connection'),
+    });
     expect(health().kind).toBe('down');
     release.resolve();
     await expect.poll(() => health().kind).toBe('up');

@@ -102,7 +102,7 @@ describe('a controller', () => {
     upstream.scripts['tools/list'] = toolList(toolText('old'), toolText('plain'), toolText('added'));
     await controller.discover();
     expect(offered()).toEqual({ ...ALL, tools: { ...ALL.tools, added: 'legacy' } });
-    expect([...(connection.mcpUpstream.eras ?? [])].sort()).toEqual(['legacy', 'modern']);
+    expect([...(connection.mcpUpstream.eras.known ?? [])].sort()).toEqual(['legacy', 'modern']);
     expect(health()).toEqual({
       kind: 'up',
       message: expect.stringMatching(
@@ -300,7 +300,10 @@ describe('a controller of an upstream that announces changes', () => {
     const before = upstream.count('tools/list');
     const run = controller.discover();
     await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(before);
-    connection.onCallFailed(new UpstreamError('dropped', upstream.url, 'dropped it'));
+    connection.mcpUpstream.changed.emit({
+      kind: 'call-failed',
+      error: new UpstreamError('dropped', upstream.url, 'dropped it'),
+    });
     pending.resolve(toolList(toolText('plain')));
     await run;
     await expect.poll(() => upstream.streams(), WAIT).toBe(1);
@@ -321,7 +324,7 @@ describe('a controller of an upstream that announces changes', () => {
       await expect.poll(upstream.sessions, WAIT).toBe(era === 'legacy' ? 1 : 0);
       expect(upstream.streams()).toBe(1);
       upstream.push(NOTICE);
-      connection.onListsChanged();
+      connection.mcpUpstream.changed.emit({ kind: 'lists' });
       await controller.close();
       await expect.poll(() => [upstream.streams(), upstream.sessions()], WAIT).toEqual([0, 0]);
       expect(vi.getTimerCount()).toBe(0);

@@ -89,7 +89,7 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   forwards.profiles.onLegacyClient();
   await forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE);
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
-  expect(forwards.upstreams.of('a')?.eras).toEqual(new Set(['legacy', 'modern']));
+  expect(forwards.upstreams.of('a')?.eras.known).toEqual(new Set(['legacy', 'modern']));
   const before = upstream.count('initialize');
   forwards.profiles.onLegacyClient();
   expect(forwards.profiles.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE)).toBeUndefined();

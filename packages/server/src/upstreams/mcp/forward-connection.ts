@@ -1,7 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
-import type { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { KIND_OF_LIST } from '../../registry/catalogs.ts';
 import type { Draft } from '../../registry/draft.ts';
@@ -15,7 +14,7 @@ import { HealthCheck } from './health-check.ts';
 import { ListReads } from './list-reads.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions, listsOf } from './streams/list-change-watcher.ts';
 import { taskErasOf } from './task-support.ts';
-import { secretOrigins, Upstream, type UpstreamObserver } from './upstream.ts';
+import { secretOrigins, Upstream, type UpstreamEvent } from './upstream.ts';
 
 export interface McpForwardOptions extends Omit<UpstreamDeps, 'operations'> {
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
@@ -25,11 +24,9 @@ export interface McpForwardOptions extends Omit<UpstreamDeps, 'operations'> {
 }
 
 /** An MCP server that a forward reaches by Streamable HTTP. */
-export class McpForwardConnection implements ForwardConnection, UpstreamObserver {
+export class McpForwardConnection implements ForwardConnection {
   readonly changed = new Emitter<UpstreamChange>();
   readonly mcpUpstream: Upstream;
-  readonly #forward: string;
-  readonly #access: UpstreamDeps['access'];
   readonly #closing = new AbortController();
   readonly #eras: EraCache;
   readonly #healthCheck: HealthCheck;
@@ -47,14 +44,14 @@ export class McpForwardConnection implements ForwardConnection, UpstreamObserver
   constructor(forward: Forward, options: McpForwardOptions) {
     const { registry, access, clientInfo, log, secrets } = options;
     const { headers, address, name, proxy, compression } = forward;
-    this.#forward = name;
-    this.#access = access;
-    this.mcpUpstream = new Upstream(address, this, {
+    this.mcpUpstream = new Upstream(address, {
       forward: name,
+      allowsResource: (uri) => access.rules.allowsUri(name, uri),
       headers: headers && new SecretHeaders(headers, secretOrigins(forward), secrets, log),
       shared: options.sharedSessions,
       http: { ...options.http, proxy, compression },
     });
+    this.mcpUpstream.changed.subscribe((event) => this.#onChanged(event));
     const { signal } = this.#closing;
     const client = { transport: this.mcpUpstream.transport, clientInfo, signal };
     this.#reader = new CatalogReader({
@@ -74,7 +71,9 @@ export class McpForwardConnection implements ForwardConnection, UpstreamObserver
       store: probeStore(forward, registry),
       retryMs: options.inconclusiveRetryMs,
     });
-    this.#healthCheck = new HealthCheck(withoutCapabilities, () => this.onSessionLost());
+    this.#healthCheck = new HealthCheck(withoutCapabilities, () =>
+      this.mcpUpstream.changed.emit({ kind: 'session-lost' }),
+    );
     this.#watcher = new ListChangeWatcher({ upstream: this.mcpUpstream, clientInfo, log, ...options.watch });
   }
 
@@ -136,7 +135,7 @@ export class McpForwardConnection implements ForwardConnection, UpstreamObserver
 
   onCatalogs(catalogs: readonly KnownCatalog[]): void {
     if (catalogs.length > 0) this.mcpUpstream.setEras(new Set(catalogs.map(({ era }) => era)));
-    this.mcpUpstream.taskEras = taskErasOf(catalogs);
+    this.mcpUpstream.eras.tasks = taskErasOf(catalogs);
   }
 
   changesSilently(list?: AnnouncedList): boolean {
@@ -159,25 +158,22 @@ export class McpForwardConnection implements ForwardConnection, UpstreamObserver
     await Promise.all([this.#healthCheck.close(), this.mcpUpstream.close(graceMs)]);
   }
 
-  allowsResource(uri: string): boolean {
-    return this.#access.rules.allowsUri(this.#forward, uri);
-  }
-
-  onListsChanged(method?: unknown): void {
-    const notice = this.#reads.noticeOf(method);
-    if (notice !== 'ahead') this.changed.emit({ kind: 'lists', isEcho: notice === 'echo' });
-  }
-
-  onSessionLost(): void {
-    this.changed.emit({ kind: 'session-lost' });
-  }
-
-  onCallFailed(error: UpstreamError): void {
-    if (error.kind === 'refused' || error.kind === 'dropped') this.changed.emit({ kind: 'unreachable', error });
-  }
-
-  onCallSucceeded(): void {
-    this.changed.emit({ kind: 'reachable' });
+  #onChanged(event: UpstreamEvent): void {
+    switch (event.kind) {
+      case 'lists': {
+        const notice = this.#reads.noticeOf(event.method);
+        if (notice !== 'ahead') this.changed.emit({ kind: 'lists', isEcho: notice === 'echo' });
+        return;
+      }
+      case 'session-lost':
+        return this.changed.emit(event);
+      case 'call-succeeded':
+        return this.changed.emit({ kind: 'reachable' });
+      case 'call-failed': {
+        const { error } = event;
+        if (error.kind === 'refused' || error.kind === 'dropped') this.changed.emit({ kind: 'unreachable', error });
+      }
+    }
   }
 }
 

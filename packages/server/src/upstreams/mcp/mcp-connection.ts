@@ -77,7 +77,7 @@ export class McpConnection implements UpstreamConnection {
   }
 
   get createsTasks(): boolean {
-    return this.#upstream.taskEras.has('modern');
+    return this.#upstream.eras.tasks.has('modern');
   }
 
   ready({ target: { forward, address } }: Permit): Promise<void> | undefined {
@@ -86,7 +86,7 @@ export class McpConnection implements UpstreamConnection {
 
   asksClient({ message }: Permit, client: ClientFacts): boolean {
     const upstream = this.#upstream;
-    const mayBeLegacy = upstream.eras === undefined || upstream.eraFor(client.era) === 'legacy';
+    const mayBeLegacy = upstream.eras.known === undefined || upstream.eras.for(client.era) === 'legacy';
     return mayBeLegacy && supportsServerRequests(advertisedCapabilities(client, message));
   }
 
@@ -118,7 +118,7 @@ export class McpConnection implements UpstreamConnection {
   #rejection({ target, message, task }: Permit, client: ClientFacts): ErrorOutcome | undefined {
     const upstream = this.#upstream;
     if (!client.copiedHeaders) return FORWARDING_LOOP;
-    const era = upstream.eraFor(client.era);
+    const era = upstream.eras.for(client.era);
     const isForeign = era !== client.era && client.era === 'modern' && message.params.requestState !== undefined;
     // The retry of a call of ours, which continues a task, has a state that the upstream does not get.
     if (isForeign && task === undefined) return rpcError(INVALID_PARAMS, FOREIGN_STATE);
@@ -133,14 +133,14 @@ export class McpConnection implements UpstreamConnection {
     const { copiedHeaders = [] } = client;
     const edits = new RequestEdits(message, copiedHeaders);
     edits.rename(upstreamName(target));
-    const era = upstream.eraFor(client.era);
+    const era = upstream.eras.for(client.era);
     if (era === 'modern') edits.mirror(client.mcpHeaders, tool && mirroredParams(tool, client.capabilities));
     const needsTranslation = era !== client.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(client, message) : client.capabilities;
     const trace = observer?.trace;
     const declaresForClient = this.#declaresTasks(client, target) === true;
-    if (upstream.taskEras.size > 0 && era === 'legacy' && !needsTranslation) {
+    if (upstream.eras.tasks.size > 0 && era === 'legacy' && !needsTranslation) {
       edits.relateTask(tasks.relatedTask(message.params, client, upstream.transport.address));
     }
     // The translator declares the capabilities of a translated request.
@@ -174,12 +174,12 @@ export class McpConnection implements UpstreamConnection {
    */
   #declaresTasks(client: ClientFacts, { entry: tool, message }: Target): boolean | 'rejected' {
     const upstream = this.#upstream;
-    if (!tool || message.method !== 'tools/call' || upstream.taskEras.size === 0) return false;
+    if (!tool || message.method !== 'tools/call' || upstream.eras.tasks.size === 0) return false;
     const { taskSupport } = this.#parts;
     const { era: own } = client;
     const { params } = message;
-    if (upstream.eraFor(own) === 'modern') {
-      if (acceptsTask(client, message)) return own === 'legacy' && upstream.taskEras.has('modern');
+    if (upstream.eras.for(own) === 'modern') {
+      if (acceptsTask(client, message)) return own === 'legacy' && upstream.eras.tasks.has('modern');
       return taskSupport.isDeclaredTo(upstream);
     }
     if (own === 'modern' && acceptsTask(client, message)) {

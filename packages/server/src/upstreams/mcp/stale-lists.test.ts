@@ -148,7 +148,7 @@ describe('a lost session leads to a discovery', () => {
     const { controller, connection } = await startController(upstream.url);
     await controller.discover();
     for (let round = 0; round < 40; round++) {
-      connection.onSessionLost();
+      connection.mcpUpstream.changed.emit({ kind: 'session-lost' });
       await passUntil(() => false, 500);
     }
     expect(upstream.count('tools/list')).toBeLessThanOrEqual(6);

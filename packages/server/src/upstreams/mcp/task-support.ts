@@ -16,8 +16,8 @@ export class TaskSupport {
   }
 
   /** True if the tasks extension is to be declared to an upstream for a client that does not support it. */
-  isDeclaredTo({ taskEras }: Upstream): boolean {
-    return this.isEnabled && taskEras.has('modern');
+  isDeclaredTo({ eras }: Upstream): boolean {
+    return this.isEnabled && eras.tasks.has('modern');
   }
 
   /** True if a tool of a legacy upstream can only be called as a task (2025-11-25, "Tool-Level Negotiation"). */
@@ -30,8 +30,8 @@ export class TaskSupport {
     return this.requiresTask(tool, upstream) || this.#supportOf(tool, upstream).has('"optional"');
   }
 
-  #supportOf(tool: Entry, { taskEras }: Upstream): ReadonlySet<string> {
-    return taskEras.has('legacy') ? this.#support.getOrInsertComputed(tool, taskSupportOf) : NO_SUPPORT;
+  #supportOf(tool: Entry, { eras }: Upstream): ReadonlySet<string> {
+    return eras.tasks.has('legacy') ? this.#support.getOrInsertComputed(tool, taskSupportOf) : NO_SUPPORT;
   }
 }
 

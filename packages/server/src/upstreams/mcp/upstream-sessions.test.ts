@@ -34,7 +34,7 @@ function sessionFor(from: UpstreamSessionPool, owner: SessionOwner): UpstreamSes
 
 /** Starts a request in the session. */
 function begin(session: UpstreamSession): UpstreamSession {
-  session.inFlight++;
+  session.use.inFlight++;
   return session;
 }
 
@@ -84,8 +84,8 @@ it('idle sessions are closed, others stay open', async () => {
   const idle = await sessionFor(pool, owner('idle'));
   const busy = begin(await sessionFor(pool, owner('busy')));
   const recent = await sessionFor(pool, owner('recent'));
-  idle.lastUsedAt = busy.lastUsedAt = 0;
-  recent.lastUsedAt = 500;
+  idle.use.lastAt = busy.use.lastAt = 0;
+  recent.use.lastAt = 500;
   pool.closeIdle(1_000, 1_499);
   await expect.poll(() => upstream.sessions()).toBe(2);
   expect(sessionFor(pool, owner('busy'))).toBe(busy);

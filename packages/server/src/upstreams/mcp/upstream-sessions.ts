@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
@@ -6,6 +7,43 @@ import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } fr
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 import type { SessionVerdict } from './session-loss.ts';
 import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
+
+/** What a session is in use for. It is not closed before its requests and its tasks have ended. */
+class SessionUse {
+  /** In-flight requests. */
+  inFlight = 0;
+  /** Tasks that have not ended: the upstream would lose them with the session. */
+  tasks = 0;
+  /** In-flight notifications of the client. */
+  notifications = 0;
+  /** Leased to one call, from before its request is sent until it ends. */
+  isLeased = false;
+  /** When the last request ended, in milliseconds of `performance.now()`. */
+  lastAt: number = performance.now();
+  readonly #idle = new Emitter();
+
+  endRequest(now: number): void {
+    this.inFlight--;
+    this.lastAt = now;
+    this.isLeased = false;
+    if (!this.isOpen) this.#idle.emit();
+  }
+
+  endTask(): void {
+    this.tasks--;
+    if (!this.isOpen) this.#idle.emit();
+  }
+
+  /** True while there are requests or tasks. */
+  get isOpen(): boolean {
+    return this.inFlight > 0 || this.tasks > 0;
+  }
+
+  /** Resolves when the last request and the last task have ended. */
+  async ended(): Promise<void> {
+    if (this.isOpen) await new Promise<void>((resolve) => this.#idle.subscribe(resolve));
+  }
+}
 
 /** Session with an upstream; in the modern era only the headers of its requests. */
 export class UpstreamSession {
@@ -20,23 +58,9 @@ export class UpstreamSession {
   readonly owner: string;
   /** Undefined in the modern era. */
   readonly client: LegacyClient | undefined;
-  /** In-flight requests: the session is not closed before they end. */
-  inFlight = 0;
-  /** Tasks in the session that have not ended: the upstream would lose them with it. */
-  tasks = 0;
-  /** In-flight notifications of the client. */
-  pendingNotifications = 0;
-  /** Milliseconds of `performance.now()`. */
-  lastUsedAt: number = performance.now();
-  /** Called when the last in-flight request ends, or the last task. */
-  onIdle: (() => void) | undefined = undefined;
+  readonly use = new SessionUse();
   /** Connects it with a client session besides calls. */
   bridge: SessionNotificationBridge | undefined = undefined;
-  /** Leased to one call, from before its request is sent until it ends. */
-  leased = false;
-  /** When it was last checked, in milliseconds of `performance.now()`, and the check in progress, which never rejects. */
-  checkedAt: number = Number.NEGATIVE_INFINITY;
-  checking: Promise<void> | undefined = undefined;
   /** Whether it is leased to one call at a time. */
   isExclusive = false;
   /** Log level last sent to the upstream. */
@@ -113,6 +137,10 @@ export class UpstreamSessionPool {
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
   readonly #closing = new Map<UpstreamSession, Promise<void>>();
+  /** Checks in progress, which never reject, and when the last one ended, in milliseconds of `performance.now()`. */
+  readonly #checking = new Map<UpstreamSession, Promise<void>>();
+  readonly #checkedAt = new WeakMap<UpstreamSession, number>();
+  readonly #unsubscribe: (() => void) | undefined;
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
 
@@ -127,6 +155,9 @@ export class UpstreamSessionPool {
     this.#onSessionLost = onSessionLost;
     const identityHeaders = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
     this.modern = new UpstreamSession({ era: 'modern', identityHeaders, sessionId: undefined });
+    this.#unsubscribe = shared?.closed.subscribe(({ address, owner, sessionId }) => {
+      if (address === transport.address) this.#drop(owner, sessionId);
+    });
   }
 
   /** Session of the owner with this key, or a promise while it opens. */
@@ -138,8 +169,8 @@ export class UpstreamSessionPool {
   use(key: string, open: () => Promise<UpstreamSession>): UpstreamSession | Promise<UpstreamSession> {
     const session = this.#sessions.get(key);
     if (!session) return open();
-    if (session instanceof Promise || !session.checking) return session;
-    return session.checking.then(() => this.#sessions.get(key) ?? open());
+    const checking = session instanceof Promise ? undefined : this.#checking.get(session);
+    return !checking ? session : checking.then(() => this.#sessions.get(key) ?? open());
   }
 
   /** Opens a session for an owner without one. Rejects with {@link UpstreamError}. */
@@ -159,18 +190,20 @@ export class UpstreamSessionPool {
 
   /** Called when a request ends. */
   release(session: UpstreamSession, now: number): void {
-    session.inFlight--;
-    session.lastUsedAt = now;
-    session.leased = false;
     if (session.isShared) this.#shared?.touch(this.#transport.address, session.owner);
-    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
+    session.use.endRequest(now);
   }
 
   /**
-   * Discards a session that the upstream reports as lost; the next use opens another. It is closed upstream when its
-   * in-flight requests have ended, in case that the upstream still has it.
+   * Discards a session; the next use opens another. It is closed upstream when its in-flight requests have ended. `isLost`: the
+   * upstream does not know it any more.
    */
-  discard(session: UpstreamSession): void {
+  discard(session: UpstreamSession, isLost = false): void {
+    this.#discard(session);
+    if (isLost) this.#onSessionLost();
+  }
+
+  #discard(session: UpstreamSession): void {
     session.bridge?.close();
     // Closed elsewhere if it is no longer in the pool.
     if (this.#sessions.get(session.owner) !== session) return;
@@ -180,12 +213,6 @@ export class UpstreamSessionPool {
       session,
       closeWhenIdle(session).finally(() => this.#closing.delete(session)),
     );
-  }
-
-  /** Discards a session that the upstream does not know any more. */
-  onLost(session: UpstreamSession): void {
-    this.discard(session);
-    this.#onSessionLost();
   }
 
   /**
@@ -198,18 +225,20 @@ export class UpstreamSessionPool {
     if (verdict !== 'uncertain') return this.#replace(session);
     // One that is leased to a call at a time has no state in between.
     if (session.isExclusive) return this.discard(session);
-    if (session.checking || performance.now() - session.checkedAt < CHECK_INTERVAL_MS) return;
-    session.checking = client.isLost(CHECK_TIMEOUT_MS).then((isLost) => {
-      session.checking = undefined;
-      session.checkedAt = performance.now();
+    const checkedAt = this.#checkedAt.get(session) ?? Number.NEGATIVE_INFINITY;
+    if (this.#checking.has(session) || performance.now() - checkedAt < CHECK_INTERVAL_MS) return;
+    const checking = client.isLost(CHECK_TIMEOUT_MS).then((isLost) => {
+      this.#checking.delete(session);
+      this.#checkedAt.set(session, performance.now());
       // It may have been replaced or closed meanwhile.
       if (isLost && this.#sessions.get(owner) === session) this.#replace(session);
     });
+    this.#checking.set(session, checking);
   }
 
   #replace(session: UpstreamSession): void {
     session.bridge?.onSessionDiscarded?.();
-    this.onLost(session);
+    this.discard(session, true);
   }
 
   /** Discards all sessions: the upstream no longer supports the legacy era. */
@@ -230,21 +259,21 @@ export class UpstreamSessionPool {
     }
   }
 
-  /** Closes the sessions that were not used for this long. */
-  closeIdle(idleMs: number, now: number = performance.now()): void {
+  /** Closes the sessions that were not used for this long. Returns whether no session is open and no request in flight. */
+  closeIdle(idleMs: number, now: number = performance.now()): boolean {
     for (const [owner, session] of this.#sessions) {
       if (
         session instanceof Promise ||
-        session.inFlight > 0 ||
-        session.tasks > 0 ||
-        session.leased ||
+        session.use.isOpen ||
+        session.use.isLeased ||
         session.bridge?.pinned ||
-        now - session.lastUsedAt < idleMs ||
+        now - session.use.lastAt < idleMs ||
         this.#isUsedElsewhere(session, idleMs)
       )
         continue;
       void this.close(owner);
     }
+    return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.use.inFlight === 0;
   }
 
   /** Closes the session of one owner once its in-flight requests and its tasks have ended. */
@@ -262,7 +291,7 @@ export class UpstreamSessionPool {
   }
 
   /** Another replica has closed the session of this owner. */
-  drop(owner: string, sessionId: string): void {
+  #drop(owner: string, sessionId: string): void {
     const session = this.#sessions.get(owner);
     if (!session || session instanceof Promise || session.sessionId !== sessionId) return;
     session.bridge?.close();
@@ -274,20 +303,16 @@ export class UpstreamSessionPool {
     return shared !== undefined && Date.now() - shared.usedAt < idleMs;
   }
 
-  /** True if no session is open and no request is in flight. */
-  get isIdle(): boolean {
-    return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
-  }
-
   /** Closes all sessions except those of other replicas, and those with tasks, which the next process continues. Never rejects. */
   async closeAll(): Promise<void> {
+    this.#unsubscribe?.();
     const closing = [...this.#sessions].map(async ([owner, opening]) => {
       const session = await opening;
-      if (!session.isShared && session.tasks === 0) return this.close(owner);
+      if (!session.isShared && session.use.tasks === 0) return this.close(owner);
       session.bridge?.close();
       this.#sessions.delete(owner);
     });
-    const others = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
+    const others = [...this.#closing].flatMap(([{ use }, closed]) => (use.tasks === 0 ? [closed] : []));
     await Promise.allSettled([...closing, ...others]);
   }
 
@@ -346,10 +371,6 @@ export function adoptSession(protocolVersion: string, sessionId: string | undefi
 
 /** Closes a session upstream once its in-flight requests and its tasks have ended. */
 async function closeWhenIdle(session: UpstreamSession): Promise<void> {
-  if (session.inFlight > 0 || session.tasks > 0) {
-    await new Promise<void>((resolve) => {
-      session.onIdle = resolve;
-    });
-  }
+  await session.use.ended();
   await session.client?.close();
 }

@@ -1,3 +1,4 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import { serverOf, type TransportOptions, type UpstreamTransport } from '../../http/client/client.ts';
@@ -10,19 +11,16 @@ import { USER_AGENT } from '../../telemetry/version.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import { UpstreamSessionPool } from './upstream-sessions.ts';
 
-/** Observes the outcome of calls to an upstream. */
-export interface UpstreamObserver {
-  /** The upstream may be down. */
-  onCallFailed(error: UpstreamError): void;
-  /** A call succeeded although the upstream was not known to be available. */
-  onCallSucceeded(): void;
-  /** The upstream announced changed lists with a notification of this method, or may have changed some; undefined: any. */
-  onListsChanged(method?: unknown): void;
-  /** The upstream has lost a session, as after a restart: its lists may be others. */
-  onSessionLost?(): void;
-  /** See {@link Upstream.allowsResource}; all uris if undefined. */
-  allowsResource?(uri: string): boolean;
-}
+/** What calls and subscriptions reveal about an upstream. */
+export type UpstreamEvent =
+  /** It may be down. */
+  | { readonly kind: 'call-failed'; readonly error: UpstreamError }
+  /** A call succeeded although it was not known to be available. */
+  | { readonly kind: 'call-succeeded' }
+  /** It announced changed lists with a notification of this method, or may have changed some; undefined: any. */
+  | { readonly kind: 'lists'; readonly method?: unknown }
+  /** It has lost a session, as after a restart: its lists may be others. */
+  | { readonly kind: 'session-lost' };
 
 /** Transport of requests to an upstream. */
 export interface UpstreamHttp {
@@ -44,6 +42,8 @@ export interface UpstreamOptions {
   /** Sessions of other replicas, if there are any. */
   readonly shared?: SharedUpstreamSessions | undefined;
   readonly http?: UpstreamHttp;
+  /** See {@link Upstream.allowsResource}; all uris if undefined. */
+  readonly allowsResource?: (uri: string) => boolean;
 }
 
 /** Origins that get the headers of a forward: of its address, and of its proxy unless that gets a tunnel. */
@@ -77,6 +77,25 @@ export function openTransport(
 
 const NO_ERAS: ReadonlySet<Era> = new Set();
 
+/** Eras of an upstream, as far as they are known. */
+class UpstreamEras {
+  /** Undefined before the first discovery. */
+  known: ReadonlySet<Era> | undefined = undefined;
+  /** Those in which it declares tasks. Set by the connection of its forward. */
+  tasks: ReadonlySet<Era> = NO_ERAS;
+
+  /** The era of calls of a client: its own if the upstream supports it or its eras are unknown; else the other. */
+  for(era: Era): Era {
+    if (this.known === undefined || this.known.has(era)) return era;
+    return era === 'modern' ? 'legacy' : 'modern';
+  }
+
+  /** True if the upstream is known not to support the legacy era. */
+  get isModernOnly(): boolean {
+    return this.known?.has('legacy') === false;
+  }
+}
+
 /** One upstream MCP server: its connections, sessions, eras and health. */
 export class Upstream {
   readonly transport: UpstreamTransport;
@@ -87,32 +106,25 @@ export class Upstream {
   /** Name of its forward; undefined for an upstream of manually registered tools only. */
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
-  #eras: ReadonlySet<Era> | undefined = undefined;
+  readonly eras = new UpstreamEras();
   isAvailable = false;
-  /** Eras in which it declares tasks. Set by the connection of its forward. */
-  taskEras: ReadonlySet<Era> = NO_ERAS;
-  /** Receives the outcome of every call. */
-  readonly observer: UpstreamObserver;
+  readonly changed = new Emitter<UpstreamEvent>();
+  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it. */
+  readonly allowsResource: (uri: string) => boolean;
   readonly #closing = new AbortController();
 
   /** `address` is an http or https URL. Sends nothing. */
   constructor(
     address: string,
-    observer: UpstreamObserver,
-    { forward, headers, shared, http = {} }: UpstreamOptions = {},
+    { forward, headers, shared, http = {}, allowsResource = () => true }: UpstreamOptions = {},
   ) {
     this.forward = forward;
     const url = new URL(address);
     this.transport = openTransport(address, headers, http);
     this.origin = url.origin;
     this.server = serverOf(url);
-    this.sessions = new UpstreamSessionPool(this.transport, shared, () => observer.onSessionLost?.());
-    this.observer = observer;
-  }
-
-  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it. */
-  allowsResource(uri: string): boolean {
-    return this.observer.allowsResource?.(uri) ?? true;
+    this.sessions = new UpstreamSessionPool(this.transport, shared, () => this.changed.emit({ kind: 'session-lost' }));
+    this.allowsResource = allowsResource;
   }
 
   /** Aborted by `close`: in-flight calls may finish, streams that would never end must be closed. */
@@ -120,26 +132,10 @@ export class Upstream {
     return this.#closing.signal;
   }
 
-  /** Known eras; undefined before the first discovery. */
-  get eras(): ReadonlySet<Era> | undefined {
-    return this.#eras;
-  }
-
-  /** The era of calls of a client: its own if the upstream supports it or its eras are unknown; else the other. */
-  eraFor(era: Era): Era {
-    if (this.#eras === undefined || this.#eras.has(era)) return era;
-    return era === 'modern' ? 'legacy' : 'modern';
-  }
-
   /** Sets the known eras. Without the legacy one, all sessions are discarded. */
   setEras(eras: ReadonlySet<Era>): void {
-    this.#eras = eras;
-    if (this.isModernOnly) this.sessions.discardAll();
-  }
-
-  /** True if the upstream is known not to support the legacy era. */
-  get isModernOnly(): boolean {
-    return this.#eras?.has('legacy') === false;
+    this.eras.known = eras;
+    if (this.eras.isModernOnly) this.sessions.discardAll();
   }
 
   /** Closes all sessions and connections. Calls in flight may finish, with `graceMs` only for that long. */

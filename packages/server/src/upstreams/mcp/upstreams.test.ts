@@ -19,7 +19,7 @@ it('an address has one upstream until it was idle for long, then its sessions ar
   expect([...addressed]).toEqual([first]);
   const owner = { key: 'a', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
   const session = await first.sessions.open(owner);
-  session.inFlight++;
+  session.use.inFlight++;
   const later = performance.now() + 10 * MINUTE_MS;
   addressed.closeIdle(later);
   expect([...addressed], 'a request is in flight').toEqual([first]);

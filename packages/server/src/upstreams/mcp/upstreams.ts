@@ -3,9 +3,6 @@ import type { UpstreamDeps } from '../upstream-kind.ts';
 import { EraCache } from './era-detection.ts';
 import { Upstream } from './upstream.ts';
 
-/** Ignores the outcome of calls: these upstreams have no controller. */
-const NO_OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
-
 /** Time for which a call waits for the probe of its upstream, which continues in the background. */
 const WAIT_MS = 2_000;
 /** Time until the next probe after a failed one. */
@@ -37,9 +34,6 @@ export class Upstreams {
   constructor(deps: Pick<UpstreamDeps, 'clientInfo' | 'hasLegacyClients' | 'http' | 'sharedSessions'>) {
     this.#deps = deps;
     this.#idleTimer = setInterval(() => this.closeIdle(), IDLE_CHECK_MS).unref();
-    deps.sharedSessions?.closed.subscribe(({ address, owner, sessionId }) => {
-      for (const { transport, sessions } of this) if (transport.address === address) sessions.drop(owner, sessionId);
-    });
   }
 
   add(forward: string, address: string, upstream: Upstream): void {
@@ -81,14 +75,14 @@ export class Upstreams {
     if (isKnown || performance.now() < found.retryAt) return undefined;
     found.probe ??= this.#probe(found);
     // Eras known until an hour ago are used while they are probed again.
-    return found.upstream.eras && found.eras.nextProbeInMs === 0 ? undefined : withTimeout(WAIT_MS, found.probe);
+    return found.upstream.eras.known && found.eras.nextProbeInMs === 0 ? undefined : withTimeout(WAIT_MS, found.probe);
   }
 
   /** Closes idle sessions, and removes unregistered upstreams without sessions that were not called for long. */
   closeIdle(now: number = performance.now()): void {
-    for (const { sessions } of this) sessions.closeIdle(IDLE_TIMEOUT_MS, now);
+    for (const { upstream } of this.#registered.values()) upstream.sessions.closeIdle(IDLE_TIMEOUT_MS, now);
     for (const [address, { upstream, lastUsedAt }] of this.#unregistered) {
-      if (!upstream.sessions.isIdle || now - lastUsedAt < IDLE_TIMEOUT_MS) continue;
+      if (!upstream.sessions.closeIdle(IDLE_TIMEOUT_MS, now) || now - lastUsedAt < IDLE_TIMEOUT_MS) continue;
       this.#unregistered.delete(address);
       upstream.close().catch(() => undefined);
     }
@@ -109,7 +103,7 @@ export class Upstreams {
     let known = this.#unregistered.get(address);
     if (!known) {
       const { clientInfo, hasLegacyClients, http } = this.#deps;
-      const upstream = new Upstream(address, NO_OBSERVER, { ...(http && { http }) });
+      const upstream = new Upstream(address, { ...(http && { http }) });
       const options = { transport: upstream.transport, capabilities: {}, clientInfo };
       const eras = new EraCache(options, { hasLegacyClients });
       known = { upstream, eras, lastUsedAt: 0, probe: undefined, retryAt: 0 };

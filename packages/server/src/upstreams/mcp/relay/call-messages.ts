@@ -90,7 +90,7 @@ export class CallMessages {
         return;
       default:
         // Clients are notified once the change has arrived here.
-        if (LIST_CHANGED_METHODS.has(method)) return upstream.observer.onListsChanged(method);
+        if (LIST_CHANGED_METHODS.has(method)) return upstream.changed.emit({ kind: 'lists', method });
         // A modern client gets only what relates to its request (2026-07-28, "Receiving Messages").
         if (!needsTranslation || this.#owner.call.sink?.client.era === 'legacy') this.#owner.notify(text);
     }

@@ -68,7 +68,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     this.sessionId = session.sessionId;
     this.maxBytes = maxBytes;
     this.#reader = new ResponseReader(call.spec.upstream.transport.address, this, this);
-    session.inFlight++;
+    session.use.inFlight++;
   }
 
   send(): void {
@@ -270,7 +270,7 @@ export class HttpAttempt implements RpcResponseHandler, ReadRequest, RequestInSe
     const { sessions } = this.#call.spec.upstream;
     const params = `{"requestId":${this.id},"reason":"${reason}"}`;
     // The session stays open until the upstream has the cancellation.
-    session.inFlight++;
+    session.use.inFlight++;
     this.#post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
       .catch(() => undefined)
       .finally(() => sessions.release(session, this.#call.activeAt));

@@ -69,7 +69,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #send(session: UpstreamSession): void {
     // The client may have disconnected, or the deadline passed, while the session was opened.
     if (this.#isDone) {
-      session.leased = false;
+      session.use.isLeased = false;
       return;
     }
     this.attempt = new HttpAttempt(this, session, this.#context.maxResponseBytes);
@@ -107,7 +107,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#isRepeated = true;
     attempt.end(false);
     this.attempt = undefined;
-    upstream.sessions.onLost(attempt.session);
+    upstream.sessions.discard(attempt.session, true);
     this.#connect();
   }
 
@@ -211,7 +211,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
     const failed = { code: INTERNAL_ERROR, message: reason };
     if (error instanceof UpstreamError) {
-      upstream.observer.onCallFailed(error);
+      upstream.changed.emit({ kind: 'call-failed', error });
       log.debug('call failed', { method: message.method, error });
       const category = error.isUnavailable ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN';
       return this.#sink.complete(failedOutcome(failed, category, error.kind));
@@ -229,6 +229,6 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#context.calls.remove(this);
     this.attempt?.end(isSuccess);
     this.attempt = undefined;
-    if (isSuccess && !upstream.isAvailable) upstream.observer.onCallSucceeded();
+    if (isSuccess && !upstream.isAvailable) upstream.changed.emit({ kind: 'call-succeeded' });
   }
 }

@@ -214,11 +214,7 @@ describe('upstream sessions of calls with server requests', () => {
   it('are closed with their stream when idle, and not during a call', async () => {
     const upstream = await startLiveUpstream();
     onEnd(upstream.close);
-    const there = new Upstream(upstream.url, {
-      onCallFailed: () => {},
-      onCallSucceeded: () => {},
-      onListsChanged: () => {},
-    });
+    const there = new Upstream(upstream.url);
     onEnd(() => there.close(0));
     const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
@@ -227,7 +223,7 @@ describe('upstream sessions of calls with server requests', () => {
     const owner = { key: 'k', protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo, headers: [] };
     const [idle, busy] = [await sessions.acquire(there, owner), await sessions.acquire(there, owner)];
     const streams = await Promise.all([upstream.streams.next(), upstream.streams.next()]);
-    idle.inFlight++;
+    idle.use.inFlight++;
     there.sessions.release(idle, 0);
     there.sessions.closeIdle(1_000, Number.MAX_SAFE_INTEGER);
     await expect.poll(() => [...upstream.sessions]).toEqual([busy.sessionId]);

@@ -41,7 +41,7 @@ export class CallSessionPool {
       ?.values()
       .find(({ key, session }) => key === owner.key && isIdle(session));
     if (idle) {
-      idle.session.leased = true;
+      idle.session.use.isLeased = true;
       return idle.session;
     }
     const key = `${owner.key} ${++this.#opened}`;
@@ -59,7 +59,7 @@ export class CallSessionPool {
     session: UpstreamSession,
     client: LegacyClient,
   ): Promise<void> {
-    session.leased = true;
+    session.use.isLeased = true;
     const pooled = this.#sessions.getOrInsertComputed(upstream, () => new Set());
     const entry = { key, session };
     pooled.add(entry);
@@ -94,7 +94,7 @@ export class CallSessionPool {
    */
   #dispatch(upstream: Upstream, session: UpstreamSession, text: string, value: JsonObject): boolean | undefined {
     const { method } = value;
-    if (LIST_CHANGED_METHODS.has(method)) upstream.observer.onListsChanged(method);
+    if (LIST_CHANGED_METHODS.has(method)) upstream.changed.emit({ kind: 'lists', method });
     else if (method === 'notifications/progress') this.#calls.dispatchProgress(session, text, value);
     else if (!this.#onTaskMessage?.(upstream, session, text, value)) {
       return this.#calls.find(({ attempt }) => attempt?.session === session)?.attempt?.onMessage(text, value);
@@ -109,6 +109,6 @@ interface PooledSession {
   readonly session: UpstreamSession;
 }
 
-function isIdle({ leased, inFlight }: UpstreamSession): boolean {
-  return !leased && inFlight === 0;
+function isIdle({ use }: UpstreamSession): boolean {
+  return !use.isLeased && use.inFlight === 0;
 }

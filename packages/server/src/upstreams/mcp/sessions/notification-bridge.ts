@@ -106,7 +106,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
       default:
         if (!LIST_CHANGED_METHODS.has(method)) return this.#updates.send(text);
         // Clients are notified once the change has arrived here.
-        upstream.observer.onListsChanged(method);
+        upstream.changed.emit({ kind: 'lists', method });
         return true;
     }
   }

@@ -73,11 +73,11 @@ export class SessionBindings {
     for (const upstream of this.#options.upstreams) {
       const bound = upstream.sessions.get(session.id);
       // A client that notifies faster than an upstream accepts must not use up our connections.
-      if (!bound || bound instanceof Promise || bound.pendingNotifications >= MAX_PENDING_NOTIFICATIONS) continue;
-      bound.pendingNotifications++;
+      if (!bound || bound instanceof Promise || bound.use.notifications >= MAX_PENDING_NOTIFICATIONS) continue;
+      bound.use.notifications++;
       postMessage(upstream.transport, [...bound.identityHeaders, ...headers], text)
         .catch(() => undefined)
-        .finally(() => bound.pendingNotifications--);
+        .finally(() => bound.use.notifications--);
     }
   }
 
@@ -99,7 +99,7 @@ export class SessionBindings {
     uri: string,
     store: () => Promise<void>,
   ): Promise<RpcReply> {
-    if (upstream.isModernOnly) {
+    if (upstream.eras.isModernOnly) {
       // It has no `resources/subscribe`: probes whether it sends updates of the resource.
       if (await this.#subscriptions.of(upstream, client).subscribe(uri, store)) return ACCEPTED;
       const message = `forward "${upstream.forward}" does not support subscriptions to ${uri}`;
@@ -119,14 +119,14 @@ export class SessionBindings {
 
   /** Ends a subscription at its upstream. Rejects with {@link UpstreamError} if the upstream does not reply. */
   async unsubscribe(upstream: Upstream, client: DownstreamClient, uri: string): Promise<RpcReply> {
-    if (!upstream.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
+    if (!upstream.eras.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
     this.#subscriptions.find(upstream, client.session)?.reconcile();
     return ACCEPTED;
   }
 
   /** Ends a subscription that made room for others, unless its upstream has lost the session. */
   async endSubscription(upstream: Upstream, session: Pick<DownstreamSession, 'id'>, uri: string): Promise<void> {
-    if (upstream.isModernOnly) return this.#subscriptions.find(upstream, session)?.reconcile();
+    if (upstream.eras.isModernOnly) return this.#subscriptions.find(upstream, session)?.reconcile();
     const bound = await upstream.sessions.get(session.id);
     await bound?.client?.request('resources/unsubscribe', { uri });
   }
@@ -151,7 +151,7 @@ export class SessionBindings {
       if (!(error instanceof UpstreamError)) throw error;
       if (error.kind === 'http') upstream.sessions.check(bound, 'uncertain');
       if (error.kind !== 'session-lost') throw error;
-      upstream.sessions.onLost(bound);
+      upstream.sessions.discard(bound, true);
       return await request(await find());
     }
   }
@@ -170,7 +170,7 @@ export class SessionBindings {
     const forwards = new Set(session.state.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
       const upstream = this.#options.upstreams.of(forward);
-      if (upstream?.isModernOnly) {
+      if (upstream?.eras.isModernOnly) {
         this.#subscriptions.of(upstream, client).onListening(gap);
         continue;
       }
@@ -268,7 +268,7 @@ export class SessionBindings {
     if (!upstream || !isSubscribed || !session.active?.isListening) return true;
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
-    if (!bound && upstream.isModernOnly) {
+    if (!bound && upstream.eras.isModernOnly) {
       this.#subscriptions.of(upstream, client).onListening(false);
       return true;
     }

@@ -23,11 +23,8 @@ beforeEach(async () => {
     scripts: { initialize: INITIALIZED(true), 'resources/subscribe': '{}' },
   });
   calls = [];
-  server = new Upstream(upstream.url, {
-    onCallFailed() {},
-    onCallSucceeded() {},
-    onListsChanged: () => calls.push('changed'),
-  });
+  server = new Upstream(upstream.url);
+  server.changed.subscribe(({ kind }) => kind === 'lists' && calls.push('changed'));
 });
 afterEach(async () => {
   vi.useRealTimers();

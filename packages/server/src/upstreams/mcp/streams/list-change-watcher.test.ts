@@ -35,11 +35,18 @@ let upstream: RawUpstream;
 let server: Upstream;
 let watch: ListChangeWatcher;
 const changed = vi.fn();
-const OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged: changed };
+
+function observed(url: string): Upstream {
+  const observed = new Upstream(url);
+  observed.changed.subscribe((event) => {
+    if (event.kind === 'lists') changed(event.method);
+  });
+  return observed;
+}
 
 async function start(options: RawUpstreamOptions = {}, more: Partial<ListChangeWatcherOptions> = {}): Promise<void> {
   upstream = await startRawUpstream(options);
-  server = new Upstream(upstream.url, OBSERVER);
+  server = observed(upstream.url);
   watch = new ListChangeWatcher({
     upstream: server,
     clientInfo: { name: 'us' },
@@ -154,7 +161,7 @@ it.each([
 ])('a complete server is heard in the %s era', async (_era, spoken) => {
   const dual = await startDualEra();
   await start();
-  const complete = new Upstream(dual.url, OBSERVER);
+  const complete = observed(dual.url);
   const listener = new ListChangeWatcher({
     upstream: complete,
     clientInfo: { name: 'us', version: '1' },

@@ -164,7 +164,7 @@ class ActiveWatch implements SubscriptionHandler {
     const missed = gap || this.#missed;
     this.#missed = false;
     this.#ready.resolve();
-    if (missed) this.#options.upstream.observer.onListsChanged();
+    if (missed) this.#options.upstream.changed.emit({ kind: 'lists' });
   }
 
   onRejected(error: UpstreamError, final: boolean): void {

@@ -19,11 +19,8 @@ let heard: string[];
 beforeEach(async () => {
   upstream = await startRawUpstream({ eras: ['modern'] });
   heard = [];
-  server = new Upstream(upstream.url, {
-    onCallFailed() {},
-    onCallSucceeded() {},
-    onListsChanged: () => heard.push('changed'),
-  });
+  server = new Upstream(upstream.url);
+  server.changed.subscribe(({ kind }) => kind === 'lists' && heard.push('changed'));
 });
 afterEach(async () => {
   vi.useRealTimers();

@@ -21,7 +21,6 @@ afterEach(async () => {
 const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
 /** An observer that does nothing. */
 const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onMissedEvents() {} };
-const NOBODY = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
 /** A registry with forwards of these upstreams, each with its own uris. */
 async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) {
@@ -38,7 +37,7 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
       applyCatalogs(draft, addForward(draft, name), [found]);
     }
   });
-  const known = new Map(Object.entries(upstreams).map(([name, { url }]) => [name, new Upstream(url, NOBODY)]));
+  const known = new Map(Object.entries(upstreams).map(([name, { url }]) => [name, new Upstream(url)]));
   closers.push(() => Promise.all([...known.values()].map((upstream) => upstream.close(0))));
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   return {

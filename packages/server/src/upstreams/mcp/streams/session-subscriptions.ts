@@ -246,7 +246,7 @@ class SessionSubscription implements StreamListener {
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       const { upstream, onLegacyAvailable } = this.#options;
-      if (upstream.isModernOnly) return this.reconcile();
+      if (upstream.eras.isModernOnly) return this.reconcile();
       this.close();
       onLegacyAvailable(this.client);
     }, this.#delay.next()).unref();

@@ -128,7 +128,7 @@ export class Subscription implements DriverHandler, EventListenerObject {
   }
 
   onNotification(text: string, { method, params = null }: JsonObject): boolean {
-    if (LIST_CHANGED_METHODS.has(method)) this.upstream.observer.onListsChanged(method);
+    if (LIST_CHANGED_METHODS.has(method)) this.upstream.changed.emit({ kind: 'lists', method });
     const { onTask } = this.#options.handler;
     if (method === TASK_NOTIFICATION && onTask) return this.#connection.deliver(() => onTask(text, { method, params }));
     if (!this.granted || method !== 'notifications/resources/updated') return true;

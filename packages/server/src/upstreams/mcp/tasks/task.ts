@@ -98,16 +98,14 @@ export class Task<Content extends TaskRecord = TaskRecord> {
     this.unpin();
     this.session = session;
     if (!isActive(this.record)) return;
-    session.tasks++;
+    session.use.tasks++;
     this.#pinned = session;
   }
 
   unpin(): void {
     const session = this.#pinned;
     this.#pinned = undefined;
-    if (!session) return;
-    session.tasks--;
-    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
+    session?.use.endTask();
   }
 
   /** Sets the session that the requests of a core task are sent in from now on. */
