@@ -28,7 +28,7 @@ export type WithCalls = ReturnType<typeof addCalls>;
 
 /** Adds what sends calls, and the parts that execute requests about tasks, which upstreams create in place of results. */
 export function addCalls(parts: WithPolicy) {
-  const { config, logger, registry, access, forwards, tasks, bridge, declaredParams, resourceLinks } = parts;
+  const { config, logger, registry, access, forwards, tasks, declaredParams, resourceLinks } = parts;
   const { open, shared, replicaId: replica, sessionBindings, toolCalls } = parts;
   const calling: CallDeps = {
     calls: parts.calls,
@@ -68,17 +68,7 @@ export function addCalls(parts: WithPolicy) {
     mirroredParams: (tool, capabilities) => declaredParams.expectedByUpstream(tool, capabilities),
     ensureEraKnown: (address) => forwards.upstreams.ensureEraKnown(address),
   };
-  const connections = new WeakMap<Upstream, McpConnection>();
-  const connectionTo = (upstream: Upstream) =>
-    connections.getOrInsertComputed(upstream, () => new McpConnection(upstream, mcp));
-  const sources: ConnectionSources = {
-    forward(name) {
-      const upstream = forwards.upstreams.of(name);
-      return upstream ? connectionTo(upstream) : forwards.connection(name);
-    },
-    entry: bridge,
-    server: (address) => connectionTo(forwards.upstreams.at(address)),
-  };
+  const sources = connectionSources(parts, mcp);
   const promotedCalls = new PromotedCalls({
     tasks,
     replica,
@@ -132,6 +122,20 @@ export function addCalls(parts: WithPolicy) {
     taskWatcherOptions,
     sessionTasks,
     cancelTask: (task: Task) => taskRequests.cancel(task),
+  };
+}
+
+function connectionSources({ forwards, bridge }: WithPolicy, mcp: McpParts): ConnectionSources {
+  const connections = new WeakMap<Upstream, McpConnection>();
+  const connectionTo = (upstream: Upstream) =>
+    connections.getOrInsertComputed(upstream, () => new McpConnection(upstream, mcp));
+  return {
+    forward(name) {
+      const upstream = forwards.upstreams.of(name);
+      return upstream ? connectionTo(upstream) : forwards.connection(name);
+    },
+    entry: bridge,
+    server: (address) => connectionTo(forwards.upstreams.at(address)),
   };
 }
 

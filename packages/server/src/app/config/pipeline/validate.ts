@@ -225,22 +225,18 @@ export function findCoverageGaps(filters: readonly OutlinedFilter[]): FilterFind
   const gaps: FilterFinding[] = [];
   let hasNamespace = false;
   let isAnswered = false;
-  for (const outlined of filters) {
-    const { filter: name = '', conditional } = outlined;
+  for (const filter of filters) {
+    const { filter: name, conditional } = filter;
+    const addGap = (text: string) => gaps.push({ filter, text: `filter service_evaluator ${text}` });
     if (name === 'service_namespace') hasNamespace = true;
-    else if (hasNamespace && !conditional && name === ANSWERING) isAnswered = true;
+    if (name === ANSWERING) isAnswered ||= hasNamespace && !conditional;
     if (name !== 'service_evaluator') continue;
-    if (!hasNamespace) {
-      const text = 'filter service_evaluator has no effect without service_namespace before it';
-      gaps.push({ filter: outlined, text });
-      continue;
+    if (hasNamespace) {
+      if (isAnswered) addGap(`misses requests that are answered before it; move it before ${ANSWERING}`);
+      // Requests that skip the first evaluator filter do so by its conditions.
+      break;
     }
-    if (isAnswered) {
-      const text = `filter service_evaluator misses requests that are answered before it; move it before ${ANSWERING}`;
-      gaps.push({ filter: outlined, text });
-    }
-    // Requests that skip the first evaluator filter do so by its conditions.
-    break;
+    addGap('has no effect without service_namespace before it');
   }
   return gaps;
 }
