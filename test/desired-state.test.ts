@@ -236,7 +236,7 @@ sluice: standard input:1:9: tools: name get-sum in namespace default is already 
   const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
   expect(await run(argv, { ...terminal, stdin: { ...terminal.stdin, line } })).toBe(0);
   // Somebody else has registered it since the plan.
-  expect(terminal.err()).toContain('the service has changed since the plan, so nothing was applied; planning again\n');
+  expect(terminal.err()).toContain('the service has changed since the plan; planning again\n');
   expect(terminal.out()).toMatch(/1 change: 1 to create\nnothing to do\n$/);
 });
 

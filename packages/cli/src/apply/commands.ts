@@ -75,7 +75,7 @@ export function applyCommand(context: Context): Command {
 
         const results = await state.apply(etag, options.allowBroken ?? false);
         if (!results) {
-          terminal.stderr.write('the service has changed since the plan, so nothing was applied; planning again\n');
+          terminal.stderr.write('the service has changed since the plan; planning again\n');
           continue;
         }
         if (output.isStructured) return output.payload(changesToJson(results));

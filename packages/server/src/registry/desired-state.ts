@@ -26,11 +26,11 @@ export function* applyStateInSteps(
   { prune, checks }: DesiredStateOptions,
 ): Steps<StateChange[]> {
   const difference = new StateDifference(draft);
-  const wanted = wantedNamespaces(draft, state);
-  rejectDuplicates(state, difference);
+  const wanted = yield* wantedNamespaces(draft, state);
+  yield* rejectDuplicates(state, difference);
   // What follows depends on unique entries.
   difference.requireApplicable();
-  applyNamespaces(draft, wanted, { difference, prune: prune && state.namespaces !== undefined });
+  yield* applyNamespaces(draft, wanted, { difference, prune: prune && state.namespaces !== undefined });
   yield* applyServices(draft, state, { difference, prune });
   const forwards = yield* applyForwards(draft, state.forwards ?? [], difference, checks);
   if (prune && state.forwards) {
@@ -55,16 +55,19 @@ export function* applyStateInSteps(
  * The labels of the namespaces that are to exist by name: those of the state, and those that forwards and tools of it name;
  * undefined for the latter.
  */
-function wantedNamespaces(draft: Draft, { namespaces = [], forwards = [], tools = [] }: StateInput) {
+function* wantedNamespaces(
+  draft: Draft,
+  { namespaces = [], forwards = [], tools = [] }: StateInput,
+): Steps<ReadonlyMap<string, Labels | undefined>> {
   const wanted = new Map<string, Labels | undefined>(namespaces.map(({ name, labels = {} }) => [name, labels]));
   const homes = new Map(forwards.map(({ name, namespace = DEFAULT_NAMESPACE }) => [name, namespace]));
-  const ofTools = tools.flatMap(({ forward, namespace }) => {
-    if (typeof forward !== 'string') return [namespace ?? DEFAULT_NAMESPACE];
-    return [namespace, homes.get(forward) ?? draft.forwards.get(forward)?.namespace];
+  const add = (name: string | undefined) => void (name !== undefined && wanted.getOrInsert(name, undefined));
+  for (const name of [DEFAULT_NAMESPACE, ...homes.values()]) add(name);
+  yield* forEachInSteps(tools, ({ forward, namespace }) => {
+    if (typeof forward !== 'string') return add(namespace ?? DEFAULT_NAMESPACE);
+    add(namespace);
+    add(homes.get(forward) ?? draft.forwards.get(forward)?.namespace);
   });
-  for (const name of [DEFAULT_NAMESPACE, ...homes.values(), ...ofTools]) {
-    if (name !== undefined && !wanted.has(name)) wanted.set(name, undefined);
-  }
   return wanted;
 }
 
@@ -74,12 +77,13 @@ interface SectionOptions {
 }
 
 /** Creates and relabels namespaces. With `prune`, those that the section does not contain have no labels. */
-function applyNamespaces(
+function* applyNamespaces(
   draft: Draft,
   wanted: ReadonlyMap<string, Labels | undefined>,
   { difference, prune }: SectionOptions,
-): void {
+): Steps<void> {
   for (const [name, described] of wanted) {
+    yield;
     const namespace = namespaceOf(name);
     const known = draft.namespaces.get(namespace);
     const labels = described ?? (prune ? {} : (known?.labels ?? {}));
@@ -149,24 +153,22 @@ function countEntries(draft: Draft, namespace: Namespace) {
   return counts;
 }
 
-function rejectDuplicates(state: StateInput, difference: StateDifference): void {
+function* rejectDuplicates(state: StateInput, difference: StateDifference): Steps<void> {
   const { namespaces = [], forwards = [], services = [], tools = [], evaluators = [] } = state;
-  const identities = {
-    namespaces: namespaces.map(({ name }) => name),
-    forwards: forwards.map(({ name }) => name),
-    services: services.map(serviceKey),
-    tools: tools.map(({ forward, upstreamName, name, namespace = DEFAULT_NAMESPACE }) =>
-      JSON.stringify(forward === undefined ? [namespace, name] : [null, forward, upstreamName ?? name]),
-    ),
-    evaluators: evaluators.map(({ name }) => name),
-  };
-  for (const [section, keys] of Object.entries(identities)) {
+  function* check<T>(section: string, entries: readonly T[], key: (entry: T) => string): Steps<void> {
     const first = new Map<string, number>();
-    for (const [index, key] of keys.entries()) {
-      const known = first.getOrInsert(key, index);
+    yield* forEachInSteps(entries.entries(), ([index, entry]) => {
+      const known = first.getOrInsert(key(entry), index);
       if (known !== index) difference.reject(`${section}.${index}`, `duplicate entry; first at ${section}.${known}`);
-    }
+    });
   }
+  yield* check('namespaces', namespaces, ({ name }) => name);
+  yield* check('forwards', forwards, ({ name }) => name);
+  yield* check('services', services, serviceKey);
+  yield* check('tools', tools, ({ forward, upstreamName, name, namespace = DEFAULT_NAMESPACE }) =>
+    JSON.stringify(forward === undefined ? [namespace, name] : [null, forward, upstreamName ?? name]),
+  );
+  yield* check('evaluators', evaluators, ({ name }) => name);
 }
 
 const ORDER = ['namespace', 'evaluator', 'service', 'tool', 'forward', 'overrides'];
@@ -178,5 +180,6 @@ export function inPlanOrder(changes: readonly StateChange[]): StateChange[] {
     action === 'delete'
       ? ORDER.length + ORDER_OF_DELETIONS.indexOf(kind)
       : ORDER.indexOf(forward === undefined ? kind : 'overrides');
-  return changes.toSorted((a, b) => place(a) - place(b));
+  const groups = [...Map.groupBy(changes, place)].sort(([a], [b]) => a - b);
+  return groups.flatMap(([, group]) => group);
 }

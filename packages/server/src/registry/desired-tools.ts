@@ -20,7 +20,7 @@ import {
   updateDiscoveredEntry,
   updateManualEntry,
 } from './operations.ts';
-import { coverCopies, marked, undiscoveredEntry } from './operations-enabled.ts';
+import { coverCopiesInSteps, marked, undiscoveredEntry } from './operations-enabled.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { entryJson, mcpName, render, restName } from './serialize.ts';
 import { definedMembers, diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
@@ -29,6 +29,9 @@ import { checkUnknownMembers } from './unknown-members.ts';
 
 /** An entry of the section `tools`. */
 type DesiredTool = NonNullable<StateInput['tools']>[number];
+
+/** Tools whose texts are parsed and compared in one step. */
+const COMPARED_PER_STEP = 16;
 
 /** Overrides of a discovered tool; none revert all and enable nothing. */
 type Overrides = Partial<ToolOverrides>;
@@ -63,7 +66,9 @@ export class DesiredTools {
   }
 
   *apply(wanted: readonly DesiredTool[], prune: boolean): Steps<void> {
-    for (const [entry, path] of this.#forwards.followers) this.#placements.set(originOf(entry), { entry, path });
+    yield* forEachInSteps(this.#forwards.followers, ([entry, path]) => {
+      this.#placements.set(originOf(entry), { entry, path });
+    });
     const manual = new Set<Entry>();
     const known = wanted.some(isOverrides) || prune ? yield* this.#knownTools(manual) : new Map<string, Entry>();
     yield* this.#override(wanted, known, prune);
@@ -77,12 +82,12 @@ export class DesiredTools {
         this.#difference.remove(entry, change);
       });
     }
-    for (const [index, tool] of wanted.entries()) {
+    const put = ([index, tool]: [number, DesiredTool]) => {
       if (!isOverrides(tool)) this.#putManual(`tools.${index}`, tool);
-      if (index % 16 === 0) yield;
-    }
+    };
+    yield* forEachInSteps(wanted.entries(), put, COMPARED_PER_STEP);
     yield* this.#place();
-    if (this.#switched.length > 0) coverCopies(this.#draft, this.#switched);
+    if (this.#switched.length > 0) yield* coverCopiesInSteps(this.#draft, this.#switched);
   }
 
   /** Discovered tools by origin, without copies; manual ones that are served are added to the set. */
@@ -95,7 +100,9 @@ export class DesiredTools {
         } else if (!entry.discovered.copied) known.set(originOf(entry), entry);
       });
     }
-    for (const [origin, { entry }] of this.#placements) if (entry.kind === 'tool') known.set(origin, entry);
+    yield* forEachInSteps(this.#placements, ([origin, { entry }]) => {
+      if (entry.kind === 'tool') known.set(origin, entry);
+    });
     return known;
   }
 
@@ -105,13 +112,16 @@ export class DesiredTools {
     const named = new Set(wanted.filter(isOverrides).map(({ forward }) => forward));
     for (const name of named) {
       const { orphanedOverrides = [] } = this.#draft.forwards.get(name) ?? {};
-      for (const entry of orphanedOverrides) if (entry.kind === 'tool') orphans.set(originOf(entry), entry);
+      yield* forEachInSteps(orphanedOverrides, (entry) => {
+        if (entry.kind === 'tool') orphans.set(originOf(entry), entry);
+      });
     }
-    const byName = new Map(
-      [...known.values()].map((entry) => [toolOrigin(entry.discovered?.forward, entry.name), entry]),
-    );
+    const byName = new Map<string, Entry>();
+    yield* forEachInSteps(known.values(), (entry) => {
+      byName.set(toolOrigin(entry.discovered?.forward, entry.name), entry);
+    });
     for (const [index, tool] of wanted.entries()) {
-      if (index % 16 === 0) yield;
+      if (index % COMPARED_PER_STEP === 0) yield;
       if (!isOverrides(tool)) continue;
       const { forward: forwardName, name = '', upstreamName = name } = tool;
       const path = `tools.${index}`;
@@ -133,11 +143,12 @@ export class DesiredTools {
         );
     }
     if (!prune) return;
-    yield* forEachInSteps(known, ([origin, entry]) => {
+    const revert = ([origin, entry]: [string, Entry]) => {
       const forward = this.#draft.forwards.get(entry.discovered?.forward ?? '');
       if (!forward || origins.has(origin) || !hasOperatorState(forward, entry)) return;
       this.#overrideKnown('', entry, forward, {});
-    });
+    };
+    yield* forEachInSteps(known, revert, COMPARED_PER_STEP);
   }
 
   #overrideKnown(path: string, entry: Entry, forward: Forward, wanted: Overrides): void {
@@ -228,12 +239,12 @@ export class DesiredTools {
       const forward = this.#draft.forwards.get(name);
       if (!forward) continue;
       const taken = new Map<string, Entry>();
-      for (const placement of placements) {
+      yield* forEachInSteps(placements, (placement) => {
         const { namespace, key } = placement.entry;
         const holder = this.#draft.get('tool', namespace, key) ?? taken.get(placeOf(placement.entry));
         if (holder) this.#rejectTaken(placement, holder);
         taken.set(placeOf(placement.entry), placement.entry);
-      }
+      });
       const stored = withOrphans(
         forward,
         placements.map(({ entry }) => entry),

@@ -5,7 +5,7 @@ import { OperationError } from './operation-error.ts';
 import { findEntries, type Selection } from './operations.ts';
 import { withOrphans } from './retained.ts';
 import { sharedMembers } from './serialize.ts';
-import { runSteps } from './steps.ts';
+import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 
 /** Objects of an upstream by its own names or uris, discovered or not. */
 export interface UpstreamSelection {
@@ -85,26 +85,31 @@ export function marked(entry: Entry, enabled: boolean): Entry {
   };
 }
 
-/** Disables the copies of disabled originals, and enables those that were disabled with them. */
+/** As {@link coverCopiesInSteps}, at once. */
 export function coverCopies(draft: Draft, changed: readonly Entry[]): void {
+  runSteps(coverCopiesInSteps(draft, changed));
+}
+
+/** Disables the copies of disabled originals, and enables those that were disabled with them. */
+export function* coverCopiesInSteps(draft: Draft, changed: readonly Entry[]): Steps<void> {
   const byForward = Map.groupBy(
     changed.filter(({ kind, discovered }) => kind === 'tool' && discovered),
     ({ discovered }) => discovered?.forward ?? '',
   );
   for (const [forward, tools] of byForward) {
-    const found = runSteps(draft.entriesInSteps(forward)).filter(({ kind }) => kind === 'tool');
+    const found = (yield* draft.entriesInSteps(forward)).filter(({ kind }) => kind === 'tool');
     const copies = found.filter(({ discovered }) => discovered?.copied);
     if (copies.length === 0) continue;
     const orphans = draft.forwards.get(forward)?.orphanedOverrides ?? [];
     const originals = [...orphans, ...found.filter(({ discovered }) => !discovered?.copied)];
     const states = new Map(originals.map((entry) => [entry.discovered?.upstreamKey, isEnabled(entry)]));
     const requested = new Set(tools);
-    for (const copy of copies) {
+    yield* forEachInSteps(copies, (copy) => {
       const isOriginalEnabled = states.get(copy.discovered?.upstreamKey) ?? true;
       if (requested.has(copy) && isEnabled(copy) && !isOriginalEnabled) throw disabledOriginalError(copy);
       if (!isOriginalEnabled && isEnabled(copy)) draft.put({ ...copy, disabledBy: 'original' });
       else if (isOriginalEnabled && copy.disabledBy === 'original') draft.put({ ...copy, disabledBy: undefined });
-    }
+    });
   }
 }
 

@@ -20,12 +20,12 @@ export function runSteps<T>(steps: Steps<T>): T {
   }
 }
 
-/** Calls `process` for each item. */
-export function* forEachInSteps<T>(items: Iterable<T>, process: (item: T) => void): Steps<void> {
+/** Calls `process` for each item; fewer than usual in one step if it takes long. */
+export function* forEachInSteps<T>(items: Iterable<T>, process: (item: T) => void, perStep = PER_STEP): Steps<void> {
   let count = 0;
   for (const item of items) {
     process(item);
-    if (++count % PER_STEP === 0) yield;
+    if (++count % perStep === 0) yield;
   }
 }
 
