@@ -12,7 +12,7 @@ import { CreatedTasks } from '../upstreams/mcp/tasks/created-tasks.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import { PromotedCalls } from '../upstreams/mcp/tasks/promoted-call.ts';
 import { TaskRequests } from '../upstreams/mcp/tasks/requests.ts';
-import { type TaskDeps, upstreamOf } from '../upstreams/mcp/tasks/target.ts';
+import { storedTarget, type TaskDeps } from '../upstreams/mcp/tasks/target.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { onTaskMessage } from '../upstreams/mcp/tasks/translation.ts';
@@ -99,7 +99,7 @@ export function addCalls(parts: WithPolicy) {
   const taskWatcherOptions: TaskWatcherOptions = {
     tasks,
     clientInfo: SERVER_INFO,
-    upstreamOf: (task) => upstreamOf(taskDeps, task),
+    upstreamOf: (task) => storedTarget(taskDeps, task)?.upstream,
     polls: new TaskPolls((task, headers) => taskRequests.read(task, headers)),
     isHidden: (record) => access.restore(record) !== undefined,
   };

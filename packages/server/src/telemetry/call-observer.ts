@@ -2,6 +2,7 @@ import type { Attributes } from '@opentelemetry/api';
 import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
+import { z } from 'zod';
 import type { EventTask, ExchangeFacts, ObservedCall } from '../exchange/facts.ts';
 import { serverAddress } from './metrics/instruments.ts';
 import type { RequestMetrics } from './metrics/request-metrics.ts';
@@ -51,15 +52,21 @@ export interface ObservedToolCall {
   readonly startedAt?: number;
 }
 
-/** A call as its events go on after its request: when the task that continues it has ended. */
-export interface ContinuedCall {
-  readonly eventId: string;
-  readonly identity: ToolCallIdentity;
-  /** Start of the call, in milliseconds since the Unix epoch. */
-  readonly startedAt: number;
+/** What is stored of a call with the task that continues it, as far as its last event needs it. */
+export const storedCall = z.object({
+  toolType: z.string(),
+  conversationId: z.string().optional(),
+  requestId: z.string().optional(),
+  via: z.literal('console').optional(),
+  /** In milliseconds since the Unix epoch. */
+  startedAt: z.number(),
   /** Context of the span of the request upstream; undefined if no traces are exported. */
-  readonly trace: TraceContext | undefined;
-}
+  trace: z
+    .object({ traceId: z.string(), spanId: z.string(), sampled: z.boolean(), state: z.string().optional() })
+    .optional(),
+});
+/** See {@link storedCall}. */
+export type StoredCall = Readonly<z.output<typeof storedCall>>;
 
 const JSON_RPC_CODE = /^-?\d+$/;
 const MAX_MESSAGE_CHARACTERS = 1000;
@@ -137,10 +144,12 @@ export class CallObserver implements ObservedCall {
   }
 
   /** The call as a task continues it; undefined for one without events. */
-  get continued(): ContinuedCall | undefined {
+  get continued(): { readonly eventId: string; readonly call: StoredCall } | undefined {
     if (!this.#tool || !this.#started) return undefined;
     const { eventId, identity } = this.#tool;
-    return { eventId, identity, startedAt: this.#started.at, trace: this.#span?.context };
+    const { toolType, conversationId, requestId, via } = identity;
+    const trace = this.trace && { ...this.trace };
+    return { eventId, call: { toolType, conversationId, requestId, via, startedAt: this.#started.at, trace } };
   }
 
   /** The request has ended, and a task continues the call: its last event follows at the end of the task. */

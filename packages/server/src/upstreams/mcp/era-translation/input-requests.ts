@@ -15,6 +15,18 @@ export interface InputRequest {
   readonly params: JsonValue | undefined;
 }
 
+/** Returns a server request of a legacy upstream as an input request. Some clients require `params`, which are optional. */
+export function inputRequest(text: string, method: string): string {
+  const params = memberText(text, 'params') ?? '{}';
+  const sent = method === 'elicitation/create' ? withoutElicitationId(params) : params;
+  return `{"method":${JSON.stringify(method)},"params":${sent}}`;
+}
+
+/** Returns the member `inputRequests` of a result: of requests by their keys, as JSON text. */
+export function inputRequestsText(requests: Iterable<readonly [key: string, request: string]>): string {
+  return `{${Array.from(requests, ([key, request]) => `${JSON.stringify(key)}:${request}`).join(',')}}`;
+}
+
 /** Server requests of a legacy upstream during a call, translated to the `inputRequests` of a modern result. */
 export class InputRequests {
   /** By the key that the client responds under. */
@@ -47,14 +59,11 @@ export class InputRequests {
     this.#pending.clear();
   }
 
-  /** Returns the member `inputRequests` of a result, as JSON text. Some clients require `params`, which are optional. */
+  /** Returns the member `inputRequests` of a result, as JSON text. */
   toJson(): string {
-    const requests = [...this.#pending].map(([key, { text, method }]) => {
-      const params = memberText(text, 'params') ?? '{}';
-      const sent = method === 'elicitation/create' ? withoutElicitationId(params) : params;
-      return `${JSON.stringify(key)}:{"method":"${method}","params":${sent}}`;
-    });
-    return `{${requests.join(',')}}`;
+    return inputRequestsText(
+      this.#pending.entries().map(([key, { text, method }]) => [key, inputRequest(text, method)]),
+    );
   }
 
   /**

@@ -1,15 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
+import { memberText } from '@sluice/protocol/json/text';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { paramText, progressTokenOf } from '@sluice/protocol/mcp/message';
 import {
   isTerminal,
-  type ReportedTask,
   readTask,
   relatedTaskOf,
-  reportedTaskEdits,
   TASK_STATUS_NOTIFICATION,
   type TaskState,
   translatedTask,
@@ -26,7 +24,7 @@ import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
 import type { CallSpec, CreatedTask, TaskHandler } from '../relay/call-spec.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
-import { continuedCall, type TaskEvents } from './events.ts';
+import type { TaskEvents } from './events.ts';
 import { PolledCall, pollDelayMs } from './polled-call.ts';
 import {
   requestTask,
@@ -40,7 +38,7 @@ import {
 import { isUpstreamTask, sessionRecord, type Task, type UpstreamTask } from './task.ts';
 import { isOwnedBy, stateOf } from './task-record.ts';
 import { type NewTask, newTask } from './tasks.ts';
-import { ownState, plainMessages, plainResultRewriter, reportedTask, withReportedTask } from './translation.ts';
+import { ownState, plainMessages, plainResultRewriter, withReportedTask } from './translation.ts';
 
 const CALL_FAILURE = 'forwarded tool call failed';
 
@@ -259,7 +257,7 @@ export class CreatedTasks implements TaskHandler {
       session: isLegacy ? sessionRecord(session) : undefined,
       inputRequests: [],
       ...(token !== undefined && { progress: { upstream: requestId, client: token } }),
-      ...continuedCall(sink.observer?.continued),
+      ...sink.observer?.continued,
       ...more,
     };
     return this.#options.tasks.create(record, state, isLegacy ? session : undefined);
@@ -285,28 +283,22 @@ function fail({ spec, sink }: Pick<CreatedTask, 'spec' | 'sink'>, code: number, 
 
 /** Sends the client the result that creates the stored task, with our id, in the form of its era. */
 function respond(
-  { spec, target, sink, state, stored: { record } }: OpenTask & { readonly stored: Task },
+  { spec, target, sink, state, stored }: OpenTask & { readonly stored: Task },
   text: string,
   value: JsonObject,
 ): void {
   const { era } = sink.client;
   if (era === target.era) {
-    const own = withOwnId(text, era, reportedTask(record), target.upstreamId);
+    const reported = withReportedTask(stored, text, ...(era === 'modern' ? ['result'] : ['result', 'task']));
+    const own = withTaskIds(reported, (id) => (id === target.upstreamId ? stored.id : undefined));
     return sendResponse(sink, spec, { kind: 'response', text: own, value, status: 200, isAscii: false });
   }
   const result = memberText(text, 'result') ?? '{}';
   // The status may have another meaning in the other era, and is known once the client asks for it.
-  const own = { ...ownState(record, state), status: 'working' as const };
+  const own = { ...ownState(stored.record, state), status: 'working' as const };
   const task =
     era === 'modern'
       ? `"resultType":"task",${translatedTask('modern', own, memberText(result, 'task'))}`
       : `"task":{${translatedTask('legacy', own, result)}}`;
   sink.complete({ kind: 'result', json: `{${task}}` });
-}
-
-function withOwnId(text: string, era: Era, task: ReportedTask, upstreamId: string): string {
-  if (era === 'modern') return withReportedTask(era, text, 'result', task);
-  const objects = [...members(text)].flatMap(({ key, start }) => (key === 'result' ? [...members(text, start)] : []));
-  const edits = objects.flatMap(({ key, start }) => (key === 'task' ? reportedTaskEdits(era, text, start, task) : []));
-  return withTaskIds(applyEdits(text, edits), (other) => (other === upstreamId ? task.id : undefined));
 }

@@ -1,12 +1,12 @@
 import type { TaskEnd } from '@sluice/contract';
 import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import { type EventTask, NO_EVALUATIONS } from '../../../exchange/facts.ts';
-import { CallObserver, type ContinuedCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
+import { CallObserver, type StoredCall, type ToolCallRecorder } from '../../../telemetry/call-observer.ts';
 import type { StateEvents } from '../../../telemetry/state-events.ts';
 import { CANCELED, NO_CONTENT, type ToolCallIdentity, userOf } from '../../../telemetry/tool-calls/event.ts';
 import type { Tracing } from '../../../telemetry/tracing/tracing.ts';
 import type { EndedTask } from './task.ts';
-import { statusOf, type TaskRecord, type UpstreamRecord } from './task-record.ts';
+import { statusOf, type TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
 
 /** How a task ended, for metrics. */
@@ -20,8 +20,6 @@ export interface TaskEventsOptions {
   readonly tracing: Pick<Tracing, 'begin'> | undefined;
 }
 
-type TaskCall = NonNullable<UpstreamRecord['call']>;
-
 /** Why a call has no result, if its task ended without one. */
 const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
   cancelled: 'the task was canceled',
@@ -31,7 +29,8 @@ const WITHOUT_RESULT: Readonly<Partial<Record<TaskEnd, string>>> = {
 
 /** Reports tasks: the last event of the call that each continues, `tasks` events, metrics, and a span in the call's trace. */
 export class TaskEvents {
-  readonly #ended: Record<TaskOutcome, number> = { completed: 0, failed: 0, cancelled: 0, expired: 0, discarded: 0 };
+  /** Number of tasks whose end became known here. */
+  readonly ended: Record<TaskOutcome, number> = { completed: 0, failed: 0, cancelled: 0, expired: 0, discarded: 0 };
   readonly #options: TaskEventsOptions;
 
   constructor(options: TaskEventsOptions) {
@@ -42,14 +41,9 @@ export class TaskEvents {
     tasks.ended.subscribe((ended) => this.#end(ended));
   }
 
-  /** Number of tasks whose end became known here. */
-  get ended(): Readonly<Record<TaskOutcome, number>> {
-    return this.#ended;
-  }
-
   #end({ record, by, content = {} }: EndedTask): void {
     const outcome = outcomeOf(record, by);
-    this.#ended[outcome]++;
+    this.ended[outcome]++;
     this.#publish(record, by);
     const observer = this.observerOf(record);
     observer.task = () => eventTaskOf(record, by);
@@ -65,8 +59,7 @@ export class TaskEvents {
 
   /** Observes the call of a record for its client, which another process has begun. */
   observerOf(record: TaskRecord): CallObserver {
-    const { eventId } = record;
-    const call = callOf(record);
+    const { eventId, call } = record;
     if (!call || eventId === undefined) return new CallObserver();
     const startedAt = Math.min(call.startedAt, Date.now());
     const tool = { eventId, events: this.#options.toolCalls, identity: identityOf(record, call), startedAt };
@@ -82,9 +75,8 @@ export class TaskEvents {
   /** A span from the creation of the task to its end, below that of the request that created it. */
   #trace(record: TaskRecord, outcome: TaskOutcome): void {
     const { tracing } = this.#options;
-    const trace = callOf(record)?.trace;
+    const { tool, created, call: { trace } = {} } = record;
     if (!tracing || !trace) return;
-    const { tool, created } = record;
     const startedAt = created - performance.timeOrigin;
     const parent = { ...trace, state: trace.state };
     const span = tracing.begin({ name: `task ${tool.key}`, role: 'internal', startedAt }, parent);
@@ -95,24 +87,12 @@ export class TaskEvents {
   }
 }
 
-/** The part of an observed call that is stored with its task. */
-export function continuedCall(call: ContinuedCall | undefined): Pick<UpstreamRecord, 'eventId' | 'call'> {
-  if (!call) return {};
-  const { eventId, startedAt, trace, identity } = call;
-  const { toolType, conversationId, requestId, via } = identity;
-  return { eventId, call: { toolType, startedAt, conversationId, requestId, via, trace: trace && { ...trace } } };
-}
-
 /** The task in the last event of its call. */
 export function eventTaskOf({ id, states }: TaskRecord, end?: TaskEnd): EventTask {
   return { id, end, states };
 }
 
-function callOf(record: TaskRecord): TaskCall | undefined {
-  return record.kind === 'call' ? undefined : record.call;
-}
-
-function identityOf(record: TaskRecord, call: TaskCall): ToolCallIdentity {
+function identityOf(record: TaskRecord, call: StoredCall): ToolCallIdentity {
   const { namespace, tool, forward, address, principal } = record;
   const { toolType, conversationId, requestId, via, trace } = call;
   const known = { namespace, toolName: tool.key, toolType, forward, conversationId, requestId, via };

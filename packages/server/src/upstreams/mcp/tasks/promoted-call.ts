@@ -333,7 +333,7 @@ class PromotedCall extends ForwardingSink {
     }
     const { input } = this.#next ?? {};
     if (isTerminal(this.#status) || !input) return ACKNOWLEDGED;
-    if (!input.answer(inputResponses)) {
+    if (!input.takeResponses(inputResponses)) {
       return rpcError(INVALID_PARAMS, 'members of "inputResponses" must be objects');
     }
     if (this.#status !== 'input_required') return ACKNOWLEDGED;

@@ -1,6 +1,7 @@
 import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { detach } from '@sluice/protocol/text';
+import { inputRequestsText } from '../era-translation/input-requests.ts';
 import { RETRY_PARAMS } from '../relay/request-edits.ts';
 
 /** Longest params of a call that can be repeated, and longest requests for input, in characters. */
@@ -45,7 +46,7 @@ export class PromotedInput {
 
   /** The pending requests as member `inputRequests`, as JSON text. */
   get inputRequests(): string {
-    return `{${Array.from(this.#pending, ([key, { text }]) => `${JSON.stringify(key)}:${text}`).join(',')}}`;
+    return inputRequestsText(this.#pending.entries().map(([key, { text }]) => [key, text]));
   }
 
   /** The upstream requires input with this result. Returns why the call cannot go on. */
@@ -69,7 +70,7 @@ export class PromotedInput {
    * Takes the responses of the client, as an object in JSON text. Those under keys that are not pending are ignored. False if one is
    * not an object.
    */
-  answer(inputResponses: string): boolean {
+  takeResponses(inputResponses: string): boolean {
     const given = [...members(inputResponses)].filter(({ key }) => this.#pending.has(key));
     if (given.some(({ start }) => inputResponses[start] !== '{')) return false;
     for (const { key, start, end } of given) {

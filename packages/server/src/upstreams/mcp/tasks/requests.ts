@@ -24,6 +24,7 @@ import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
 import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import { ObservedSink } from '../../observed-sink.ts';
 import { FORWARDING_LOOP } from '../../upstream-headers.ts';
+import { inputRequestsText } from '../era-translation/input-requests.ts';
 import { LegacyResponseRewriter } from '../era-translation/messages.ts';
 import { legacySession, type McpParts } from '../mcp-connection.ts';
 import type { CallSpec } from '../relay/call-spec.ts';
@@ -45,7 +46,6 @@ import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
 import { type InputRequestRecord, isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
 import {
   ACKNOWLEDGED,
-  inputRequestsOf,
   observeState,
   reportedTask,
   TASK_FAILURE,
@@ -291,7 +291,8 @@ export class TaskRequests {
     const requests = await this.#inputRequests(task, target, state);
     // Without requests, there is nothing that the client could do.
     if (requests.length === 0) return modernReading({ ...state, status: 'working' }, text);
-    return modernReading({ ...state, status: 'input_required' }, text, `,"inputRequests":${inputRequestsOf(requests)}`);
+    const pending = inputRequestsText(requests.map(({ key, request = '{}' }) => [key, request]));
+    return modernReading({ ...state, status: 'input_required' }, text, `,"inputRequests":${pending}`);
   }
 
   async #inputRequests(

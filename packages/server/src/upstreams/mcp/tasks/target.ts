@@ -1,13 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import {
-  type Era,
-  HEADER_METHOD,
-  HEADER_NAME,
-  LATEST_MODERN,
-  META_CLIENT_CAPABILITIES,
-  META_CLIENT_INFO,
-  META_PROTOCOL_VERSION,
-} from '@sluice/protocol/mcp/constants';
+import { type Era, HEADER_METHOD, HEADER_NAME, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { type Implementation, parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { withTasksExtension } from '@sluice/protocol/mcp/tasks';
@@ -15,6 +7,7 @@ import type { RunningOperations } from '../../operation.ts';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { collect, type Reply } from '../relay/collect.ts';
 import { RequestEdits } from '../relay/request-edits.ts';
+import { modernEnvelope } from '../rpc-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { adoptSession, type UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
@@ -46,13 +39,6 @@ export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 
   readonly capabilities: JsonObject;
 }
 
-/** Returns the upstream of a task; undefined if its forward is gone, or has another address now. */
-export function upstreamOf({ upstreams }: Pick<TaskDeps, 'upstreams'>, { record }: UpstreamTask): Upstream | undefined {
-  const { forward, address } = record;
-  const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
-  return upstream?.transport.address === address ? upstream : undefined;
-}
-
 /** Returns the session that requests about a task are sent in: after a restart, the stored one is continued. */
 export function taskSession({ session, record }: UpstreamTask, upstream: Upstream): UpstreamSession {
   if (!record.session) return upstream.sessions.modern;
@@ -60,18 +46,18 @@ export function taskSession({ session, record }: UpstreamTask, upstream: Upstrea
 }
 
 /**
- * Returns the target of requests about a stored task; undefined if its upstream is gone. With their responses, a legacy upstream
- * may send requests for input, which are stored if the client of the task is a modern one.
+ * Returns the target of requests about a stored task; undefined if its forward is gone, or has another address now. With their
+ * responses, a legacy upstream may send requests for input, which are stored if the client of the task is a modern one.
  */
 export function storedTarget(
   { upstreams, clientInfo }: Pick<TaskDeps, 'upstreams' | 'clientInfo'>,
   task: UpstreamTask,
   headers: readonly string[] = [],
 ): TaskTarget | undefined {
-  const upstream = upstreamOf({ upstreams }, task);
-  if (!upstream) return undefined;
   const { record } = task;
-  const { upstreamId, namespace } = record;
+  const { upstreamId, namespace, forward, address } = record;
+  const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
+  if (upstream?.transport.address !== address) return undefined;
   const storesRequests = record.kind === 'core' && record.clientEra === 'modern';
   const serverRequests = storesRequests ? () => storedRequests(task) : undefined;
   const openSession = () => taskSession(task, upstream);
@@ -95,13 +81,9 @@ export function taskMessage(
   more: { readonly params?: string | undefined; readonly token?: string | undefined } = {},
 ): RequestMessage {
   const { era, upstreamId, clientInfo, capabilities } = target;
-  const envelope = {
-    [META_PROTOCOL_VERSION]: LATEST_MODERN,
-    [META_CLIENT_INFO]: clientInfo,
-    [META_CLIENT_CAPABILITIES]: withTasksExtension(capabilities),
-  };
-  const token = more.token && `"progressToken":${more.token}`;
-  const meta = joined(era === 'modern' ? JSON.stringify(envelope).slice(1, -1) : undefined, token);
+  const client = { clientInfo, capabilities: withTasksExtension(capabilities) };
+  const envelope = era === 'modern' ? modernEnvelope(client, LATEST_MODERN).params({})?._meta : {};
+  const meta = joined(JSON.stringify(envelope).slice(1, -1), more.token && `"progressToken":${more.token}`);
   const params = joined(`"taskId":${JSON.stringify(upstreamId)}`, meta && `"_meta":{${meta}}`, more.params);
   return parseRequest(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params}}}`);
 }

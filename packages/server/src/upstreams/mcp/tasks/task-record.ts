@@ -5,22 +5,10 @@ import { z } from 'zod';
 import { quotaOwnerSchema } from '../../../http/shares.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
 import type { ChangedRecord } from '../../../registry/store/collection.ts';
+import { storedCall } from '../../../telemetry/call-observer.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
 const eraSchema = z.enum(['legacy', 'modern']);
-
-/** The call that a task continues, as far as its last event needs it. */
-const callSchema = z.object({
-  toolType: z.string(),
-  conversationId: z.string().optional(),
-  requestId: z.string().optional(),
-  via: z.literal('console').optional(),
-  /** Epoch milliseconds. */
-  startedAt: z.number(),
-  trace: z
-    .object({ traceId: z.string(), spanId: z.string(), sampled: z.boolean(), state: z.string().optional() })
-    .optional(),
-});
 
 /** A request of its upstream that a task needs input for. */
 const inputRequestSchema = z.object({
@@ -48,8 +36,9 @@ const commonSchema = z.object({
   address: z.string(),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
-  /** Id of the events of its call. */
+  /** Id of the events of its call, and that call if another process may have to record its end. */
   eventId: z.string().optional(),
+  call: storedCall.optional(),
   /** ISO 8601. */
   createdAt: z.string(),
   /** Epoch milliseconds, by our clock. */
@@ -91,8 +80,6 @@ const upstreamTaskSchema = commonSchema.extend({
   callId: z.string().optional(),
   /** Progress token upstream, and that of the client as JSON text. */
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
-  /** The call that it continues. */
-  call: callSchema.optional(),
   /** Core task: upstream session that its requests are sent in. */
   session: z.object({ id: z.string().optional(), protocolVersion: z.string() }).optional(),
   /** Requests for input that the upstream has no response to; of a core task, if its client is a modern one. */
@@ -148,7 +135,7 @@ export function isOwnedBy(record: TaskRecord, { namespace, principal }: TaskOwne
 }
 
 /** The era of the upstream of a task. */
-export function eraOf({ kind }: UpstreamRecord): Era {
+export function eraOf({ kind }: TaskRecord): Era {
   return kind === 'core' ? 'legacy' : 'modern';
 }
 

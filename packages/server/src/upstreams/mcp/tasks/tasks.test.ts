@@ -81,7 +81,7 @@ describe('limits of tasks', () => {
     expect(await create('ann')).toBeUndefined();
     expect(await create('ben')).toBeDefined();
     expect(orphaned).toEqual(['upstream-1']);
-    expect(tasks.size).toBe(4);
+    expect(tasks.all().length).toBe(4);
   });
 
   it('an upstream cannot make a record large', async () => {
@@ -107,10 +107,10 @@ describe('the life of a record', () => {
     clock.now += 1;
     expect(await tasks.find(short.id, ownerOf(short))).toBeUndefined();
     tasks.removeExpired();
-    expect([tasks.size, orphaned]).toEqual([1, ['upstream-1']]);
+    expect([tasks.all().length, orphaned]).toEqual([1, ['upstream-1']]);
     clock.now = 1_000 + MAX_TTL_MS + 60_000;
     tasks.removeExpired();
-    expect([tasks.size, orphaned]).toEqual([0, ['upstream-1', 'upstream-2']]);
+    expect([tasks.all().length, orphaned]).toEqual([0, ['upstream-1', 'upstream-2']]);
   });
 
   it('does not end for many in one turn of the event loop', async () => {
@@ -121,9 +121,9 @@ describe('the life of a record', () => {
     clock.now += 61_000;
     tasks.removeExpired();
     tasks.removeExpired();
-    expect([tasks.size, orphaned.length]).toEqual([150, 100]);
+    expect([tasks.all().length, orphaned.length]).toEqual([150, 100]);
     vi.advanceTimersByTime(200);
-    expect([tasks.size, orphaned.length]).toEqual([0, 250]);
+    expect([tasks.all().length, orphaned.length]).toEqual([0, 250]);
   });
 
   it('follows the time to live that the upstream reports', async () => {
@@ -139,6 +139,6 @@ describe('the life of a record', () => {
     const failure = new Error('no space');
     const { create, tasks } = open(undefined, { ...memoryTaskStore(), put: () => Promise.reject(failure) });
     await expect(create('ann')).rejects.toBe(failure);
-    expect(tasks.size).toBe(0);
+    expect(tasks.all().length).toBe(0);
   });
 });

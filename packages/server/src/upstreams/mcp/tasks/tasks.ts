@@ -145,11 +145,6 @@ export class Tasks implements TaskTable {
     return created;
   }
 
-  /** Number of tasks. */
-  get size(): number {
-    return this.#tasks.size;
-  }
-
   /** Number of tasks whose end is not known, without those that no client knows. */
   get openCount(): number {
     return this.#tasks.values().reduce((sum, { record }) => sum + (isOpen(record) && !isInternal(record) ? 1 : 0), 0);

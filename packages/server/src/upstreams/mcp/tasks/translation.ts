@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, type Member, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
-import { type Era, INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { withoutElicitationId } from '@sluice/protocol/mcp/era';
-import { paramText, withParam } from '@sluice/protocol/mcp/message';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { paramText, type Range, withParam } from '@sluice/protocol/mcp/message';
 import {
   type ReportedTask,
   readTask,
@@ -20,12 +19,13 @@ import {
 import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/outcome.ts';
 import type { ServerRequests } from '../../client-requests.ts';
 import { progressNotification, tokenOf } from '../../progress.ts';
+import { inputRequest } from '../era-translation/input-requests.ts';
 import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
-import { boundedTtl, MAX_TTL_MS, type UpstreamTask } from './task.ts';
-import { eraOf, type InputRequestRecord, type TaskRecord, type UpstreamRecord } from './task-record.ts';
+import { boundedTtl, MAX_TTL_MS, type Task, type UpstreamTask } from './task.ts';
+import { eraOf, type TaskRecord, type UpstreamRecord } from './task-record.ts';
 import type { TaskPlace, Tasks } from './tasks.ts';
 
 /** Prefix of the messages of failed requests about tasks. */
@@ -64,17 +64,19 @@ export function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
   return { id, maxTtlMs: MAX_TTL_MS, status: isCanceled ? 'cancelled' : undefined };
 }
 
-/** Edits the params or the result of a message: all of them, since a member may be repeated. */
-function editContent(text: string, name: 'params' | 'result', edit: (member: Member) => Edit[]): string {
-  return applyEdits(
-    text,
-    [...members(text)].flatMap((member) => (member.key === name ? edit(member) : [])),
-  );
+/** Edits what is at a path in a message: all of it, since a member may be repeated. */
+function editAt(text: string, path: readonly string[], edit: (range: Range) => Edit[]): string {
+  let found: Range[] = [{ start: 0, end: text.length }];
+  for (const name of path) {
+    found = found.flatMap(({ start }) => [...members(text, start)].filter(({ key }) => key === name));
+  }
+  return applyEdits(text, found.flatMap(edit));
 }
 
-/** Replaces what is reported of a task in the params or the result of a message. */
-export function withReportedTask(era: Era, text: string, name: 'params' | 'result', task: ReportedTask): string {
-  return editContent(text, name, ({ start }) => reportedTaskEdits(era, text, start, task));
+/** Replaces what the upstream of a task reports at a path in a message. */
+export function withReportedTask({ record }: Task, text: string, ...path: readonly string[]): string {
+  const task = reportedTask(record);
+  return editAt(text, path, ({ start }) => reportedTaskEdits(eraOf(record), text, start, task));
 }
 
 /**
@@ -88,7 +90,6 @@ export function taskRewriter(
   onAccepted: () => void = () => undefined,
 ): ResponseRewriter {
   const era = eraOf(task.record);
-  const reported = reportedTask(task.record);
   /** Returns the problem with a result, if there is one. The end of a task also becomes known by other results than its state. */
   const observe = (result: JsonObject): string | undefined => {
     const observed = method === 'tasks/get' ? observeState(task, result) : undefined;
@@ -112,13 +113,13 @@ export function taskRewriter(
       const problem = observe(result);
       if (problem) return errorResponse(id, unusableTask(problem));
       onAccepted();
-      return { text: withReportedTask(era, text, 'result', reported), value };
+      return { text: withReportedTask(task, text, 'result'), value };
     },
     rewriteLarge({ members: positions, textOf }, { result }, id) {
       const problem = positions ? observe(isJsonObject(result) ? result : {}) : 'a damaged result';
       if (problem !== undefined || !positions) return errorResponse(id, unusableTask(problem ?? ''));
       return positions.flatMap((member) => {
-        const text = reportedMember(era, member.key, textOf(member), reported);
+        const text = reportedMember(era, member.key, textOf(member), reportedTask(task.record));
         return text === undefined ? [] : [{ start: member.start, end: member.end, text }];
       });
     },
@@ -132,7 +133,7 @@ function errorResponse(id: string, { error: { code, message } }: ErrorOutcome): 
 
 /** Removes the related task from the `_meta` of the params or the result of a message. */
 function withoutTask(text: string, name: 'params' | 'result'): string {
-  return editContent(text, name, ({ start, end }) => [{ start, end, text: unrelated(text.slice(start, end)) }]);
+  return editAt(text, [name], ({ start, end }) => [{ start, end, text: unrelated(text.slice(start, end)) }]);
 }
 
 /** The result of a task as that of the call, for a client that does not know the task; then as the call's own rewriter does. */
@@ -182,7 +183,7 @@ export function taskMessages(
         const state = readTask('legacy', params);
         const task = state && find(state.taskId);
         if (!state || !task?.observe(state, { by: 'notified' })) return undefined;
-        return withReportedTask('legacy', text, 'params', reportedTask(task.record));
+        return withReportedTask(task, text, 'params');
       }
       if (method === 'notifications/progress') {
         const { id, progress } = findProgress(value) ?? {};
@@ -242,13 +243,10 @@ export function storedRequests(task: UpstreamTask): ServerRequests {
     },
     relay(text, { method, params }) {
       if (typeof method !== 'string' || requiredCapabilities(method, params) === undefined) return false;
-      // Some clients require `params`, which are optional.
-      const given = memberText(text, 'params') ?? '{}';
-      const sent = unrelated(method === 'elicitation/create' ? withoutElicitationId(given) : given);
       return task.addInputRequest({
         key: `${method}#${randomBytes(6).toString('base64url')}`,
         requestId: memberText(text, 'id') ?? 'null',
-        request: `{"method":${JSON.stringify(method)},"params":${sent}}`,
+        request: inputRequest(withoutTask(text, 'params'), method),
       });
     },
     onCancelled(text) {
@@ -259,11 +257,6 @@ export function storedRequests(task: UpstreamTask): ServerRequests {
     cancelAll: () => undefined,
     failAll: () => undefined,
   };
-}
-
-/** Returns stored requests of a legacy upstream as the member `inputRequests` of a task, as JSON text. */
-export function inputRequestsOf(requests: readonly InputRequestRecord[]): string {
-  return `{${requests.map(({ key, request }) => `${JSON.stringify(key)}:${request}`).join(',')}}`;
 }
 
 /**

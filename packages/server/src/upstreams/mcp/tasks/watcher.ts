@@ -11,6 +11,7 @@ import {
   translatedTask,
   withTasksExtension,
 } from '@sluice/protocol/mcp/tasks';
+import { withTimeout } from '@sluice/protocol/timing';
 import { rpcError } from '../../../http/outcome.ts';
 import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
 import { Subscription } from '../streams/subscription.ts';
@@ -21,7 +22,7 @@ import type { TaskReading } from './requests.ts';
 import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import type { Tasks } from './tasks.ts';
-import { reportedTask, withReportedTask } from './translation.ts';
+import { withReportedTask } from './translation.ts';
 
 /** Callbacks of {@link watchTasks}; none before that returns. */
 export interface TaskWatchHandler {
@@ -66,23 +67,12 @@ export function watchTasks(
   tasks: readonly Task[],
   handler: TaskWatchHandler,
 ): TaskWatch {
-  const subscriptions: Subscription[] = [];
   const open = new DisposableStack();
+  const closed = Promise.withResolvers<void>();
+  open.defer(closed.resolve);
+  const subscriptions: Subscription[] = [];
   const granted = new Set<string>();
   let isReady = false;
-  const timer = setTimeout(settle, READY_MS).unref();
-  open.defer(() => clearTimeout(timer));
-
-  function settle(): void {
-    if (isReady || open.disposed) return;
-    isReady = true;
-    clearTimeout(timer);
-    handler.onTasksReady([...granted]);
-  }
-
-  function settleIfAnswered(): void {
-    if (subscriptions.every(({ isSettled }) => isSettled)) settle();
-  }
 
   function poll(task: UpstreamTask): void {
     granted.add(task.id);
@@ -94,49 +84,51 @@ export function watchTasks(
     open.defer(polls.watch(task, client.headers, onChanged));
   }
 
-  /** `watched`: the tasks by their ids at the upstream. */
-  function subscribe(upstream: Upstream, watched: ReadonlyMap<string, Task>): void {
+  /** Resolves once the upstream has granted or rejected the subscription. */
+  function subscribe(upstream: Upstream, watched: readonly UpstreamTask[]): Promise<void> {
+    const settled = Promise.withResolvers<void>();
+    const byId = new Map(watched.map((task) => [task.record.upstreamId, task]));
     const subscription = new Subscription({
       upstream,
       era: 'modern',
-      filter: { taskIds: [...watched.keys()] },
+      filter: { taskIds: [...byId.keys()] },
       client,
       handler: {
         onGranted: ({ taskIds }, gap) => {
           if (gap) return handler.onMissedEvents?.();
-          for (const { id } of taskIds.flatMap((taskId) => watched.get(taskId) ?? [])) granted.add(id);
-          settleIfAnswered();
+          for (const { id } of taskIds.flatMap((taskId) => byId.get(taskId) ?? [])) granted.add(id);
+          settled.resolve();
         },
         onRejected: (_error, final) => {
           if (isReady) handler.onMissedEvents?.();
-          else if (final) settleIfAnswered();
+          else if (final) settled.resolve();
         },
         onTask: (text, { params }) => {
           const content = isJsonObject(params) ? params : {};
           const state = readTask('modern', content);
-          const task = state && watched.get(state.taskId);
-          if (!task || isHidden(task.record)) return true;
-          if (!task.observe(state, { by: 'notified', content })) return true;
-          return handler.onTask(task.id, withReportedTask('modern', text, 'params', reportedTask(task.record)));
+          const task = state && byId.get(state.taskId);
+          if (!task || isHidden(task.record) || !task.observe(state, { by: 'notified', content })) return true;
+          return handler.onTask(task.id, withReportedTask(task, text, 'params'));
         },
         onUpstreamClosed: () => isReady && handler.onMissedEvents?.(),
       },
     });
     subscriptions.push(subscription);
     open.defer(() => subscription.close());
+    return settled.promise;
   }
 
-  /** Tasks of the extension by upstream and their ids there. */
-  const watched = new Map<Upstream, Map<string, Task>>();
-  for (const task of tasks) {
-    const upstream = isUpstreamTask(task) ? upstreamOf(task) : undefined;
-    if (!upstream || !isUpstreamTask(task)) continue;
-    const { kind, upstreamId } = task.record;
-    if (kind === 'core') poll(task);
-    else watched.getOrInsertComputed(upstream, () => new Map()).set(upstreamId, task);
+  const settling: Promise<void>[] = [];
+  for (const [upstream, watched] of Map.groupBy(tasks.filter(isUpstreamTask), upstreamOf)) {
+    if (!upstream) continue;
+    const { core = [], extension } = Object.groupBy(watched, ({ record }) => record.kind);
+    for (const task of core) poll(task);
+    if (extension) settling.push(subscribe(upstream, extension));
   }
-  for (const [upstream, ofUpstream] of watched) subscribe(upstream, ofUpstream);
-  queueMicrotask(settleIfAnswered);
+  void withTimeout(READY_MS, Promise.race([Promise.all(settling), closed.promise])).then(() => {
+    isReady = true;
+    if (!open.disposed) handler.onTasksReady([...granted]);
+  });
   return {
     resume() {
       for (const subscription of subscriptions) subscription.resume();
@@ -197,11 +189,7 @@ function watchSession(
   let isOpening = false;
   /** True while tasks are watched that no watch has. */
   let isOutdated = false;
-  const listener: StreamListener = {
-    onListeningChanged: (isListening) => {
-      if (!isListening) close();
-    },
-  };
+  const listener: StreamListener = { onListeningChanged: (isListening) => isListening || close() };
   channel.addListener(listener);
 
   function renew(): void {
