@@ -55,7 +55,8 @@ export async function load(plan: LoadPlan, seconds: number): Promise<Load> {
   const figure = (name: string) => Number(at(result, name));
   const requests = figure('requests');
   const failed = figure('failed');
-  if (!(requests > 0) || failed !== 0) throw new Error(`load on ${url}: ${failed} of ${requests} requests failed`);
+  if (Number.isNaN(requests) || failed !== 0)
+    throw new Error(`load on ${url}: ${failed} of ${requests} requests failed`);
   const size = figure('bytes') / requests;
   if (size < answerBytes) {
     throw new Error(`load on ${url}: responses have ${size.toFixed(0)} bytes on average, expected ${answerBytes}`);
@@ -92,7 +93,11 @@ export function loadWorkload(plan: LoadPlan, target: Target, { seconds, warmUpSe
       }
       return requests;
     },
-    measure: () => loaded(seconds),
+    async measure() {
+      const sample = await loaded(seconds);
+      if (sample.requests === 0) throw new Error(`load on ${plan.url}: no response in ${seconds} s`);
+      return sample;
+    },
   };
 }
 

@@ -24,8 +24,8 @@ import { suspendedCampaign } from './suspended.ts';
 import { urisCampaign } from './uris.ts';
 
 /**
- * `npm run campaign [-- name …] [-- --rounds N]`: runs the named campaigns, or all of them, and writes the results to their
- * blocks in docs/campaign.md, or in the page of the campaign. Exits with code 1 if one failed.
+ * `npm run campaign -- name … [--rounds N]`: runs the named campaigns, or `all`, and writes the results to their blocks in
+ * docs/campaign.md, or in the page of the campaign. Exits with code 1 if one failed, 2 without a name.
  */
 const campaigns: readonly Campaign[] = [
   killCampaign,
@@ -54,20 +54,21 @@ const ROOT = new URL('../../', import.meta.url);
 const REPORT = 'docs/campaign.md';
 const HEAD = `# Campaigns
 
-Run long randomized, load and crash tests with \`npm run campaign\`, or one with \`npm run campaign -- kill\`. Each campaign
-replaces its section with the results of its latest run.
+Run long randomized, load and crash tests: one with \`npm run campaign -- kill\`, all with \`npm run campaign -- all\`. Each
+campaign replaces its section with the results of its latest run.
 `;
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { rounds: { type: 'string' } } });
-const unknown = positionals.filter((name) => !campaigns.some((campaign) => campaign.name === name));
+const names = campaigns.map(({ name }) => name);
+const isKnown = positionals.length > 0 && positionals.every((name) => name === 'all' || names.includes(name));
 const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
-if (unknown.length > 0 || (rounds !== undefined && !(Number.isSafeInteger(rounds) && rounds > 0))) {
-  console.error(`usage: npm run campaign -- [--rounds N] [${campaigns.map(({ name }) => name).join('] [')}]`);
-  process.exit(1);
+if (!isKnown || (rounds !== undefined && !(Number.isSafeInteger(rounds) && rounds > 0))) {
+  console.error(`usage: npm run campaign -- [--rounds N] NAME...\nnames: all, ${names.join(', ')}`);
+  process.exit(2);
 }
 
 for (const { name, title, page, run } of campaigns) {
-  if (positionals.length > 0 && !positionals.includes(name)) continue;
+  if (!positionals.includes('all') && !positionals.includes(name)) continue;
   console.log(title);
   const { passed, report } = await run((line) => console.log(line), rounds);
   console.log(`\n${report}`);
