@@ -120,11 +120,6 @@ export class Collection<Content> implements LogConsumer {
     });
   }
 
-  /** See {@link RecordLog.confirm}. */
-  async confirm(): Promise<readonly string[]> {
-    return (await this.#log?.confirm()) ?? [];
-  }
-
   /** Finishes pending changes. The log is closed by its owner. */
   async close(): Promise<void> {
     await this.#writing;
