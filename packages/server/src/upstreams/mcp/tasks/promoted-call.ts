@@ -113,17 +113,15 @@ export class PromotedCalls {
     const { facts } = client;
     const now = new Date().toISOString();
     const members = { ...newTask(client, target, address), kind: 'call', replica } as const;
-    const task = await tasks.create(
-      { ...members, eventId: facts?.call?.eventId },
-      {
-        status: 'working',
-        statusMessage: undefined,
-        createdAt: now,
-        lastUpdatedAt: now,
-        ttlMs: maxCallMs + RESULT_MS,
-        pollIntervalMs: POLL_INTERVAL_MS,
-      },
-    );
+    const ttlMs = maxCallMs + RESULT_MS;
+    const state = {
+      statusMessage: undefined,
+      createdAt: now,
+      lastUpdatedAt: now,
+      ttlMs,
+      pollIntervalMs: POLL_INTERVAL_MS,
+    };
+    const task = await tasks.create({ ...members, eventId: facts?.call?.eventId }, { status: 'working', ...state });
     // It may have been removed before it was durable.
     if (!task || task.isRemoved) return undefined;
     this.#calls.set(task.id, call);

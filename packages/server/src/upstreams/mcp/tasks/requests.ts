@@ -43,7 +43,7 @@ import {
   taskSpec,
 } from './target.ts';
 import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
-import { type InputRequestRecord, isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
+import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
 import {
   ACKNOWLEDGED,
   observeState,
@@ -181,11 +181,8 @@ export class TaskRequests {
    * If the upstream does not know the session of the task any more, a request is sent in one that calls of the client are sent
    * in. An upstream whose tasks do not depend on sessions still knows the task there.
    */
-  async #reopenSession(
-    client: ClientFacts,
-    { upstream, headers }: TaskTarget,
-    task: UpstreamTask,
-  ): Promise<UpstreamSession> {
+  async #reopenSession(client: ClientFacts, target: TaskTarget, task: UpstreamTask): Promise<UpstreamSession> {
+    const { upstream, headers } = target;
     const { sessions, clientInfo } = this.#options;
     if (client.era === 'legacy' && !client.session) {
       throw new UpstreamError('session-lost', task.record.address, 'no longer knows the session of the task');
@@ -288,28 +285,22 @@ export class TaskRequests {
     const text = reply.text();
     if (end) return endedTask(state, text, end);
     if (state.status === 'cancelled') return modernReading(state, text);
-    const requests = await this.#inputRequests(task, target, state);
+    if (state.status === 'input_required') await this.#awaitInputRequests(task, target);
+    await task.stored();
+    const requests = task.record.inputRequests;
     // Without requests, there is nothing that the client could do.
     if (requests.length === 0) return modernReading({ ...state, status: 'working' }, text);
     const pending = inputRequestsText(requests.map(({ key, request = '{}' }) => [key, request]));
     return modernReading({ ...state, status: 'input_required' }, text, `,"inputRequests":${pending}`);
   }
 
-  async #inputRequests(
-    task: UpstreamTask,
-    target: TaskTarget,
-    { status }: TaskState,
-  ): Promise<readonly InputRequestRecord[]> {
-    const isMissing = () => status === 'input_required' && task.record.inputRequests.length === 0;
-    // Another replica may have got them.
-    if (isMissing()) await this.#options.tasks.refresh();
-    if (isMissing()) await this.#awaitInputRequest(task, target);
-    await task.stored();
-    return task.record.inputRequests;
-  }
-
-  /** Waits for a request on the stream of the result, which stays open for further ones until the task has ended. */
-  async #awaitInputRequest(task: UpstreamTask, target: TaskTarget): Promise<void> {
+  /**
+   * Waits until a task has requests for input: they arrive at another replica, or on the stream of the result, which stays open for
+   * further ones until the task has ended.
+   */
+  async #awaitInputRequests(task: UpstreamTask, target: TaskTarget): Promise<void> {
+    if (task.record.inputRequests.length === 0) await this.#options.tasks.refresh();
+    if (task.record.inputRequests.length > 0) return;
     const listening = this.#listening.getOrInsertComputed(task, () => {
       const spec = { ...taskSpec(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
       return collect(this.#options, spec, task.record.namespace).finally(() => this.#listening.delete(task));

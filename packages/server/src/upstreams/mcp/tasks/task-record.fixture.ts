@@ -1,5 +1,6 @@
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
-import type { TaskStore, UpstreamRecord } from './task-record.ts';
+import type { UpstreamRecord } from './task-record.ts';
+import type { TaskStore } from './task-store.ts';
 
 /** A working core task of an anonymous legacy client. */
 export function record(id: string, more: Partial<UpstreamRecord> = {}): UpstreamRecord {

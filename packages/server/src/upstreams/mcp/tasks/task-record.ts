@@ -1,10 +1,8 @@
-import type { Emitter } from '@sluice/protocol/emitter';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
 import { quotaOwnerSchema } from '../../../http/shares.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
-import type { ChangedRecord } from '../../../registry/store/collection.ts';
 import { storedCall } from '../../../telemetry/call-observer.ts';
 
 const statusSchema = z.enum(TASK_STATUSES);
@@ -145,24 +143,4 @@ export function stateOf(record: TaskRecord): TaskState {
   const hasFailed = record.kind === 'extension' && record.isError && record.clientEra === 'legacy';
   const status = isCanceled ? 'cancelled' : hasFailed ? 'failed' : record.status;
   return { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs };
-}
-
-/** Persistence of task records, by their ids. Every promise resolves once its change is durable. */
-export interface TaskStore {
-  /** Whether the records outlive the process. */
-  readonly isDurable: boolean;
-  /** Returns the stored records. Called once, before anything else. */
-  load(): Promise<readonly TaskRecord[]>;
-  /** Stores a new record. Rejects with `StoreError`. */
-  put(record: TaskRecord): Promise<void>;
-  /** Changes members of a record; one that is not stored any more is ignored. Rejects with `StoreError`. */
-  change(id: string, change: TaskChange): Promise<void>;
-  /** Removes a record, if it is stored. Rejects with `StoreError`. */
-  remove(id: string): Promise<void>;
-  /** Finishes pending writes. Throws `StoreError`. */
-  close(): Promise<void>;
-  /** Another replica has stored, changed or removed a record; undefined without other replicas. */
-  readonly changed?: Emitter<ChangedRecord<TaskRecord>>;
-  /** Brings the records up to date with other replicas. Rejects with `StoreError`. */
-  refresh?(): Promise<void>;
 }

@@ -2,12 +2,19 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import { type ChangedRecord, Collection } from '../../../registry/store/collection.ts';
 import type { RecordLog } from '../../../registry/store/record-log.ts';
-import { recordSchema, type TaskChange, type TaskRecord, type TaskStore } from './task-record.ts';
+import { recordSchema, type TaskChange, type TaskRecord } from './task-record.ts';
 
-/** Task records in a log. */
-export class LogTaskStore implements TaskStore {
+/** What {@link LogTaskStore} is for its users. */
+export type TaskStore = Pick<LogTaskStore, 'isDurable' | 'load' | 'put' | 'change' | 'remove' | 'close'> &
+  Partial<Pick<LogTaskStore, 'changed' | 'refresh'>>;
+
+/** Task records in a log, by their ids. Every promise resolves once its change is durable, and rejects with `StoreError`. */
+export class LogTaskStore {
+  /** Whether the records outlive the process. */
   readonly isDurable: boolean;
+  /** Another replica has stored, changed or removed a record. */
   readonly changed = new Emitter<ChangedRecord<TaskRecord>>();
+  /** Brings the records up to date with other replicas; undefined without any. */
   readonly refresh?: () => Promise<void>;
   readonly #log: RecordLog;
   readonly #tasks = new Collection<TaskRecord>({
@@ -22,6 +29,7 @@ export class LogTaskStore implements TaskStore {
     if (log.isShared) this.refresh = () => log.refresh();
   }
 
+  /** Returns the stored records. Called once, before anything else. */
   async load(): Promise<readonly TaskRecord[]> {
     await this.#tasks.open(this.#log);
     this.#tasks.changed.subscribe((change) => change.isForeign && this.changed.emit(change));
@@ -32,6 +40,7 @@ export class LogTaskStore implements TaskStore {
     return this.#tasks.put(record.id, record);
   }
 
+  /** Changes members of a record, unless it is not stored any more. */
   change(id: string, change: TaskChange): Promise<void> {
     return this.#tasks.update(id, (before) => {
       if (!before) return undefined;

@@ -16,9 +16,9 @@ import {
   statusOf,
   type TaskChange,
   type TaskRecord,
-  type TaskStore,
   type UpstreamRecord,
 } from './task-record.ts';
+import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
 export const MAX_TTL_MS = 24 * 3600 * 1000;

@@ -3,7 +3,7 @@ import { createUser, toStored } from '../../../identity/principal.ts';
 import { UpstreamSessionPool } from '../upstream-sessions.ts';
 import { MAX_TTL_MS, type Task } from './task.ts';
 import { memoryTaskStore } from './task-record.fixture.ts';
-import type { TaskStore } from './task-record.ts';
+import type { TaskStore } from './task-store.ts';
 import { type NewTask, type TaskLimits, Tasks } from './tasks.ts';
 
 const closers: (() => Promise<void>)[] = [];

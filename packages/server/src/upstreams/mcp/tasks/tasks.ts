@@ -25,9 +25,9 @@ import {
   type NewState,
   type TaskOwner,
   type TaskRecord,
-  type TaskStore,
   type UpstreamRecord,
 } from './task-record.ts';
+import type { TaskStore } from './task-store.ts';
 
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
