@@ -253,30 +253,11 @@ const EVENTS: Readonly<Record<string, Open>> = {
     await open();
     return emission(sessions.closed, () => sessions.apply([{ ...SESSION, json: null }]));
   },
-  'SharedDiscovery.leasesChanged': ofDiscovery(
-    (discovery) => discovery.leasesChanged,
-    'forward_leases',
-    'f',
-    '"other"',
-  ),
-  'SharedDiscovery.stateChanged': ofDiscovery(
-    (discovery) => discovery.stateChanged,
-    'forward_states',
-    'f',
-    '{"kind":"up"}',
-  ),
-  'SharedDiscovery.capabilitiesDeclared': ofDiscovery(
-    (discovery) => discovery.capabilitiesDeclared,
-    'client_capabilities',
-    '{}',
-    '{}',
-  ),
-  'SharedDiscovery.legacyClientsDeclared': ofDiscovery(
-    (discovery) => discovery.legacyClientsDeclared,
-    'client_capabilities',
-    'legacy',
-    '{}',
-  ),
+  'SharedDiscovery.leasesChanged': () => {
+    const discovery = new SharedDiscovery({ shared, forwards: () => [], log });
+    const lease = { section: 'forward_leases', id: 'f', json: '"other"' };
+    return emission(discovery.leasesChanged, () => discovery.apply([lease]));
+  },
   'Membership.left': async () => {
     const other = await openLog();
     await shared.members.renew();
@@ -303,18 +284,6 @@ function sharedSessions() {
   const session = { sessionId: 's', protocolVersion: '2025-11-25', identity: '{}', usedAt: Date.now() };
   const json = JSON.stringify(sealer.seal('upstreamSession', JSON.stringify(session)));
   return { sessions, open: () => sessions.apply([{ ...SESSION, json }]) };
-}
-
-function ofDiscovery<Payload>(
-  event: (discovery: SharedDiscovery) => Emitter<Payload>,
-  section: string,
-  id: string,
-  json: string,
-): Open {
-  return () => {
-    const discovery = new SharedDiscovery({ shared, forwards: () => [], log });
-    return emission(event(discovery), () => discovery.apply([{ section, id, json }]));
-  };
 }
 
 for (const [name, open] of Object.entries(EVENTS)) {

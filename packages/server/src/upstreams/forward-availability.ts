@@ -84,7 +84,7 @@ export class ForwardAvailability {
       this.#report({ kind: 'unavailable', reason: bounded(reason) });
     }
     this.health = { kind: 'down', message: `${reason}; retrying in ${(retryMs / 1000).toFixed(1)} s` };
-    this.#options.sharing?.publish(this.#forward, { kind: 'down', message: bounded(reason) });
+    this.#options.sharing?.states.publish(this.#forward, { kind: 'down', message: bounded(reason) });
   }
 
   /** Called when discoveries begin to be this far apart, and with 0 when they no longer are. */
@@ -97,7 +97,7 @@ export class ForwardAvailability {
     const notes = this.#distanceMs === 0 ? this.#notes : [...this.#notes, describeDistance(this.#distanceMs)];
     const health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined } as const;
     this.health = health;
-    this.#options.sharing?.publish(this.#forward, health);
+    this.#options.sharing?.states.publish(this.#forward, health);
   }
 
   #report(change: Unstamped<ForwardChange>): void {

@@ -107,7 +107,7 @@ export class ForwardController {
       this.#pause();
     }
     this.connection.onCatalogs(registry.current.forwards.get(name)?.catalogs ?? []);
-    this.availability.health = sharing.state(name);
+    this.availability.health = sharing.states.of(name);
   }
 
   /**

@@ -209,7 +209,7 @@ export class Forwards {
     sharing.leasesChanged.subscribe(() => {
       for (const controller of this.#controllers.values()) controller.updateStandby();
     });
-    sharing.stateChanged.subscribe((forward) => {
+    sharing.states.changed.subscribe(({ id: forward }) => {
       const controller = this.#controllers.get(forward);
       controller?.updateStandby();
       if (controller?.availability.health.kind === 'down') this.firstDiscoveries.end(forward, false);
@@ -280,7 +280,7 @@ export class Forwards {
     });
     this.#controllers.set(forward.name, controller);
     if (forward.catalogs.length === 0) {
-      const isDown = controller.isStandby && this.#options.sharing?.state(forward.name).kind === 'down';
+      const isDown = controller.isStandby && this.#options.sharing?.states.of(forward.name).kind === 'down';
       this.firstDiscoveries.add(forward.name, isLocal || !isDown);
     }
     if (connection.mcpUpstream) this.upstreams.add(forward.name, forward.address, connection.mcpUpstream);

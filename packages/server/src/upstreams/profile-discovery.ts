@@ -46,12 +46,11 @@ export class ProfileDiscovery {
     this.#options = options;
     this.#controllers = controllers;
     this.sets = new CapabilityProfiles(() => this.#discover(), clientDiscoveryLimits);
-    sharing?.capabilitiesDeclared.subscribe((capabilities) => {
-      this.sets.restore(capabilities);
-      for (const controller of controllers()) if (!controller.isStandby) void controller.onProfileAdded();
-    });
-    sharing?.legacyClientsDeclared.subscribe(() => {
-      if (!this.hasLegacyClients) this.#probeLegacy();
+    sharing?.capabilities.watch((capabilities) => {
+      if (capabilities) {
+        this.sets.restore(capabilities);
+        for (const controller of controllers()) if (!controller.isStandby) void controller.onProfileAdded();
+      } else if (!this.hasLegacyClients) this.#probeLegacy();
     });
   }
 
@@ -73,7 +72,7 @@ export class ProfileDiscovery {
    */
   onLegacyClient(): void {
     if (this.hasLegacyClients) return;
-    this.#options.sharing?.declareLegacyClients();
+    this.#options.sharing?.capabilities.declareLegacyClients();
     this.#probeLegacy();
   }
 
@@ -89,7 +88,7 @@ export class ProfileDiscovery {
   async #discover(): Promise<void> {
     const { sharing, registry } = this.#options;
     const all = [...this.sets.capabilities()];
-    if (sharing) for (const capabilities of all) sharing.declare(capabilities);
+    if (sharing) for (const capabilities of all) sharing.capabilities.declare(capabilities);
     const keys = all.map(capabilityKey);
     const discovering = Array.from(this.#controllers(), (controller) =>
       controller.isStandby

@@ -1,28 +1,15 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import { type ClientCapabilities, capabilityKey } from '@sluice/protocol/mcp/capabilities';
-import { z } from 'zod';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
-import type { StoredChange } from '../registry/store/record-log.ts';
+import { replacement, type StoredChange } from '../registry/store/record-log.ts';
 import type { Commit, RecordedChange, SharedRecord } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ForwardHealth } from './forward-connection.ts';
+import { SharedCapabilities, SharedStates } from './discovery-records.ts';
 
 /** Which replica discovers and checks each forward. */
 const LEASES = 'forward_leases';
-/** What that replica has found. */
-const STATES = 'forward_states';
-/** Capabilities that clients of any replica have declared. */
-const CAPABILITIES = 'client_capabilities';
-/** Record among the capabilities: there are clients of the legacy era. */
-const LEGACY_CLIENTS = 'legacy';
 
 /** Interval at which forwards are taken over whose replica is no longer live. */
 const CLAIM_MS = 3_000;
-
-const stateSchema = z.object({
-  kind: z.enum(['up', 'down']),
-  message: z.string().optional(),
-});
 
 /** Options of {@link SharedDiscovery}. */
 export interface SharedDiscoveryOptions {
@@ -38,26 +25,25 @@ export interface SharedDiscoveryOptions {
  * discovery that was overtaken finds out when it is committed.
  */
 export class SharedDiscovery implements Follower {
-  readonly sections = [LEASES, STATES, CAPABILITIES];
+  readonly sections = [LEASES];
   /** The forwards that this replica discovers may be others. */
   readonly leasesChanged = new Emitter();
-  /** Another replica has found another state of the forward with this name. */
-  readonly stateChanged = new Emitter<string>();
-  /** A client of another replica has declared these capabilities. */
-  readonly capabilitiesDeclared = new Emitter<ClientCapabilities>();
-  /** There are clients of the legacy era at another replica. */
-  readonly legacyClientsDeclared = new Emitter();
+  readonly states: SharedStates;
+  readonly capabilities: SharedCapabilities;
   readonly #options: SharedDiscoveryOptions;
-  #records = emptyRecords();
+  /** Ids of replicas by the name of the forward. */
+  readonly #leases = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<void> | undefined;
 
   constructor(options: SharedDiscoveryOptions) {
     this.#options = options;
+    this.states = new SharedStates(options.shared);
+    this.capabilities = new SharedCapabilities(options.shared);
   }
 
   async open(): Promise<void> {
-    await this.#options.shared.add(this);
+    for (const follower of [this, this.states, this.capabilities]) await this.#options.shared.add(follower);
   }
 
   /** Takes over forwards that no live replica has, now and regularly. */
@@ -65,7 +51,7 @@ export class SharedDiscovery implements Follower {
     await this.#claim();
     this.#options.shared.members.left.subscribe(() => void this.#claim());
     this.#timer = setInterval(() => void this.#claim(true), CLAIM_MS).unref();
-    for (const key of this.#records[CAPABILITIES].keys()) this.#declared(key);
+    this.capabilities.start();
   }
 
   close(): void {
@@ -75,80 +61,30 @@ export class SharedDiscovery implements Follower {
   /** Whether this replica discovers the forward. */
   isHeld(forward: string): boolean {
     const { members } = this.#options.shared;
-    return this.#records[LEASES].get(forward) === members.id && members.isLive;
+    return this.#leases.get(forward) === members.id && members.isLive;
   }
 
   /** Number of registered forwards whose lease a replica has; the leases of others remain. */
   forwardsOf(replica: string): number {
-    const leases = this.#records[LEASES];
-    return Iterator.from(this.#options.forwards()).reduce(
-      (count, name) => count + (leases.get(name) === replica ? 1 : 0),
-      0,
-    );
+    return [...this.#options.forwards()].filter((name) => this.#leases.get(name) === replica).length;
   }
 
   /** Takes the lease of a forward from whichever replica has it. */
   async take(forward: string): Promise<void> {
     if (this.isHeld(forward)) return;
-    await this.#put(LEASES, forward, this.#options.shared.members.id);
-  }
-
-  /** What the replica that discovers the forward has found. */
-  state(forward: string): ForwardHealth {
-    const json = this.#records[STATES].get(forward);
-    const state = json === undefined ? undefined : stateSchema.safeParse(JSON.parse(json)).data;
-    if (!state) return { kind: 'pending' };
-    return state.kind === 'up'
-      ? { kind: 'up', message: state.message }
-      : { kind: 'down', message: state.message ?? '' };
-  }
-
-  /** Shares the state of a forward that this replica discovers. */
-  publish(forward: string, state: { readonly kind: 'up' | 'down'; readonly message: string | undefined }): void {
-    this.#share(STATES, forward, JSON.stringify(state));
-  }
-
-  /** Asks the other replicas to discover their forwards with these capabilities as well. */
-  declare(capabilities: ClientCapabilities): void {
-    this.#share(CAPABILITIES, capabilityKey(capabilities), JSON.stringify(capabilities));
-  }
-
-  /** Tells the other replicas that there are clients of the legacy era. */
-  declareLegacyClients(): void {
-    this.#share(CAPABILITIES, LEGACY_CLIENTS, '{}');
+    await this.#take(() => [forward]);
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    let hasNewLeases = false;
-    for (const { section, id, json } of changes) {
-      const records = this.#records[section as keyof Records];
-      if (json === null) records.delete(id);
-      else records.set(id, section === LEASES ? JSON.parse(json) : json);
-      if (section === LEASES) hasNewLeases = true;
-      else if (section === STATES) this.stateChanged.emit(id);
-      else if (json !== null) this.#declared(id);
+    for (const { id, json } of changes) {
+      if (json === null) this.#leases.delete(id);
+      else this.#leases.set(id, JSON.parse(json));
     }
-    if (hasNewLeases) this.leasesChanged.emit();
+    if (changes.length > 0) this.leasesChanged.emit();
   }
 
   async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
-    this.#records = emptyRecords();
-    for (const [section, stored] of records) {
-      await this.apply(stored.map(({ id, json }) => ({ section, id, json })));
-    }
-  }
-
-  #declared(key: string): void {
-    const json = this.#records[CAPABILITIES].get(key);
-    if (json === undefined) return;
-    if (key === LEGACY_CLIENTS) this.legacyClientsDeclared.emit();
-    else this.capabilitiesDeclared.emit(JSON.parse(json));
-  }
-
-  /** Stores a record in the background; without the database it stays local, as all other discoveries do. */
-  #share(section: typeof STATES | typeof CAPABILITIES, id: string, json: string): void {
-    if (this.#records[section].get(id) === json) return;
-    this.#put(section, id, json).catch(() => undefined);
+    await this.apply(replacement(LEASES, this.#leases.keys(), records));
   }
 
   /** One at a time. `balances`: whether to take over forwards from replicas that have more than their share. */
@@ -168,36 +104,29 @@ export class SharedDiscovery implements Follower {
     const { members } = shared;
     const live = (await members.list()).filter(({ isLive }) => isLive).map(({ id }) => id);
     if (!live.includes(members.id)) return;
-    const due = () => leasesToTake(members.id, live, [...forwards()], this.#records[LEASES], balances);
+    const due = () => leasesToTake(members.id, live, [...forwards()], this.#leases, balances);
     if (due().length === 0) return;
-    await this.#commit(() => due().map((name) => [LEASES, name, members.id] as const));
+    await this.#take(due);
     log.debug('took over the discovery of forwards', { forwards: this.forwardsOf(members.id) });
   }
 
-  async #put(section: keyof Records, id: string, value: string): Promise<void> {
-    await this.#commit(() => [[section, id, value]]);
-  }
-
-  /** Commits records; `make` is called again if other replicas have changed some meanwhile. */
-  async #commit(make: () => readonly (readonly [section: keyof Records, id: string, value: string])[]): Promise<void> {
-    const base = JSON.stringify([...this.#records[LEASES]]);
+  /** Commits leases of this replica; `names` is called again if other replicas have changed some meanwhile. */
+  async #take(names: () => readonly string[]): Promise<void> {
+    const { shared } = this.#options;
+    const { id: self } = shared.members;
+    const base = JSON.stringify([...this.#leases]);
     const commit = (): Commit => {
-      const values = make();
-      const changes = values.map(
-        ([section, id, value]): RecordedChange => ({
-          op: 'put',
-          section,
-          id,
-          json: section === LEASES ? JSON.stringify(value) : value,
-        }),
+      const taken = names();
+      const changes = taken.map(
+        (id): RecordedChange => ({ op: 'put', section: LEASES, id, json: JSON.stringify(self) }),
       );
       const publish = () => {
-        for (const [section, id, value] of values) this.#records[section].set(id, value);
-        if (values.some(([section]) => section === LEASES)) this.leasesChanged.emit();
+        for (const name of taken) this.#leases.set(name, self);
+        this.leasesChanged.emit();
       };
       return { changes, publish };
     };
-    await this.#options.shared.update(commit, () => JSON.stringify([...this.#records[LEASES]]) !== base);
+    await shared.update(commit, () => JSON.stringify([...this.#leases]) !== base);
   }
 }
 
@@ -230,10 +159,4 @@ export function leasesToTake(
     taken.push(name);
   }
   return taken;
-}
-
-type Records = Readonly<Record<typeof LEASES | typeof STATES | typeof CAPABILITIES, Map<string, string>>>;
-
-function emptyRecords(): Records {
-  return { [LEASES]: new Map(), [STATES]: new Map(), [CAPABILITIES]: new Map() };
 }
