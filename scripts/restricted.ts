@@ -49,9 +49,22 @@ const RESTRICTIONS: readonly Restriction[] = [
     reason: 'entries of all clients: use access.resolve for a request and visibleEntries for a list',
   },
   {
-    pattern: /\bas (?:Permit|never)\b/,
+    // Look-ups of a snapshot that find shadowed and disabled entries, too.
+    pattern: /\.entries\(kind\b|\.isServed\(|\.shadowed\(|current\.textOf\(/,
+    allowed: [
+      'server/src/management/',
+      'server/src/registry/',
+      // Numbers of entries.
+      'server/src/app/migrate.ts',
+      // Discovery: texts that are stored already.
+      'server/src/upstreams/mcp/forward-connection.ts',
+    ],
+    reason: 'entries that clients may not see: use access.resolve for a request and visibleEntries for a list',
+  },
+  {
+    pattern: /\bas (?:Permit(?:Outline)?|never)\b/,
     allowed: [],
-    reason: 'only access.decide creates permits',
+    reason: 'only access.decide creates permits, and access.outline their outlines',
   },
   {
     pattern: /\bas unknown as\b/,

@@ -14,7 +14,7 @@ import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { runSteps } from '../registry/steps.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import { Access, type Permit, requirePermit } from './access.ts';
+import { Access, type Permit, type PermitOutline, requireOutline, requirePermit } from './access.ts';
 import type { Target } from './target.ts';
 
 const ANN = createUser('ann', 'proxy');
@@ -150,11 +150,33 @@ describe('a permit', () => {
     expect(Object.keys(await import('./access.ts')).sort()).toEqual([
       'Access',
       'entryNotFound',
+      'requireOutline',
       'requirePermit',
-      'servedTool',
       'visibleEntries',
     ]);
     expect(() => requirePermit(permit)).not.toThrow();
+  });
+
+  it('leaves an outline, which cannot be sent and is created by nobody else', async () => {
+    const { change, permitFor } = await setUp();
+    const permit = permitFor(toolCall({ name: 'a' }));
+    const outline = permit.outline();
+    expectTypeOf(outline).not.toExtend<Permit>();
+    expectTypeOf(permit).not.toExtend<PermitOutline>();
+    // @ts-expect-error: an outline has no message.
+    expect(() => requirePermit(outline)).toThrow('without a permit');
+    const { principal } = outline;
+    const shape = { principal, isHidden: () => false };
+    expectTypeOf(shape).not.toExtend<PermitOutline>();
+    for (const forged of [shape, permit, Object.create(outline), Object.create(Object.getPrototypeOf(outline))]) {
+      expect(() => requireOutline(forged)).toThrow('without a permit');
+    }
+    expect(() => requireOutline(outline)).not.toThrow();
+    expect(outline.constructor).toBe(Object);
+    expect(outline.isHidden()).toBe(false);
+    // What is only gone may return.
+    await change((draft) => removeForward(draft, 'one'));
+    expect(outline.isHidden()).toBe(false);
   });
 
   it('has the same message in each form, except for the parameters of a retry', async () => {
@@ -200,7 +222,9 @@ describe('a renewed permit', () => {
     const missed = permit.renew();
     expect(missed).toMatchObject(MISS);
     expect(missed).toEqual(resolve(one));
+    expect(permit.outline().isHidden()).toBe(true);
     await change((draft) => enableEntries(draft, one.kind, selection, true));
+    expect(permit.outline().isHidden()).toBe(false);
     expect(permit.renew()).toMatchObject({ kind: 'permit', message: permit.message });
   });
 

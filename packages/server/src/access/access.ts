@@ -2,12 +2,12 @@ import { removeEdits } from '@sluice/protocol/json/text';
 import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
-import type { Principal } from '../identity/principal.ts';
-import type { Discovered, Entry, Kind } from '../registry/entries.ts';
+import type { Principal, StoredPrincipal } from '../identity/principal.ts';
+import type { Discovered, EntryIdentity, Kind } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
-import type { findResource } from './find-resource.ts';
+import { findResource } from './find-resource.ts';
 import { AccessRules, type ResourceRoute } from './rules.ts';
 import { entryTarget, forwardTarget, isSameTarget, parseReference, type Target } from './target.ts';
 
@@ -72,6 +72,11 @@ export class Access {
     return this.decide(principal, target);
   }
 
+  /** Returns the outline of a permit for what has been decided before, or is decided later, such as the uris of a forward. */
+  outline(principal: StoredPrincipal, target: OutlinedTarget): PermitOutline {
+    return new GrantedOutline(this, principal, target);
+  }
+
   /**
    * Returns "not found" for a request that no evaluator needs to see: its name is not served, and no action can add it.
    * A tool of another namespace may be copied by an action, unless its name is taken.
@@ -90,13 +95,12 @@ export class Access {
    * Returns the route of a request about a uri: to its entry, else to the forward that has sent a link to it, else to the only
    * one that offers resources. Undefined if there are several or none, or if the uri is hidden.
    */
-  routeUri({ name, indexes }: NamespaceState, uri: string, find?: typeof findResource): ResourceRoute | undefined {
-    const findUnlisted = () => {
-      const { counts } = indexes.resource;
-      const [only] = counts.keys();
-      return this.#findSender(name, uri) ?? (counts.size === 1 ? only : undefined);
-    };
-    return this.rules.route(indexes.resource, uri, findUnlisted, find);
+  routeUri({ name, indexes }: NamespaceState, uri: string, find = findResource): ResourceRoute | undefined {
+    const { resource } = indexes;
+    const entry = find(resource, uri);
+    const forward = entry ? entry.discovered?.forward : (this.#findSender(name, uri) ?? onlyForward(resource));
+    const route = { entry, forward };
+    return this.rules.allowsRoute(resource, uri, route) ? route : undefined;
   }
 
   /**
@@ -128,7 +132,7 @@ export class Access {
   #resolveName(namespace: NamespaceState, message: RequestMessage, kind: 'tool' | 'prompt'): Target | ErrorOutcome {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const entry = namespace.indexes[kind].get(name);
+    const entry = visibleEntries(namespace, kind).get(name);
     return entry ? entryTarget(namespace, message, entry) : entryNotFound(message, kind, name);
   }
 
@@ -145,11 +149,12 @@ export class Access {
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const { kind, key } = reference;
-    const exact = namespace.indexes[kind].get(key);
+    const index = namespace.indexes[kind];
+    const exact = index.get(key);
     if (kind === 'prompt') return exact ? entryTarget(namespace, message, exact) : entryNotFound(message, kind, key);
-    const find = exact && (() => exact);
-    const route = this.rules.route(namespace.indexes.resource, key, () => undefined, find);
-    return route?.entry ? entryTarget(namespace, message, route.entry, key) : entryNotFound(message, kind, key);
+    const entry = exact ?? findResource(index, key);
+    const isAllowed = entry && this.rules.allowsRoute(index, key, { entry, forward: entry.discovered?.forward });
+    return isAllowed ? entryTarget(namespace, message, entry, key) : entryNotFound(message, kind, key);
   }
 }
 
@@ -163,17 +168,18 @@ export interface StoredTarget {
   readonly tool: { readonly key: string } & Partial<Pick<Discovered, 'upstreamKey' | 'copied'>>;
 }
 
-/** The entries of one kind that clients see in a namespace. */
-export type VisibleEntries = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'listInSlices' | 'listOf'>;
+/** The entries of one kind that clients see in a namespace: what is in lists, and what requests find by name. */
+export type VisibleSet = Pick<EntryIndex, 'counts' | 'entries' | 'get' | 'hasTasks' | 'limitedTo' | 'listInSlices'>;
 
-/** Returns the entries that some request in a namespace can be about, such as those in its lists. */
-export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleEntries {
+/** Returns the entries that some request in a namespace can be about. For records only: sending a request needs a permit. */
+export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleSet {
   return indexes[kind];
 }
 
-/** Returns the tool that is served under a name, for records about a request; sending one needs a permit. */
-export function servedTool({ indexes }: NamespaceState, name: string): Entry | undefined {
-  return indexes.tool.get(name);
+/** The only forward that offers resources; undefined if there are several or none. */
+function onlyForward({ counts }: EntryIndex): string | undefined {
+  const [only] = counts.keys();
+  return counts.size === 1 ? only : undefined;
 }
 
 /** Returns the error for a name or uri that the namespace does not serve, for whatever reason. */
@@ -232,6 +238,11 @@ class GrantedPermit {
     return new GrantedPermit(this.#grant, { principal, target: { ...target, message }, task });
   }
 
+  /** Returns what may be held for long, since it retains neither the request nor the state of the registry. */
+  outline(): PermitOutline {
+    return this.#grant.outline(this.principal, this.target);
+  }
+
   /** Looks the target up, as {@link Access.resolveAgain}, and decides again, after a wait. The same object if nothing has changed. */
   renew(): Permit | ErrorOutcome {
     const target = this.#grant.resolveAgain(this.target);
@@ -240,8 +251,35 @@ class GrantedPermit {
   }
 }
 
+/** What a request was about, as far as it is held or stored for long. */
+type OutlinedTarget = Partial<Pick<Target, 'forward' | 'uri'>> & { readonly entry?: EntryIdentity | undefined };
+
+/** See {@link PermitOutline}. Not exported: only `outline` creates one. */
+class GrantedOutline {
+  readonly principal: StoredPrincipal;
+  readonly #target: OutlinedTarget;
+  readonly #grant: Access;
+
+  constructor(grant: Access, principal: StoredPrincipal, { entry, forward, uri }: OutlinedTarget) {
+    this.#grant = grant;
+    this.principal = principal;
+    this.#target = { entry, forward, uri };
+  }
+
+  static require(outline: PermitOutline): void {
+    if (!(#grant in outline)) throw new TypeError('a subscription without a permit must not be sent');
+  }
+
+  /** Whether an operator has hidden what it is about, or another uri of its forward. What is only gone may return. */
+  isHidden(uri = this.#target.uri): boolean {
+    const { entry, forward } = this.#target;
+    if (forward !== undefined && uri !== undefined) return !this.#grant.rules.allowsUri(forward, uri);
+    return entry !== undefined && this.#grant.rules.isHidden(entry);
+  }
+}
+
 // Otherwise, each permit would have the constructor.
-Reflect.deleteProperty(GrantedPermit.prototype, 'constructor');
+for (const { prototype } of [GrantedPermit, GrantedOutline]) Reflect.deleteProperty(prototype, 'constructor');
 
 /**
  * A decision that a request may be sent to an upstream, with the principal, the target and the message that it is about. No
@@ -251,3 +289,12 @@ export type Permit = InstanceType<typeof GrantedPermit>;
 
 /** Throws unless {@link Access.decide} has created this permit, as it has not created a cast object. */
 export const requirePermit: (permit: Permit) => void = GrantedPermit.require;
+
+/**
+ * What remains of a permit for a task, a suspended call or subscriptions at a forward: whom and what was decided about, to decide
+ * again. It cannot send a call. No other code can create one.
+ */
+export type PermitOutline = InstanceType<typeof GrantedOutline>;
+
+/** Throws unless {@link Access.outline} has created this outline. */
+export const requireOutline: (outline: PermitOutline) => void = GrantedOutline.require;

@@ -1,18 +1,14 @@
 import { comparableUri } from '../registry/comparable-uri.ts';
 import { DisabledUris } from '../registry/disabled-uris.ts';
-import { type Entry, type EntryIdentity, type Forward, isEnabled, sameRecord } from '../registry/entries.ts';
+import { type EntryIdentity, type Forward, isEnabled, sameRecord } from '../registry/entries.ts';
 import { Exposure } from '../registry/exposure.ts';
 import type { EntryIndex } from '../registry/index.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import { exactResource, findResource } from './find-resource.ts';
+import { exactResource } from './find-resource.ts';
+import type { Target } from './target.ts';
 
 /** Where a request about a resource goes: to a forward, or to the executor of an entry registered by hand. */
-export interface ResourceRoute {
-  /** Undefined for a uri that is in no list. */
-  readonly entry: Entry | undefined;
-  /** Undefined for an entry registered by hand. */
-  readonly forward: string | undefined;
-}
+export type ResourceRoute = Pick<Target, 'entry' | 'forward'>;
 
 /** What the rules of one forward are made of. */
 interface ForwardRules {
@@ -49,21 +45,11 @@ export class AccessRules {
     return !isDenied || this.#isListed(forward, uri);
   }
 
-  /**
-   * The route of a request about a uri: to the entry that `find` returns, else to the forward that `findUnlisted` returns.
-   * Undefined when there is none, or when the uri is hidden there.
-   */
-  route(
-    index: EntryIndex,
-    uri: string,
-    findUnlisted: () => string | undefined,
-    find = findResource,
-  ): ResourceRoute | undefined {
-    if (isHeld(index, uri)) return undefined;
-    const entry = find(index, uri);
-    const forward = entry ? entry.discovered?.forward : findUnlisted();
-    if (forward === undefined) return entry && allowsManual(index, uri) ? { entry, forward } : undefined;
-    return this.allowsUri(forward, uri) ? { entry, forward } : undefined;
+  /** Whether a request about a uri may take this route. Not if there is no entry and no forward. */
+  allowsRoute(index: EntryIndex, uri: string, { entry, forward }: ResourceRoute): boolean {
+    if (isHeld(index, uri)) return false;
+    if (forward === undefined) return entry !== undefined && allowsManual(index, uri);
+    return this.allowsUri(forward, uri);
   }
 
   /**

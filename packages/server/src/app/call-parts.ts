@@ -36,7 +36,12 @@ export function addCalls(parts: WithPolicy) {
     maxResponseBytes: config.pipeline.bodyLimits.response,
     log: logger.target('service::forward'),
   };
-  const suspendedCalls = createSuspendedCalls(parts);
+  const suspendedCalls = new SuspendedCalls({
+    sealer: parts.sealer,
+    replica,
+    limit: config.suspendedCallsLimit,
+    timeoutMs: config.suspendedCallTimeoutMs,
+  });
   const taskEvents = new TaskEvents(parts);
   // Not closed at the end: that would cancel tasks upstream whose calls continue after a restart.
   const operations = new RunningOperations(calling.calls, calling.log);
@@ -137,19 +142,6 @@ function connectionSources({ forwards, bridge }: WithPolicy, mcp: McpParts): Con
     entry: bridge,
     server: (address) => connectionTo(forwards.upstreams.at(address)),
   };
-}
-
-function createSuspendedCalls({ config, sealer, replicaId, access }: WithPolicy): SuspendedCalls {
-  return new SuspendedCalls({
-    sealer,
-    replica: replicaId,
-    limit: config.suspendedCallsLimit,
-    timeoutMs: config.suspendedCallTimeoutMs,
-    isHidden: ({ entry, forward, uri }) => {
-      if (forward !== undefined && uri !== undefined) return !access.rules.allowsUri(forward, uri);
-      return entry !== undefined && access.rules.isHidden(entry);
-    },
-  });
 }
 
 /** True for a task whose forward is gone, or has another address than when it was created. */

@@ -3,7 +3,6 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { z } from 'zod';
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
-import { accessTo } from '../access/fixtures/access.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { createUser } from '../identity/principal.ts';
 import { memorySessions } from '../mcp/sessions/fixtures/memory-sessions.ts';
@@ -162,7 +161,6 @@ const EVENTS: Readonly<Record<string, Open>> = {
     const forwards = new Forwards({
       operations: unlimitedOperations(),
       registry,
-      access: accessTo(registry),
       secrets: new Secrets(),
       log,
       clientInfo,

@@ -29,6 +29,7 @@ export async function addSessions(parts: WithUpstreams) {
   const tasks = closing(await openTasks(parts));
 
   const sessionBindings = new SessionBindings({
+    access: parts.access,
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
       taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
     upstreams: forwards.upstreams,

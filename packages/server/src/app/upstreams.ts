@@ -28,7 +28,6 @@ export async function addUpstreams(parts: WithTelemetry) {
       operations,
       kinds: config.kinds,
       registry,
-      access,
       sharing,
       sharedSessions,
       secrets,

@@ -1,7 +1,6 @@
 import type { DryRunResult, Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
-import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { stateMetrics } from '../app/metrics.ts';
 import { BodyBudget } from '../http/body-budget.ts';
@@ -171,7 +170,6 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     operations: unlimitedOperations(),
     secrets: new Secrets(),
     registry,
-    access: accessTo(registry),
     log: logger.target('service::forward'),
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,

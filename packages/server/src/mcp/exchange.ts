@@ -29,8 +29,8 @@ export class McpExchange extends HttpExchange {
   override session: ClientSession | undefined = undefined;
   /** True if evaluators ran for this request: its response must not be cached. Set by `service_evaluator`. */
   evaluated = false;
-  /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
-  onlyTools: ReadonlySet<string> | undefined = undefined;
+  /** Names to which evaluators limit the visible tools of a list; undefined: all. Set by `service_evaluator`. */
+  selection: ReadonlySet<string> | undefined = undefined;
   /** Deadline of waits for discoveries, in milliseconds of `performance.now()`. Set by `DiscoveryWaits`. */
   waitUntil: number | undefined = undefined;
   /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */

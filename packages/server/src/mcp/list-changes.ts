@@ -1,5 +1,5 @@
 import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
-import { type VisibleEntries, visibleEntries } from '../access/access.ts';
+import { type VisibleSet, visibleEntries } from '../access/access.ts';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { type Entry, type EntryVariant, isTemplate, KINDS, type Kind, type Namespace } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -13,17 +13,16 @@ import type { ActiveSession } from './sessions/active-sessions.ts';
  * or when a forward has other catalogs, so that another one may be chosen for a client. Caching hints are not compared.
  */
 function isListChanged(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
-  const indexBefore = visibleIn(before, namespace, kind);
   const index = visibleIn(after, namespace, kind);
   const entries = index?.entries ?? [];
-  const entriesBefore = indexBefore?.entries ?? [];
+  const entriesBefore = visibleIn(before, namespace, kind)?.entries ?? [];
   if (entries.length !== entriesBefore.length) return true;
   if (entries.some((entry, at) => !isSameEntry(entry, entriesBefore[at]))) return true;
   const forwards = index?.counts.keys() ?? [];
   return [...forwards].some((forward) => catalogKeys(before, forward) !== catalogKeys(after, forward));
 }
 
-function visibleIn({ namespaces }: Snapshot, namespace: Namespace, kind: Kind): VisibleEntries | undefined {
+function visibleIn({ namespaces }: Snapshot, namespace: Namespace, kind: Kind): VisibleSet | undefined {
   const state = namespaces.get(namespace);
   return state && visibleEntries(state, kind);
 }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import type { ResponseLike } from '../http/exchange.ts';
+import { ANONYMOUS } from '../identity/principal.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
@@ -77,7 +78,7 @@ describe('a slow reader of a listen stream', () => {
       },
       {
         filter: { toolsListChanged: true, resourcesListChanged: true },
-        client: { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
+        client: { namespace: DEFAULT_NAMESPACE, principal: ANONYMOUS, clientInfo: {}, capabilities: {}, headers: [] },
         owner: { namespace: DEFAULT_NAMESPACE, name: 'u' },
       },
       new ClientSink(new ResponseWriter(client, [], '1'), { ...NO_CLIENT, idText: '1' }),

@@ -8,7 +8,7 @@ import {
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
 import type { QuotaOwner } from '../http/shares.ts';
-import type { Kind } from '../registry/entries.ts';
+import { KINDS, type Kind } from '../registry/entries.ts';
 import {
   type NamespacedClient,
   ResourceWatcher,
@@ -85,12 +85,7 @@ export class ListenStream
     this.#parts = parts;
     this.#request = request;
     this.#client = client;
-    const { toolsListChanged, promptsListChanged, resourcesListChanged } = request.filter;
-    const kinds: Kind[] = [];
-    if (toolsListChanged) kinds.push('tool');
-    if (promptsListChanged) kinds.push('prompt');
-    if (resourcesListChanged) kinds.push('resource');
-    this.#kinds = new Set(kinds);
+    this.#kinds = new Set(KINDS.filter((kind) => request.filter[`${kind}sListChanged`]));
   }
 
   start(): void {

@@ -24,8 +24,8 @@ export interface EvaluationInput extends CancelableInput {
   namespace: NamespaceState | undefined;
   /** Set if evaluators run for the request. */
   evaluated: boolean;
-  /** Names of the tools that `tools/list` returns. */
-  onlyTools: ReadonlySet<string> | undefined;
+  /** Names to which the visible tools of a list are limited. */
+  selection: ReadonlySet<string> | undefined;
 }
 
 /** The evaluation context without the output of the LLM. */

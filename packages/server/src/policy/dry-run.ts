@@ -131,7 +131,7 @@ class Run {
 
   #outcomeOf({ response, ignoredResponses }: ActionRun, method: string): Outcome {
     const { name } = this.#evaluator.definition;
-    const input = { metadata: new Map([['mcp.method', method]]), onlyTools: undefined };
+    const input = { metadata: new Map([['mcp.method', method]]), selection: undefined };
     const warnings: string[] = [];
     const log = { warn: (message: string, fields?: object) => warnings.push(warningText(message, fields)) };
     const applied = applyResponse(response, name, input, log);

@@ -1,6 +1,6 @@
 import { serviceAddress } from '@sluice/contract';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { servedTool } from '../access/access.ts';
+import { visibleEntries } from '../access/access.ts';
 import { viaOf } from '../exchange/head.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -34,7 +34,7 @@ export function recordRejection(
   facts.outcome = isBusy ? 'failed' : 'blocked';
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
-  const tool = namespace && servedTool(namespace, name);
+  const tool = namespace && visibleEntries(namespace, 'tool').get(name);
   if (tool) facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };

@@ -13,7 +13,7 @@ function apply(response: ActionResponse, method = 'tools/call') {
     warn: (msg, fields) => void lines.push({ msg, ...fields }),
   });
   exchange.metadata.delete('mcp.method');
-  return { verdict, lines, metadata: Object.fromEntries(exchange.metadata), onlyTools: exchange.onlyTools };
+  return { verdict, lines, metadata: Object.fromEntries(exchange.metadata), selection: exchange.selection };
 }
 
 const set = (key: string, value: string) => apply({ kind: 'set_metadata', key, value });
@@ -22,12 +22,12 @@ describe('a tool filter', () => {
   it('applies to tools/list; another request passes with a warning', () => {
     const listed = apply({ kind: 'filter_tools', tools: ['a'] }, 'tools/list');
     expect(listed).toMatchObject({ verdict: { kind: 'stop', decision: 'filter_tools' }, lines: [] });
-    expect(listed.onlyTools).toEqual(new Set(['a']));
+    expect(listed.selection).toEqual(new Set(['a']));
     expect(apply({ kind: 'filter_tools', tools: ['a'] })).toEqual({
       verdict: { kind: 'continue', decision: 'pass' },
       lines: [{ msg: 'action filter ignored: the request does not list tools' }],
       metadata: {},
-      onlyTools: undefined,
+      selection: undefined,
     });
   });
 });

@@ -36,7 +36,7 @@ type Decision =
 export function applyResponse(
   response: ActionResponse | undefined,
   evaluator: string,
-  input: Pick<EvaluationInput, 'metadata' | 'onlyTools'>,
+  input: Pick<EvaluationInput, 'metadata' | 'selection'>,
   log: Pick<TargetLogger, 'warn'>,
 ): Decision {
   const { metadata } = input;
@@ -59,7 +59,7 @@ export function applyResponse(
         log.warn('action filter ignored: the request does not list tools');
         return { kind: 'continue', decision: 'pass' };
       }
-      input.onlyTools = new Set(response.tools);
+      input.selection = new Set(response.tools);
       return { kind: 'stop', decision: 'filter_tools' };
     case 'set_metadata': {
       const { key, value } = response;

@@ -326,9 +326,9 @@ test('a long list of some keys is built in slices, and is private', async () => 
   const turns = new Turns();
   const anyone = view(() => []);
   const keys = (count: number) => new Set(made.entries.slice(0, count).map(({ key }) => key));
-  const long = made.listOf(keys(2_000), anyone, 'tools/list', turns);
+  const long = made.limitedTo(keys(2_000)).listInSlices(anyone, 'tools/list', turns);
   expect(long).toBeInstanceOf(Promise);
   const texts = made.entries.slice(0, 2_000).map(({ rendered }) => rendered[0]?.json);
   expect(textOf(await long)).toBe(anyone.wrap('tools/list', `[${texts}]`, { ttlMs: 0, cacheScope: 'private' }));
-  expect(made.listOf(keys(10), anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
+  expect(made.limitedTo(keys(10)).listInSlices(anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
 });

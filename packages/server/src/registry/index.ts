@@ -190,19 +190,15 @@ export class EntryIndex extends Claims<LayeredMap<readonly Entry[]>> {
     );
   }
 
-  /**
-   * A list of these keys only, for one response: uncacheable and private, because it was filtered for its client. A long one is
-   * built in slices.
-   */
-  listOf(
-    keys: ReadonlySet<string>,
-    view: CatalogView,
-    method: string,
-    turns: Turns,
-  ): PrebuiltList | Promise<PrebuiltList> {
+  /** The entries with these keys, filtered for one client: their list is uncacheable and private. */
+  limitedTo(keys: ReadonlySet<string>): Pick<EntryIndex, 'listInSlices'> {
     const entries = this.entries.filter(({ key }) => keys.has(key));
-    const steps = buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
-    return entries.length <= MAX_AT_ONCE ? runSteps(steps) : turns.run(steps);
+    return {
+      listInSlices(view, method, turns) {
+        const steps = buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
+        return entries.length <= MAX_AT_ONCE ? runSteps(steps) : turns.run(steps);
+      },
+    };
   }
 
   #store(key: string, built: PrebuiltList): PrebuiltList {

@@ -9,6 +9,7 @@ import type { ClientFacts } from './client-facts.ts';
 import type { UpstreamConnection } from './connection.ts';
 import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
 import { CancelableRequest, type InFlightCalls } from './in-flight-calls.ts';
+import { SuspendableCall } from './mcp/era-translation/suspendable-call.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
 import type { PromotableCall, PromotedCalls } from './mcp/tasks/promoted-call.ts';
 import { ObservedSink } from './observed-sink.ts';
@@ -84,7 +85,7 @@ const suspend =
   (next) => {
     const start: CallHandler = (permit, connection, sink) => {
       const asksClient = sink.client.era === 'modern' && connection.asksClient?.(permit, sink.client);
-      next(permit, connection, asksClient ? suspendedCalls.suspendable(permit, sink) : sink);
+      next(permit, connection, asksClient ? new SuspendableCall(suspendedCalls, permit, sink) : sink);
     };
     return (permit, connection, sink) => {
       const { client } = sink;

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { Principal } from '../identity/principal.ts';
 
 /** Session of a legacy client. */
 export interface DownstreamSession {
@@ -20,6 +21,7 @@ export interface DownstreamSession {
 /** The client of a session, for what is sent to upstreams besides its calls. */
 export interface DownstreamClient {
   readonly session: DownstreamSession;
+  readonly principal: Principal;
   /** Headers that accompany its requests upstream: names and values, alternating. */
   readonly headers: readonly string[];
 }

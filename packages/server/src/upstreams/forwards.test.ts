@@ -1,7 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { accessTo } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { ANONYMOUS } from '../identity/principal.ts';
@@ -30,7 +29,6 @@ async function start(stored?: ForwardInput) {
   const forwards = new Forwards({
     operations: unlimitedOperations(),
     registry,
-    access: accessTo(registry),
     secrets: new Secrets(),
     log,
     clientInfo,

@@ -1,5 +1,4 @@
 import type { ForwardTest } from '@sluice/contract';
-import type { Access } from '../access/access.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -17,7 +16,6 @@ export type ForwardTarget = Pick<Forward, 'address' | 'headers' | 'proxy' | 'com
 /** Parts of the service that connections to upstreams use. */
 export interface UpstreamDeps {
   readonly registry: Registry;
-  readonly access: Pick<Access, 'rules'>;
   readonly log: TargetLogger;
   readonly secrets: Secrets;
   /** Identity of the gateway towards upstreams. */

@@ -28,17 +28,15 @@ export function serveList(
   request: McpRequest,
   { discoveryWaits, profiles, registry }: ListParts,
 ): ReturnType<McpFilter> {
-  const { message, namespace, session, era, capabilities, onlyTools, evaluated } = request;
+  const { message, namespace, session, era, capabilities, selection, evaluated } = request;
   const { method } = message;
   const profile = session?.profile ?? profiles.of(era, capabilities);
   const respond = (current: NamespaceState): McpOutcome | Promise<McpOutcome> => {
     const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
     const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
     const view = isUncacheable ? uncacheable(ofServer) : ofServer;
-    const entries = visibleEntries(current, kind);
-    // An evaluator's choice: `tools/list` alone has one.
-    const { turns } = registry;
-    const list = onlyTools ? entries.listOf(onlyTools, view, method, turns) : entries.listInSlices(view, method, turns);
+    const visible = visibleEntries(current, kind);
+    const list = (selection ? visible.limitedTo(selection) : visible).listInSlices(view, method, registry.turns);
     return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
   };
   const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);

@@ -7,6 +7,7 @@ import {
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
 import { rpcError } from '../../http/outcome.ts';
+import type { DownstreamClient } from '../../upstreams/downstream.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { CreatedTasks } from '../../upstreams/mcp/tasks/created-tasks.ts';
 import type { SessionTasks } from '../../upstreams/mcp/tasks/watcher.ts';
@@ -50,7 +51,8 @@ export function notificationStream(
   const headers = parts.upstreamHeaders(exchange.headers);
   // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
-  if (typeof lastEventId !== 'string') return open(headers, session, parts, false);
+  const listening = { session, principal: exchange.principal, headers };
+  if (typeof lastEventId !== 'string') return open(listening, parts, false);
   const resumption = parts.events.find(session.id, lastEventId);
   switch (resumption.kind) {
     case 'foreign':
@@ -68,17 +70,17 @@ export function notificationStream(
       if (session.active?.isConnected) {
         return rpcError(INVALID_REQUEST, 'a newer notification stream of this session is open', 409);
       }
-      return open(headers, session, parts, true);
+      return open(listening, parts, true);
   }
 }
 
 /** A new notification stream. `hasMissedMessages`: the client had one before whose pending messages are lost. */
 function open(
-  headers: readonly string[],
-  session: ClientSession,
+  listening: Omit<DownstreamClient, 'session'> & { readonly session: ClientSession },
   { listChanges, openStreams, sessionBindings, sessionTasks }: SessionStreamParts,
   hasMissedMessages: boolean,
 ): McpOutcome {
+  const { session, headers } = listening;
   const start = ({ writer }: ClientSink): void => {
     const channel = session.channel();
     // Stored messages for a stream that is not resumed are never delivered.
@@ -93,7 +95,7 @@ function open(
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
-    sessionBindings.onListening({ session, headers }, gap);
+    sessionBindings.onListening(listening, gap);
     sessionTasks.onListening(session, headers);
   };
   return { kind: 'deferred', start };

@@ -43,10 +43,8 @@ interface SubscribeParts extends TaskMethodParts, Omit<ListenParts, 'watcherOpti
  * the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The subscription is stored and
  * survives restarts of the service and of the upstream. Updates are sent on the notification stream.
  */
-export function changeSubscription(
-  { headers, session, namespace, message }: McpRequest,
-  parts: SubscribeParts,
-): McpOutcome {
+export function changeSubscription(request: McpRequest, parts: SubscribeParts): McpOutcome {
+  const { headers, session, principal, namespace, message } = request;
   const { method } = message;
   const { uri } = message.params;
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
@@ -57,7 +55,7 @@ export function changeSubscription(
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
-  const client = { session, headers: sent };
+  const client = { session, principal, headers: sent };
   const { sessionBindings } = parts;
   const subscribe = () => {
     const store = () => session.change((before) => withSubscription(before, uri, forward));
@@ -144,7 +142,8 @@ export function listen(request: McpRequest, parts: SubscribeParts): McpOutcome |
   if (!own) return FORWARDING_LOOP;
   const { registry, forwards, access, log } = parts;
   const listening = { ...parts, watcherOptions: { registry, upstreams: forwards.upstreams, access, log } };
-  const client = { namespace, clientInfo: clientInfo(message) ?? { ...serverInfo }, capabilities, headers: own };
+  const info = clientInfo(message) ?? { ...serverInfo };
+  const client = { namespace, principal, clientInfo: info, capabilities, headers: own };
   const owner = quotaOwner(namespace, principal, head.address);
   const open = (subscribed?: ListenRequest['tasks']): McpOutcome => ({
     kind: 'deferred',

@@ -1,6 +1,6 @@
 import { INVALID_PARAMS, INVALID_REQUEST, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
-import { type Access, servedTool, visibleEntries } from '../../access/access.ts';
+import { type Access, visibleEntries } from '../../access/access.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { missingTasks } from '../../upstreams/mcp/mcp-connection.ts';
@@ -46,7 +46,7 @@ export async function taskRequest(request: McpRequest, parts: TaskMethodParts): 
   if (method === 'tasks/get' && !(await task.throttlePoll(task.record.pollIntervalMs))) return TOO_MANY_POLLS;
   if (task.isRemoved) return taskNotFound();
   if (!isUpstreamTask(task)) return parts.promotedCalls.request(message, task);
-  const tool = servedTool(namespace, task.record.tool.key);
+  const tool = visibleEntries(namespace, 'tool').get(task.record.tool.key);
   return parts.taskRequests.request(request, message, task, tool);
 }
 

@@ -1,6 +1,6 @@
 import { truncateBytes } from '@sluice/protocol/text';
 import type { Turns } from '@sluice/protocol/turns';
-import type { VisibleEntries } from '../../access/access.ts';
+import type { VisibleSet } from '../../access/access.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { forEachInSteps, type Steps } from '../../registry/steps.ts';
 import type { EvaluatedRequest } from '../context.ts';
@@ -66,15 +66,15 @@ export type PromptTool = Pick<ToolEntry, 'name' | 'description'>;
  * tools, and each evaluated `tools/list` needs all of them.
  */
 export class PromptToolCache {
-  readonly #lines = new WeakMap<VisibleEntries, Promise<readonly string[]>>();
+  readonly #lines = new WeakMap<VisibleSet, Promise<readonly string[]>>();
 
   /** The lines; they are made in slices. */
-  lines(index: VisibleEntries, turns: Turns): Promise<readonly string[]> {
+  lines(index: VisibleSet, turns: Turns): Promise<readonly string[]> {
     return this.#lines.getOrInsertComputed(index, () => turns.run(linesOf(index)));
   }
 }
 
-function* linesOf({ entries }: VisibleEntries): Steps<readonly string[]> {
+function* linesOf({ entries }: VisibleSet): Steps<readonly string[]> {
   const lines: string[] = [];
   yield* forEachInSteps(entries, (entry) => lines.push(toolLine(toToolEntry(entry))));
   return lines;

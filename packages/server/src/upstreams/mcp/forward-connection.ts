@@ -42,11 +42,10 @@ export class McpForwardConnection implements ForwardConnection {
 
   /** Sends nothing. */
   constructor(forward: Forward, options: McpForwardOptions) {
-    const { registry, access, clientInfo, log, secrets } = options;
+    const { registry, clientInfo, log, secrets } = options;
     const { headers, address, name, proxy, compression } = forward;
     this.mcpUpstream = new Upstream(address, {
       forward: name,
-      allowsResource: (uri) => access.rules.allowsUri(name, uri),
       headers: headers && new SecretHeaders(headers, secretOrigins(forward), secrets, log),
       shared: options.sharedSessions,
       http: { ...options.http, proxy, compression },

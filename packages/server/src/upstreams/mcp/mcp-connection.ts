@@ -222,7 +222,8 @@ export function legacySession(
   { sessionBindings, callSessionPool, serverInfo, capabilities, headers }: LegacySessionOptions,
 ): SessionOpener {
   const { sessions } = upstream;
-  if (session) return () => sessions.use(session.id, () => sessionBindings.open(upstream, { session, headers }));
+  if (session)
+    return () => sessions.use(session.id, () => sessionBindings.open(upstream, { session, principal, headers }));
   const key = JSON.stringify([namespace, capabilityKey(capabilities), principal.key, headers]);
   const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
   return supportsServerRequests(capabilities)

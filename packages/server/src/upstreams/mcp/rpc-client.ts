@@ -17,6 +17,7 @@ import {
   MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from '@sluice/protocol/mcp/constants';
+import { type PermitOutline, requireOutline } from '../../access/access.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
@@ -55,9 +56,11 @@ export type ListMethod = 'tools/list' | 'resources/list' | 'resources/templates/
  * Methods of requests of our own in a session. They are a closed list: whatever else is sent to an upstream is a request of a
  * client, which needs a permit.
  */
-export type SessionMethod = 'ping' | 'logging/setLevel' | 'resources/subscribe' | 'resources/unsubscribe';
+export type SessionMethod = 'ping' | 'logging/setLevel' | 'resources/unsubscribe';
 
-type Method = ListMethod | SessionMethod | 'initialize' | 'server/discover' | 'subscriptions/listen';
+/** Methods of requests that depend on what a client may see. */
+type GatedMethod = 'resources/subscribe' | 'subscriptions/listen';
+type Method = ListMethod | SessionMethod | GatedMethod | 'initialize' | 'server/discover';
 
 const UPDATE_REMEDY = 'update the upstream, or Sluice';
 
@@ -204,6 +207,13 @@ export class RpcClient<E extends Era = Era> {
   async request(method: SessionMethod, params?: Params): Promise<RpcReply> {
     const response = await send(this.#options, this.#envelope, method, params);
     return toReply(response, method, this.#options.transport.address);
+  }
+
+  /** Subscribes to a resource. Rejects as {@link request}. */
+  async subscribe(permit: PermitOutline, uri: string): Promise<RpcReply> {
+    requireOutline(permit);
+    const response = await send(this.#options, this.#envelope, 'resources/subscribe', { uri });
+    return toReply(response, 'resources/subscribe', this.#options.transport.address);
   }
 
   /**

@@ -7,6 +7,7 @@ import type { ProxySetting } from '../../http/client/egress-proxies.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { CredentialInjector } from '../../http/secrets/credential-injector.ts';
 import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
+import type { Forward } from '../../registry/entries.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import { UpstreamSessionPool } from './upstream-sessions.ts';
@@ -42,18 +43,10 @@ export interface UpstreamOptions {
   /** Sessions of other replicas, if there are any. */
   readonly shared?: SharedUpstreamSessions | undefined;
   readonly http?: UpstreamHttp;
-  /** See {@link Upstream.allowsResource}; all uris if undefined. */
-  readonly allowsResource?: (uri: string) => boolean;
 }
 
 /** Origins that get the headers of a forward: of its address, and of its proxy unless that gets a tunnel. */
-export function secretOrigins({
-  address,
-  proxy,
-}: {
-  readonly address: string;
-  readonly proxy?: ProxySetting;
-}): string[] {
+export function secretOrigins({ address, proxy }: Pick<Forward, 'address' | 'proxy'>): string[] {
   const { origin, protocol } = new URL(address);
   const readsRequests = protocol === 'http:' && proxy !== undefined && proxy !== 'none';
   return readsRequests ? [origin, new URL(proxy).origin] : [origin];
@@ -109,22 +102,16 @@ export class Upstream {
   readonly eras = new UpstreamEras();
   isAvailable = false;
   readonly changed = new Emitter<UpstreamEvent>();
-  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it. */
-  readonly allowsResource: (uri: string) => boolean;
   readonly #closing = new AbortController();
 
   /** `address` is an http or https URL. Sends nothing. */
-  constructor(
-    address: string,
-    { forward, headers, shared, http = {}, allowsResource = () => true }: UpstreamOptions = {},
-  ) {
+  constructor(address: string, { forward, headers, shared, http = {} }: UpstreamOptions = {}) {
     this.forward = forward;
     const url = new URL(address);
     this.transport = openTransport(address, headers, http);
     this.origin = url.origin;
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport, shared, () => this.changed.emit({ kind: 'session-lost' }));
-    this.allowsResource = allowsResource;
   }
 
   /** Aborted by `close`: in-flight calls may finish, streams that would never end must be closed. */

@@ -10,10 +10,10 @@ import {
   withId,
   withParam,
 } from '@sluice/protocol/mcp/message';
+import type { Permit, PermitOutline } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
 import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
-import type { Entry } from '../../../registry/entries.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ClientRequests, ServerRequestSource, SuspendedRequest } from '../../client-requests.ts';
 import {
@@ -132,22 +132,6 @@ export interface SuspensionStore {
   release(call: SuspendableCall): void;
 }
 
-/** What a suspended call is about. */
-export interface SuspendedTarget {
-  readonly entry: Entry | undefined;
-  /** Undefined for an unregistered upstream. */
-  readonly forward: string | undefined;
-  /** Requested uri of a resource. */
-  readonly uri: string | undefined;
-}
-
-export interface SuspendableCallOptions {
-  readonly store: SuspensionStore;
-  /** First message of the client. */
-  readonly message: RequestMessage;
-  readonly target: SuspendedTarget;
-}
-
 /**
  * Adapter between a modern client and the call to a legacy upstream. When the upstream sends a request, the client gets an
  * `InputRequiredResult`; the call continues upstream, and the client's retry gets its response, which may be another
@@ -157,7 +141,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   readonly id: string;
   /** Whom the call counts for while it is suspended. */
   readonly holder: QuotaOwner;
-  readonly target: SuspendedTarget;
+  readonly outline: PermitOutline;
   /** Number of suspensions so far. */
   round = 0;
   readonly #store: SuspensionStore;
@@ -175,13 +159,13 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
-  constructor({ store, message, target }: SuspendableCallOptions, sink: ResponseSink) {
+  constructor(store: SuspensionStore, permit: Permit, sink: ResponseSink) {
     super(sink);
     const { namespace = '', principal, address, capabilities } = sink.client;
     this.holder = quotaOwner(namespace, principal, address);
     this.#store = store;
-    this.target = target;
-    this.#message = message;
+    this.outline = permit.outline();
+    this.#message = permit.message;
     this.#client = sink.client;
     this.#capabilities = legacyCapabilities(capabilities);
     this.#buffer = new BufferedMessages(sink.client, (characters) => store.reserve(this, characters));

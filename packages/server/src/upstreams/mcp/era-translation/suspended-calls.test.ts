@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, expect, it, vi } from 'vitest';
+import { accessToWork, permitFor } from '../../../access/fixtures/access.ts';
 import { ANONYMOUS, createUser } from '../../../identity/principal.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome } from '../../response-sink.ts';
 import { SuspendableCall } from './suspendable-call.ts';
 import { SuspendedCalls } from './suspended-calls.ts';
 
+const access = await accessToWork();
 const SERVER_REQUEST = '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';
 
 afterEach(() => {
@@ -20,7 +22,6 @@ function suspendedCalls(limit = 1_000): SuspendedCalls {
     replica: 'r',
     limit,
     timeoutMs: 3_600_000,
-    isHidden: () => false,
   });
 }
 
@@ -50,7 +51,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     idText: '1',
     idRange: { start: 0, end: 0 },
     method: 'tools/call',
-    params: {},
+    params: { name: 'work' },
     paramsRange: undefined,
     paramMembers: [],
   };
@@ -58,9 +59,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   const facts = { namespace, principal, capabilities: { roots: {} } };
   const client = new Client(facts);
   const answer = client.response;
-  const target = { entry: undefined, forward: undefined, uri: undefined };
-  const options = { store: suspended, message, target };
-  const call = new SuspendableCall(options, client);
+  const call = new SuspendableCall(suspended, permitFor(access, message), client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());
   const refused: string[] = [];

@@ -2,7 +2,6 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
-import type { Permit } from '../../../access/access.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { Shares } from '../../../http/shares.ts';
 import type { ClientFacts } from '../../client-facts.ts';
@@ -16,7 +15,7 @@ import {
   type RequestState,
   RequestStates,
 } from './request-state.ts';
-import { SuspendableCall, type SuspendedTarget, type SuspensionStore } from './suspendable-call.ts';
+import type { SuspendableCall, SuspensionStore } from './suspendable-call.ts';
 
 export interface SuspendedCallsOptions {
   readonly sealer: TokenSealer;
@@ -26,8 +25,6 @@ export interface SuspendedCallsOptions {
   readonly limit: number;
   /** Maximum time that a call is suspended, in milliseconds. */
   readonly timeoutMs: number;
-  /** Whether an operator has hidden what a call is about: its retry would not be accepted. */
-  readonly isHidden: (target: SuspendedTarget) => boolean;
 }
 
 /** Maximum size of all suspended calls, in characters: requests, and the messages of their upstreams. */
@@ -105,7 +102,7 @@ export class SuspendedCalls implements SuspensionStore {
     const { id, round, binding } = call;
     const reservation = this.#reservations.get(id);
     // A call that can have no retry any more expires at once.
-    const timeoutMs = this.#closed || this.#options.isHidden(call.target) ? 0 : this.#options.timeoutMs;
+    const timeoutMs = this.#closed || call.outline.isHidden() ? 0 : this.#options.timeoutMs;
     if (reservation) reservation.timer = setTimeout(() => call.expire(), timeoutMs).unref();
     return this.#states.seal({ call: id, round, ...binding });
   }
@@ -124,11 +121,6 @@ export class SuspendedCalls implements SuspensionStore {
     const { call } = this.#states.open(requestState) ?? {};
     if (call === undefined || call === RESTART || call.startsWith(TASK)) return undefined;
     return call.slice(0, call.lastIndexOf('.'));
-  }
-
-  /** Returns the sink of a call of a modern client that may have to provide input. */
-  suspendable({ message, target: { entry, forward, uri } }: Permit, sink: ResponseSink): SuspendableCall {
-    return new SuspendableCall({ store: this, message, target: { entry, forward, uri } }, sink);
   }
 
   createRestartState(binding: CallBinding): string {
@@ -164,9 +156,7 @@ export class SuspendedCalls implements SuspensionStore {
 
   /** Expires the calls of what an operator has hidden, with a cancellation to their upstreams. */
   expireHidden(): void {
-    for (const { call, timer } of [...this.#reservations.values()]) {
-      if (timer && this.#options.isHidden(call.target)) call.expire();
-    }
+    for (const { call, timer } of [...this.#reservations.values()]) if (timer && call.outline.isHidden()) call.expire();
   }
 
   /** Expires all calls, with a cancellation to their upstreams, and suspends none from now on. */

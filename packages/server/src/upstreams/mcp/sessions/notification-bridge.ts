@@ -3,12 +3,13 @@ import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
+import type { Access, PermitOutline } from '../../../access/access.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamChannel, DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
-import type { LegacyClient, SessionMethod } from '../rpc-client.ts';
+import type { LegacyClient } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { subscribeEach } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
@@ -27,6 +28,7 @@ export interface BoundSession {
 }
 
 export interface NotificationBridgeOptions extends BoundSession {
+  readonly access: Pick<Access, 'outline'>;
   readonly calls: InFlightCalls;
   readonly log: TargetLogger;
   /** Translates messages about tasks; undefined for none. */
@@ -53,7 +55,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   constructor(options: NotificationBridgeOptions) {
     this.#options = options;
     const { upstream, client, rpc, tasks } = options;
-    this.#updates = new ResourceUpdates(upstream, client.session, () => this.#stream?.resume());
+    this.#updates = new ResourceUpdates(options, () => this.#stream?.resume());
     const { channel } = this.#updates;
     this.#serverRequests = new RelayedServerRequests({
       channel: () => channel,
@@ -102,7 +104,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
       case 'notifications/message':
         return !reachesLevel(value.params, client.session.state.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
       case 'notifications/resources/updated':
-        return !isAllowed(upstream, value) || this.#updates.send(text);
+        return !this.#updates.isAllowed(value) || this.#updates.send(text);
       default:
         if (!LIST_CHANGED_METHODS.has(method)) return this.#updates.send(text);
         // Clients are notified once the change has arrived here.
@@ -143,12 +145,12 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
 
   /** Subscribes to those of these uris that the client is still subscribed to. Requests that the upstream rejects are ignored. */
   async #subscribe(uris: readonly string[]): Promise<void> {
-    const send = (method: SessionMethod, uri: string) =>
-      this.#options.rpc.request(method, { uri }).catch(() => undefined);
+    const { rpc } = this.#options;
     await subscribeEach(uris, async (uri) => {
       if (this.#closed || !this.#updates.isSubscribed(uri)) return;
-      await send('resources/subscribe', uri);
-      if (!this.#updates.isSubscribed(uri)) await send('resources/unsubscribe', uri);
+      await rpc.subscribe(this.#updates.permit, uri).catch(() => undefined);
+      if (this.#updates.isSubscribed(uri)) return;
+      await rpc.request('resources/unsubscribe', { uri }).catch(() => undefined);
     });
   }
 
@@ -183,34 +185,32 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 }
 
-/** Whether clients may know of the resource of an update. */
-function isAllowed(upstream: Upstream, { params }: JsonObject): boolean {
-  const uri = isJsonObject(params) ? params.uri : undefined;
-  return typeof uri !== 'string' || upstream.allowsResource(uri);
-}
-
 /**
  * Sends the notifications of one upstream on the notification stream of a legacy session, with backpressure, and notifies
  * the client of the resources that it is subscribed to there after updates may have been missed.
  */
 export class ResourceUpdates {
   readonly channel: DownstreamChannel;
-  readonly #upstream: Upstream;
+  /** For subscriptions of the client at the upstream. */
+  readonly permit: PermitOutline;
+  readonly #forward: string | undefined;
   readonly #session: DownstreamSession;
   readonly #onDrain: () => void;
   /** Uris of updates to send when the client reads again, once each. */
   readonly #pending = new Set<string>();
   #blocked = false;
-  /** Uris that the client is subscribed to and may not use at present. */
+  /** As of the last call of `takeRestored`. */
   #hidden: ReadonlySet<string>;
 
   /** `onDrain` is called when the client reads again after `send` returned false. */
-  constructor(upstream: Upstream, session: DownstreamSession, onDrain: () => void) {
-    this.channel = session.channel();
-    this.#upstream = upstream;
-    this.#session = session;
+  constructor(options: Pick<NotificationBridgeOptions, 'access' | 'client' | 'upstream'>, onDrain: () => void) {
+    const { access, client, upstream } = options;
+    this.channel = client.session.channel();
+    this.permit = access.outline(client.principal, { forward: upstream.forward });
+    this.#forward = upstream.forward;
+    this.#session = client.session;
     this.#onDrain = onDrain;
-    this.#hidden = this.#findHidden();
+    this.#hidden = this.hidden;
   }
 
   /** True while the client reads too slowly. */
@@ -220,32 +220,33 @@ export class ResourceUpdates {
 
   /** Uris that the client is subscribed to at the upstream, without hidden ones. */
   get subscribed(): string[] {
-    return this.#own.filter((uri) => this.#upstream.allowsResource(uri));
+    return this.#own.filter((uri) => !this.permit.isHidden(uri));
   }
 
   isSubscribed(uri: string): boolean {
-    return this.#upstream.allowsResource(uri) && this.#own.includes(uri);
+    return this.#own.includes(uri) && !this.permit.isHidden(uri);
   }
 
-  /** True while the client is subscribed to hidden resources, which may be restored. */
-  get hasHidden(): boolean {
-    return this.#findHidden().size > 0;
+  /** Whether the client may know of the resource of an update. */
+  isAllowed({ params }: JsonObject): boolean {
+    const uri = isJsonObject(params) ? params.uri : undefined;
+    return typeof uri !== 'string' || !this.permit.isHidden(uri);
+  }
+
+  /** Uris that the client is subscribed to and may not use at present. They may be restored. */
+  get hidden(): ReadonlySet<string> {
+    return new Set(this.#own.filter((uri) => this.permit.isHidden(uri)));
   }
 
   /** Updates which resources are hidden; returns those that are not hidden any more. */
   takeRestored(): string[] {
     const before = this.#hidden;
-    this.#hidden = this.#findHidden();
+    this.#hidden = this.hidden;
     return this.subscribed.filter((uri) => before.has(uri));
   }
 
   get #own(): string[] {
-    const { forward } = this.#upstream;
-    return this.#session.state.subscriptions.filter((one) => one.forward === forward).map(({ uri }) => uri);
-  }
-
-  #findHidden(): ReadonlySet<string> {
-    return new Set(this.#own.filter((uri) => !this.#upstream.allowsResource(uri)));
+    return this.#session.state.subscriptions.filter(({ forward }) => forward === this.#forward).map(({ uri }) => uri);
   }
 
   /** Sends a notification of the upstream. False: the client reads slowly, wait for `onDrain`. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { Backoff, withTimeout } from '@sluice/protocol/timing';
+import type { Access } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamClient, DownstreamSession } from '../../downstream.ts';
@@ -16,6 +17,7 @@ import { type BoundSession, NotificationBridge } from './notification-bridge.ts'
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
+  readonly access: Pick<Access, 'outline'>;
   readonly upstreams: Upstreams;
   readonly calls: InFlightCalls;
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */
@@ -50,7 +52,7 @@ export class SessionBindings {
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
     const onLegacyAvailable = (client: DownstreamClient) => this.onListening(client, false);
-    this.#subscriptions = new SessionSubscriptions({ log: options.log, onLegacyAvailable });
+    this.#subscriptions = new SessionSubscriptions({ ...options, onLegacyAvailable });
     options.sharedSessions?.opened.subscribe((owner) => this.#joinShared(owner));
   }
 
@@ -140,7 +142,8 @@ export class SessionBindings {
     const find = () => upstream.sessions.use(client.session.id, () => this.open(upstream, client));
     const request = async ({ client: rpc }: UpstreamSession): Promise<RpcReply> => {
       if (!rpc) throw new UpstreamError('invalid', upstream.transport.address, `does not support ${method}`);
-      return await rpc.request(method, { uri });
+      if (method === 'resources/unsubscribe') return await rpc.request(method, { uri });
+      return await rpc.subscribe(this.#options.access.outline(client.principal, upstream), uri);
     };
     const bound = await find();
     try {
@@ -220,13 +223,11 @@ export class SessionBindings {
   /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
   async #onOpened(opened: BoundSession): Promise<void> {
     const { upstream, client, bound, rpc, backoff } = opened;
-    const { calls, log, taskMessages } = this.#options;
     await withTimeout(LOG_LEVEL_MS, setLevel(client.session, rpc));
     const bridge = new NotificationBridge({
+      ...this.#options,
       ...opened,
-      calls,
-      log,
-      tasks: taskMessages?.(upstream, bound, client.session),
+      tasks: this.#options.taskMessages?.(upstream, bound, client.session),
       onMissedEvents: () => {
         upstream.sessions.discard(bound);
         if (upstream.forward !== undefined) void this.#reopen(upstream.forward, client, backoff, backoff.next());

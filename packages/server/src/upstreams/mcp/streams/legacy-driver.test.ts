@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ReceivedMessage, ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../../../../testing/live-tests.ts';
+import { outlineOf } from '../../../access/fixtures/access.ts';
 import { Upstream } from '../upstream.ts';
 import { Subscription, type SubscriptionOptions } from './subscription.ts';
 
@@ -43,7 +44,8 @@ function watch(
     upstream: server,
     era: 'legacy',
     client: { clientInfo: { name: 'watcher' }, capabilities: {}, headers: ['x-service-hops', '3', 'x-tenant', 'a'] },
-    filter: { resourceSubscriptions: uris },
+    filter: {},
+    resources: { permit: outlineOf('crm'), uris },
     delays: { firstMs: 10, maxMs: 20 },
     handler: {
       // Requested concurrently, they may be granted in any order.

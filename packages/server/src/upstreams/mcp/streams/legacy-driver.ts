@@ -36,9 +36,9 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   #closed = false;
 
   constructor(options: AttemptOptions, handler: DriverHandler) {
-    const { filter, wasGranted, grantBy } = options;
+    const { resources, wasGranted, grantBy } = options;
     this.#options = options;
-    this.#uris = filter.resourceSubscriptions ?? [];
+    this.#uris = resources?.uris ?? [];
     this.#handler = handler;
     if (!wasGranted && this.#uris.length > 0) {
       const waitMs = Math.max(grantBy - performance.now(), 0);
@@ -105,9 +105,10 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   }
 
   async #subscribe(session: LegacyClient): Promise<void> {
+    const { resources } = this.#options;
     await subscribeEach(this.#uris, async (uri) => {
-      if (this.#closed || this.#granted) return;
-      const reply = await session.request(METHOD, { uri });
+      if (this.#closed || this.#granted || !resources) return;
+      const reply = await session.subscribe(resources.permit, uri);
       if (reply.kind === 'result') this.#accepted.add(uri);
       else this.#onUriRejected(reply);
     });

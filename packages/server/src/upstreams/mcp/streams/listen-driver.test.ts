@@ -1,6 +1,15 @@
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
+import { accessTo, outlineOf } from '../../../access/fixtures/access.ts';
+import { ANONYMOUS } from '../../../identity/principal.ts';
+import { changeForwardInSteps } from '../../../registry/change-forward.ts';
+import type { Draft } from '../../../registry/draft.ts';
+import { commit } from '../../../registry/fixtures/commit.ts';
+import { addForward } from '../../../registry/fixtures/upstreams.ts';
+import { Registry } from '../../../registry/registry.ts';
+import { runSteps } from '../../../registry/steps.ts';
+import { memoryStore } from '../../../registry/store/store.ts';
 import { openModern } from '../rpc-client.ts';
 import { Upstream } from '../upstream.ts';
 import { Subscription, type SubscriptionOptions } from './subscription.ts';
@@ -35,7 +44,8 @@ function listen(options: Partial<SubscriptionOptions> = {}, take: () => boolean 
     upstream: server,
     era: 'modern',
     client: { clientInfo: { name: 'ann', version: '1' }, capabilities: { sampling: {} }, headers: ['x-tenant', 'a'] },
-    filter: { resourceSubscriptions: ['a://1'] },
+    filter: {},
+    resources: { permit: outlineOf('crm'), uris: ['a://1'] },
     delays: { firstMs: 10 },
     handler: {
       onGranted: ({ uris }, gap) => heard.push(`granted ${[...uris]}${gap ? ' with a gap' : ''}`),
@@ -104,6 +114,29 @@ it.each(['ended', 'broken'])('a stream that is %s is reopened with another id an
   expect(upstream.seen.at(-1)?.id).not.toBe(first);
   // A stream ended by a response is not read to its end.
   await expect.poll(() => upstream.streams(), WAIT).toBe(1);
+});
+
+it('a uri that an operator has hidden gets no updates, and is left out when the stream is opened again', async () => {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
+  await change((draft) => addForward(draft, 'crm'));
+  const permit = accessTo(registry).outline(ANONYMOUS, { forward: 'crm' });
+  listen({ resources: { permit, uris: ['a://1', 'b://1'] } });
+  await hears('granted a://1,b://1');
+  await change((draft) => {
+    const forward = draft.forwards.get('crm') ?? expect.fail('no forward');
+    runSteps(changeForwardInSteps(draft, forward, { expose: { resources: { deny: ['a:**'] } } }));
+  });
+  upstream.push(NOTICE);
+  upstream.push('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+  await hears('granted a://1,b://1', 'changed');
+  upstream.endStreams();
+  await expect.poll(() => upstream.count(METHOD), WAIT).toBe(2);
+  expect(upstream.seen.map(({ params }) => params.notifications)).toEqual([
+    { resourceSubscriptions: ['a://1', 'b://1'] },
+    { resourceSubscriptions: ['b://1'] },
+  ]);
 });
 
 it.each([

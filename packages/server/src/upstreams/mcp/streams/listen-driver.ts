@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
+import { requireOutline } from '../../../access/access.ts';
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
 import { requestIds } from '../request-ids.ts';
 import { modernEnvelope } from '../rpc-client.ts';
@@ -33,14 +34,16 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   #isGranted = false;
 
   constructor(options: AttemptOptions, handler: DriverHandler) {
-    const { upstream, client, filter, protocolVersion = LATEST_MODERN, acknowledgeMs = ACKNOWLEDGE_MS } = options;
+    const { upstream, client, resources, protocolVersion = LATEST_MODERN, acknowledgeMs = ACKNOWLEDGE_MS } = options;
     const { transport } = upstream;
+    if (resources) requireOutline(resources.permit);
     this.#address = transport.address;
     this.#wasGranted = options.wasGranted;
     this.#handler = handler;
     this.#id = requestIds.next();
     const envelope = modernEnvelope(client, protocolVersion);
     const headers = [...MESSAGE_HEADERS, ...envelope.headers(METHOD)];
+    const filter = { ...options.filter, resourceSubscriptions: resources?.uris };
     const params = envelope.params({ notifications: filter });
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method: METHOD, params });
     this.#timer = setTimeout(() => {

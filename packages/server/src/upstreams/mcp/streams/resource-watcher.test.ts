@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/watched-upstream.ts';
 import { accessTo } from '../../../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
+import { ANONYMOUS } from '../../../identity/principal.ts';
 import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
 import { commit } from '../../../registry/fixtures/commit.ts';
 import { applyCatalogs } from '../../../registry/fixtures/operations.ts';
@@ -18,7 +19,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
+const WATCHER = { namespace: DEFAULT_NAMESPACE, principal: ANONYMOUS, clientInfo: {}, capabilities: {}, headers: [] };
 /** An observer that does nothing. */
 const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onMissedEvents() {} };
 
@@ -92,7 +93,8 @@ describe('a resource watcher', () => {
       looked++;
       return parts.known.has('linking') ? { entry: undefined, forward: 'linking' } : undefined;
     };
-    const watch = new ResourceWatcher({ ...parts, access: { routeUri } }, WATCHER, ['l://1'], sink);
+    const access = { routeUri, outline: parts.access.outline.bind(parts.access) };
+    const watch = new ResourceWatcher({ ...parts, access }, WATCHER, ['l://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
     await expect.poll(() => linking.streams.length).toBe(1);

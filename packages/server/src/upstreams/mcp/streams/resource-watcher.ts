@@ -1,8 +1,9 @@
 import { memberText } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
-import type { Access } from '../../../access/access.ts';
+import type { Access, PermitOutline } from '../../../access/access.ts';
 import { type findResource, ResourceFinder } from '../../../access/find-resource.ts';
 import type { UpstreamError } from '../../../http/client/errors.ts';
+import type { Principal } from '../../../identity/principal.ts';
 import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
 import type { Registry } from '../../../registry/registry.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -14,6 +15,7 @@ import type { SubscribingClient } from './subscription-driver.ts';
 /** Client of a {@link ResourceWatcher}. */
 export interface NamespacedClient extends SubscribingClient {
   readonly namespace: Namespace;
+  readonly principal: Principal;
 }
 
 /** Callbacks of a {@link ResourceWatcher}. */
@@ -32,7 +34,7 @@ export interface ResourceWatchHandler {
 export interface ResourceWatcherOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly upstreams: Pick<Upstreams, 'of'>;
-  readonly access: Pick<Access, 'routeUri'>;
+  readonly access: Pick<Access, 'outline' | 'routeUri'>;
   readonly log: TargetLogger;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
   readonly readyMs?: number;
@@ -108,7 +110,8 @@ export class ResourceWatcher {
     }
     for (const [uri, owner] of this.#owners) {
       // A new subscription reports this once it is granted. What is hidden falls silent.
-      if (owner === before.get(uri) || opened.has(owner) || before.get(uri)?.allowsResource(uri) === false) continue;
+      const earlier = before.get(uri);
+      if (owner === earlier || opened.has(owner) || (earlier && this.#permitAt(earlier).isHidden(uri))) continue;
       this.#handler.onUpdated(uri, undefined);
     }
   }
@@ -132,16 +135,21 @@ export class ResourceWatcher {
     const subscription = new Subscription({
       upstream,
       era: (forward && subscriptionEra(forward)) ?? 'modern',
-      filter: { resourceSubscriptions: uris },
+      filter: {},
+      resources: { permit: this.#permitAt(upstream), uris },
       client: this.#client,
       handler: {
         onGranted: (_granted, gap) => this.#onGranted(subscription, gap || isLate),
         onRejected: (error, final) => this.#onRejected(subscription, error, final),
-        onUpdated: (uri, text) => !upstream.allowsResource(uri) || this.#handler.onUpdated(uri, text),
+        onUpdated: (uri, text) => this.#handler.onUpdated(uri, text),
         onUpstreamClosed: () => this.#onUpstreamClosed(subscription),
       },
     });
     this.#subscriptions.set(upstream, subscription);
+  }
+
+  #permitAt({ forward }: Upstream): PermitOutline {
+    return this.#options.access.outline(this.#client.principal, { forward });
   }
 
   #onGranted(subscription: Subscription, gap: boolean): void {

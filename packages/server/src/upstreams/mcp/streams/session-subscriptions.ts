@@ -1,6 +1,7 @@
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { ReconnectDelay } from '@sluice/protocol/timing';
+import type { Access } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
@@ -9,6 +10,7 @@ import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
 
 interface SessionSubscriptionOptions {
+  readonly access: Pick<Access, 'outline'>;
   readonly upstream: Upstream;
   readonly log: TargetLogger;
   /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */
@@ -58,7 +60,7 @@ class SessionSubscription implements StreamListener {
   constructor(options: SessionSubscriptionOptions, client: DownstreamClient) {
     this.#options = options;
     this.client = client;
-    this.#updates = new ResourceUpdates(options.upstream, client.session, () => this.#current?.resume());
+    this.#updates = new ResourceUpdates({ ...options, client }, () => this.#current?.resume());
     this.#updates.channel.addListener(this);
   }
 
@@ -103,18 +105,15 @@ class SessionSubscription implements StreamListener {
     if (waiting.length === 0) {
       if (listened.size === 0) {
         this.#closeCurrent();
-        if (this.#requested.size === 0 && !this.#hasHidden) this.close();
+        // Hidden resources may be restored while the client listens.
+        const isWaiting = this.#updates.channel.isListening && this.#updates.hidden.size > 0;
+        if (this.#requested.size === 0 && !isWaiting) this.close();
         return;
       }
       const isScheduled = this.#timer !== undefined && listened.isSubsetOf(this.#wanted);
       if (isScheduled || (this.#current && listened.symmetricDifference(this.#covered).size === 0)) return;
     }
     this.#open(listened.union(new Set(waiting)));
-  }
-
-  /** True while the client listens to hidden resources only, which may be restored. */
-  get #hasHidden(): boolean {
-    return this.#updates.channel.isListening && this.#updates.hasHidden;
   }
 
   /** From now on, the subscriptions are made in a legacy session. */
@@ -161,7 +160,8 @@ class SessionSubscription implements StreamListener {
     const subscription = new Subscription({
       upstream,
       era: 'modern',
-      filter: { resourceSubscriptions: [...uris] },
+      filter: {},
+      resources: { permit: this.#updates.permit, uris: [...uris] },
       client: {
         clientInfo: session.clientInfo,
         capabilities: translatedCapabilities(session.capabilities, true),
@@ -171,10 +171,7 @@ class SessionSubscription implements StreamListener {
       handler: {
         onGranted: (granted) => this.#onGranted(subscription, granted.uris),
         onRejected: (error, final) => this.#onRejected(subscription, error, final),
-        onUpdated: (uri, text) => {
-          const isWanted = subscription === this.#current && upstream.allowsResource(uri);
-          return !isWanted || this.#updates.send(withoutSubscriptionId(text));
-        },
+        onUpdated: (_uri, text) => subscription !== this.#current || this.#updates.send(withoutSubscriptionId(text)),
         onUpstreamClosed: () => this.close(),
       },
     });

@@ -2,6 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
+import type { PermitOutline } from '../../../access/access.ts';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Upstream } from '../upstream.ts';
 
@@ -16,8 +17,10 @@ export interface SubscribingClient {
 export interface DriverOptions {
   readonly upstream: Upstream;
   readonly client: SubscribingClient;
-  /** Lists, resources and tasks to subscribe to. */
-  readonly filter: ListenFilter;
+  /** Lists and tasks to subscribe to. */
+  readonly filter: Omit<ListenFilter, 'resourceSubscriptions'>;
+  /** Resources to subscribe to. */
+  readonly resources?: { readonly permit: PermitOutline; readonly uris: readonly string[] } | undefined;
   /** Modern version (default: the latest). */
   readonly protocolVersion?: string;
   /** Milliseconds for the acknowledgment of a modern upstream (default 10000). */

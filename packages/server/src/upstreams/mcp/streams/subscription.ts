@@ -57,7 +57,8 @@ const STABLE_MS = 60_000;
  */
 export class Subscription implements DriverHandler, EventListenerObject {
   readonly upstream: Upstream;
-  readonly requested: ReadonlySet<string>;
+  /** Uris of the latest attempt: without those that were hidden then. */
+  requested: ReadonlySet<string>;
   /** Uris whose updates are delivered: a subset of the requested, later of the granted ones. */
   uris: ReadonlySet<string>;
   /** Uris granted so far; undefined before the first grant and after the final rejection. */
@@ -73,9 +74,9 @@ export class Subscription implements DriverHandler, EventListenerObject {
   #isStable = false;
 
   constructor(options: SubscriptionOptions) {
-    const { upstream, filter, grantMs = GRANT_MS, delays } = options;
+    const { upstream, resources, grantMs = GRANT_MS, delays } = options;
     this.upstream = upstream;
-    this.requested = new Set(filter.resourceSubscriptions);
+    this.requested = new Set(resources?.uris);
     this.uris = this.requested;
     this.#options = options;
     this.#grantBy = performance.now() + grantMs;
@@ -134,6 +135,8 @@ export class Subscription implements DriverHandler, EventListenerObject {
     if (!this.granted || method !== 'notifications/resources/updated') return true;
     const uri = isJsonObject(params) ? params.uri : undefined;
     if (typeof uri !== 'string' || !coversUri(this.uris, uri)) return true;
+    // A sub-resource may be hidden by itself.
+    if (this.#options.resources?.permit.isHidden(uri)) return true;
     return this.#connection.deliver(() => this.#options.handler.onUpdated?.(uri, text) ?? true);
   }
 
@@ -167,12 +170,14 @@ export class Subscription implements DriverHandler, EventListenerObject {
   }
 
   #connect(): SubscriptionDriver {
+    const { granted } = this;
     const options = this.#options;
+    const { permit, uris = [] } = options.resources ?? {};
     // Without those that the upstream has rejected.
-    const filter = this.granted?.size
-      ? { ...options.filter, resourceSubscriptions: [...this.granted] }
-      : options.filter;
-    const attempt = { ...options, filter, wasGranted: this.granted !== undefined, grantBy: this.#grantBy };
+    const wanted = granted?.size ? [...granted] : uris;
+    const resources = permit && { permit, uris: wanted.filter((uri) => !permit.isHidden(uri)) };
+    this.requested = new Set(resources?.uris);
+    const attempt = { ...options, resources, wasGranted: granted !== undefined, grantBy: this.#grantBy };
     return options.era === 'legacy' ? new LegacyDriver(attempt, this) : new ListenDriver(attempt, this);
   }
 }
